@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/dirs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+
+/* A directory from the environment counts only when it is absolute, as the XDG specification asks. */
+static char *from_env(const char *name, const char *suffix)
+{
+	const char *v = getenv(name);
+
+	return v && v[0] == '/' ? cbx_xasprintf("%s%s", v, suffix) : NULL;
+}
+
+static char *home_dir(void)
+{
+	const char *home = getenv("HOME");
+	struct passwd *pw;
+
+	if (home && home[0] == '/')
+		return cbx_xstrdup(home);
+	pw = getpwuid(geteuid());
+	return cbx_xstrdup(pw && pw->pw_dir && pw->pw_dir[0] == '/' ? pw->pw_dir : "/nonexistent");
+}
+
+static char *user_dir(const char *override, const char *xdg, const char *home, const char *below)
+{
+	char *d = from_env(override, "");
+
+	if (!d)
+		d = from_env(xdg, "/codebox");
+	return d ? d : cbx_xasprintf("%s/%s/codebox", home, below);
+}
+
+static char *runtime_dir(void)
+{
+	char *d = from_env("CODEBOX_RUNTIME_DIR", "");
+	struct stat st;
+
+	if (d)
+		return d;
+	if (geteuid() == 0)
+		return cbx_xstrdup("/run/codebox");
+	d = from_env("XDG_RUNTIME_DIR", "/codebox");
+	if (d)
+		return d;
+	d = cbx_xasprintf("/run/user/%u", (unsigned)geteuid());
+	if (stat(d, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid()) {
+		char *full = cbx_xasprintf("%s/codebox", d);
+
+		free(d);
+		return full;
+	}
+	free(d);
+	return cbx_xasprintf("/tmp/codebox-%u", (unsigned)geteuid());
+}
+
+int cbx_dirs_init(struct cbx_dirs *dirs, struct cbx_err *err)
+{
+	bool root = geteuid() == 0;
+	_cleanup_free_ char *home = home_dir();
+
+	memset(dirs, 0, sizeof(*dirs));
+	dirs->runtime = runtime_dir();
+	dirs->data = root ? from_env("CODEBOX_DATA_DIR", "")
+			  : user_dir("CODEBOX_DATA_DIR", "XDG_DATA_HOME", home, ".local/share");
+	dirs->state = root ? from_env("CODEBOX_STATE_DIR", "")
+			   : user_dir("CODEBOX_STATE_DIR", "XDG_STATE_HOME", home, ".local/state");
+	if (!dirs->data)
+		dirs->data = cbx_xstrdup("/var/lib/codebox");
+	if (!dirs->state)
+		dirs->state = cbx_xstrdup("/var/log/codebox");
+	dirs->images = cbx_xasprintf("%s/images", dirs->data);
+	dirs->libexec = from_env("CODEBOX_LIBEXEC_DIR", "");
+	if (!dirs->libexec)
+		dirs->libexec = cbx_xstrdup(CBX_LIBEXEC_DIR);
+	dirs->share = from_env("CODEBOX_SHARE_DIR", "");
+	if (!dirs->share)
+		dirs->share = cbx_xstrdup(CBX_SHARE_DIR);
+	if (strlen(dirs->runtime) > 80) { /* sun_path has room for 107 bytes */
+		int r = cbx_refuse(err, "invalid_argument", ENAMETOOLONG,
+				   "the run-time directory %s is too long for a socket's name; set CODEBOX_RUNTIME_DIR",
+				   dirs->runtime);
+
+		cbx_dirs_release(dirs);
+		return r;
+	}
+	return 0;
+}
+
+void cbx_dirs_release(struct cbx_dirs *dirs)
+{
+	free(dirs->runtime);
+	free(dirs->data);
+	free(dirs->images);
+	free(dirs->state);
+	free(dirs->libexec);
+	free(dirs->share);
+	memset(dirs, 0, sizeof(*dirs));
+}
+
+static int make_parents(const char *path, struct cbx_err *err)
+{
+	_cleanup_free_ char *p = cbx_xstrdup(path);
+
+	for (char *slash = strchr(p + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdir(p, 0755) < 0 && errno != EEXIST) {
+			int code = errno;
+			struct stat st;
+
+			/* A read-only file system says EROFS for what is there already. */
+			if (stat(p, &st) < 0 || !S_ISDIR(st.st_mode))
+				return cbx_fail(err, code, "make directory %s", p);
+		}
+		*slash = '/';
+	}
+	return 0;
+}
+
+static int make_owned(const char *path, mode_t mode, uid_t owner, struct cbx_err *err)
+{
+	struct stat st;
+	int r = make_parents(path, err);
+
+	if (r < 0)
+		return r;
+	if (mkdir(path, mode) < 0 && errno != EEXIST) {
+		int code = errno;
+
+		if (lstat(path, &st) < 0)
+			return cbx_fail(err, code, "make directory %s", path);
+	}
+	if (lstat(path, &st) < 0)
+		return cbx_fail(err, errno, "look at directory %s", path);
+	if (!S_ISDIR(st.st_mode))
+		return cbx_refuse(err, "unsafe_directory", ENOTDIR, "%s is not a directory; remove it", path);
+	if (st.st_uid != geteuid() && st.st_uid != owner)
+		return cbx_refuse(err, "unsafe_directory", EPERM,
+				  "%s belongs to user %u, not to user %u; remove it or set CODEBOX_RUNTIME_DIR", path,
+				  (unsigned)st.st_uid, (unsigned)owner);
+	if ((st.st_mode & 022) && chmod(path, mode) < 0)
+		return cbx_fail(err, errno, "%s is writable by others, and its mode cannot be changed", path);
+	return 0;
+}
+
+int cbx_dirs_make_private(const char *path, mode_t mode, struct cbx_err *err)
+{
+	return make_owned(path, mode, geteuid(), err);
+}
+
+int cbx_service_init(struct cbx_service *s, struct cbx_err *err)
+{
+	struct passwd *pw;
+
+	memset(s, 0, sizeof(*s));
+	if (getuid() != geteuid() || getgid() != getegid())
+		return cbx_refuse(err, "unsafe_start", EPERM, "codebox refuses to run setuid or setgid");
+	s->uid = geteuid();
+	s->gid = getegid();
+	if (s->uid != 0)
+		return 0;
+	s->from_root = 1;
+	pw = getpwnam("codebox");
+	if (pw && pw->pw_uid != 0 && pw->pw_gid != 0) {
+		s->uid = pw->pw_uid;
+		s->gid = pw->pw_gid;
+	} else {
+		s->uid = CBX_SERVICE_RANGE;
+		s->gid = CBX_SERVICE_RANGE;
+	}
+	return 0;
+}
+
+int cbx_service_become(const struct cbx_service *s, struct cbx_err *err)
+{
+	cap_t none;
+	int r;
+
+	if (s->from_root) {
+		if (setgroups(0, NULL) < 0)
+			return cbx_fail(err, errno, "drop supplementary groups");
+		if (setresgid(s->gid, s->gid, s->gid) < 0)
+			return cbx_fail(err, errno, "become group %u", (unsigned)s->gid);
+		if (setresuid(s->uid, s->uid, s->uid) < 0)
+			return cbx_fail(err, errno, "become user %u", (unsigned)s->uid);
+		if (setuid(0) == 0)
+			return cbx_refuse(err, "unsafe_start", EPERM, "root could be regained after giving it up");
+	}
+	none = cap_init();
+	if (!none)
+		return cbx_fail(err, errno, "make an empty capability set");
+	r = cap_set_proc(none);
+	cap_free(none);
+	if (r < 0)
+		return cbx_fail(err, errno, "drop capabilities");
+	return 0;
+}
+
+int cbx_service_make_dir(const struct cbx_service *s, const char *path, mode_t mode, struct cbx_err *err)
+{
+	int r = make_owned(path, mode, s->uid, err);
+
+	if (r < 0 || !s->from_root)
+		return r;
+	/* Root's own group keeps access: a process that is still user 0, but in a user namespace without root's power, has
+	 * to reach the image store and the files of an installation below root's home alike. */
+	if (lchown(path, s->uid, 0) < 0 || chmod(path, mode | 0050) < 0)
+		return cbx_fail(err, errno, "give %s to user %u", path, (unsigned)s->uid);
+	return 0;
+}

@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: one pass over the text checks the grammar and, where a string holds something that cJSON would
+ * swallow or choke on, writes a repaired copy. The copy is made only from the first repair on; a clean text is given to
+ * cJSON as it came. Duplicate keys are found on the tree afterwards, since comparing unescaped names needs no second
+ * unescaper there.
+ */
+#include "base/json.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+
+struct scan {
+	const char *start, *p, *end;
+	struct cbx_buf fixed; /* repaired copy up to `copied`; used once `repaired` is set */
+	const char *copied;
+	bool repaired;
+	const char *id, *id_end;
+	struct cbx_err *problem;
+	const char *fault; /* syntax fault */
+};
+
+static bool fault(struct scan *s, const char *what)
+{
+	if (!s->fault)
+		s->fault = what;
+	return false;
+}
+
+static void space(struct scan *s)
+{
+	while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r'))
+		s->p++;
+}
+
+/* Replace the bytes from `from` to s->p by U+FFFD in the repaired copy. */
+static void repair(struct scan *s, const char *from, const char *what)
+{
+	if (!s->problem->code)
+		cbx_refuse(s->problem, "invalid_string", EINVAL, "a string holds %s at byte %zu; remove it", what,
+			   (size_t)(from - s->start));
+	s->repaired = true;
+	cbx_buf_add(&s->fixed, s->copied, (size_t)(from - s->copied));
+	cbx_buf_adds(&s->fixed, "\xef\xbf\xbd");
+	s->copied = s->p;
+}
+
+static int hex4(const char *p, const char *end)
+{
+	int v = 0;
+
+	if (end - p < 4)
+		return -1;
+	for (int i = 0; i < 4; i++) {
+		char c = p[i];
+		int d = c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+
+		if (d < 0)
+			return -1;
+		v = v << 4 | d;
+	}
+	return v;
+}
+
+static bool escape(struct scan *s)
+{
+	const char *from = s->p++; /* the backslash */
+	int u, low;
+
+	if (s->p >= s->end)
+		return fault(s, "a string is not closed");
+	if (*s->p != 'u') {
+		if (!strchr("\"\\/bfnrt", *s->p) || !*s->p)
+			return fault(s, "unknown escape in a string");
+		s->p++;
+		return true;
+	}
+	u = hex4(++s->p, s->end);
+	if (u < 0)
+		return fault(s, "\\u needs four hexadecimal digits");
+	s->p += 4;
+	if (u == 0) {
+		repair(s, from, "U+0000");
+	} else if (u >= 0xd800 && u <= 0xdbff) {
+		low = s->end - s->p >= 6 && s->p[0] == '\\' && s->p[1] == 'u' ? hex4(s->p + 2, s->end) : -1;
+		if (low >= 0xdc00 && low <= 0xdfff)
+			s->p += 6;
+		else
+			repair(s, from, "a lone surrogate");
+	} else if (u >= 0xdc00 && u <= 0xdfff) {
+		repair(s, from, "a lone surrogate");
+	}
+	return true;
+}
+
+static bool string(struct scan *s)
+{
+	s->p++;
+	for (;;) {
+		unsigned char c;
+		size_t k;
+
+		if (s->p >= s->end)
+			return fault(s, "a string is not closed");
+		c = (unsigned char)*s->p;
+		if (c == '"') {
+			s->p++;
+			return true;
+		}
+		if (c < 0x20)
+			return fault(s, "a control character stands unescaped in a string");
+		if (c == '\\') {
+			if (!escape(s))
+				return false;
+			continue;
+		}
+		k = cbx_utf8_len(s->p, (size_t)(s->end - s->p));
+		if (!k) {
+			const char *from = s->p++;
+
+			repair(s, from, "bytes that are not UTF-8");
+			continue;
+		}
+		s->p += k;
+	}
+}
+
+static bool run_of_digits(struct scan *s)
+{
+	const char *from = s->p;
+
+	while (s->p < s->end && *s->p >= '0' && *s->p <= '9')
+		s->p++;
+	return s->p > from;
+}
+
+static bool number(struct scan *s)
+{
+	if (*s->p == '-')
+		s->p++;
+	if (s->p < s->end && *s->p == '0')
+		s->p++;
+	else if (!run_of_digits(s))
+		return fault(s, "a number needs digits");
+	if (s->p < s->end && *s->p == '.') {
+		s->p++;
+		if (!run_of_digits(s))
+			return fault(s, "a number needs digits behind its point");
+	}
+	if (s->p < s->end && (*s->p | 32) == 'e') {
+		s->p++;
+		if (s->p < s->end && (*s->p == '+' || *s->p == '-'))
+			s->p++;
+		if (!run_of_digits(s))
+			return fault(s, "a number needs digits in its exponent");
+	}
+	return true;
+}
+
+static bool word(struct scan *s, const char *w)
+{
+	size_t n = strlen(w);
+
+	if ((size_t)(s->end - s->p) < n || memcmp(s->p, w, n) != 0)
+		return fault(s, "a value is expected");
+	s->p += n;
+	return true;
+}
+
+static bool value(struct scan *s, int depth);
+
+static bool members(struct scan *s, int depth)
+{
+	s->p++;
+	space(s);
+	if (s->p < s->end && *s->p == '}') {
+		s->p++;
+		return true;
+	}
+	for (;;) {
+		const char *name, *from;
+		bool is_id;
+
+		space(s);
+		if (s->p >= s->end || *s->p != '"')
+			return fault(s, "a member's name is expected");
+		name = s->p;
+		if (!string(s))
+			return false;
+		is_id = depth == 1 && s->p - name == 4 && memcmp(name, "\"id\"", 4) == 0;
+		space(s);
+		if (s->p >= s->end || *s->p != ':')
+			return fault(s, "':' is expected");
+		s->p++;
+		space(s);
+		from = s->p;
+		if (!value(s, depth))
+			return false;
+		if (is_id) {
+			s->id = from;
+			s->id_end = s->p;
+		}
+		space(s);
+		if (s->p < s->end && *s->p == ',') {
+			s->p++;
+			continue;
+		}
+		if (s->p < s->end && *s->p == '}') {
+			s->p++;
+			return true;
+		}
+		return fault(s, "',' or '}' is expected");
+	}
+}
+
+static bool elements(struct scan *s, int depth)
+{
+	s->p++;
+	space(s);
+	if (s->p < s->end && *s->p == ']') {
+		s->p++;
+		return true;
+	}
+	for (;;) {
+		space(s);
+		if (!value(s, depth))
+			return false;
+		space(s);
+		if (s->p < s->end && *s->p == ',') {
+			s->p++;
+			continue;
+		}
+		if (s->p < s->end && *s->p == ']') {
+			s->p++;
+			return true;
+		}
+		return fault(s, "',' or ']' is expected");
+	}
+}
+
+static bool value(struct scan *s, int depth)
+{
+	if (s->p >= s->end)
+		return fault(s, "a value is expected");
+	switch (*s->p) {
+	case '{':
+		return depth < CBX_JSON_DEPTH_MAX ? members(s, depth + 1) : fault(s, "too many levels");
+	case '[':
+		return depth < CBX_JSON_DEPTH_MAX ? elements(s, depth + 1) : fault(s, "too many levels");
+	case '"':
+		return string(s);
+	case 't':
+		return word(s, "true");
+	case 'f':
+		return word(s, "false");
+	case 'n':
+		return word(s, "null");
+	default:
+		if (*s->p == '-' || (*s->p >= '0' && *s->p <= '9'))
+			return number(s);
+		return fault(s, "a value is expected");
+	}
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Members of one object are compared by sorting their names, so that a hostile object costs n log n. */
+static void find_duplicates(const cJSON *node, struct cbx_err *problem)
+{
+	const cJSON *child;
+
+	if (cJSON_IsObject(node) && node->child && node->child->next) {
+		size_t n = 0, i = 0;
+		const char **names;
+
+		cJSON_ArrayForEach(child, node)
+			n++;
+		names = cbx_xcalloc(n, sizeof(*names));
+		cJSON_ArrayForEach(child, node)
+			names[i++] = child->string;
+		qsort(names, n, sizeof(*names), by_name);
+		for (i = 1; i < n && !problem->code; i++)
+			if (strcmp(names[i - 1], names[i]) == 0)
+				cbx_refuse(problem, "duplicate_key", EINVAL, "member \"%.80s\" stands twice in one object",
+					   names[i]);
+		free(names);
+	}
+	for (child = node->child; child && !problem->code; child = child->next)
+		if (child->child)
+			find_duplicates(child, problem);
+}
+
+int cbx_json_parse(const char *text, size_t len, struct cbx_json_doc *ret, struct cbx_err *err)
+{
+	struct scan s = { .start = text, .p = text, .end = text + len, .copied = text };
+	struct cbx_json_doc doc = { 0 };
+	const char *end = NULL;
+	bool ok;
+
+	s.problem = &doc.problem;
+	space(&s);
+	ok = value(&s, 0);
+	if (ok) {
+		space(&s);
+		ok = s.p == s.end || fault(&s, "bytes follow the value");
+	}
+	if (!ok) {
+		cbx_buf_release(&s.fixed);
+		return cbx_refuse(err, "invalid_json", EBADMSG, "not JSON: %s (at byte %zu)", s.fault,
+				  (size_t)(s.p - s.start));
+	}
+	if (s.id) {
+		doc.id = cbx_xcalloc(1, (size_t)(s.id_end - s.id) + 1);
+		memcpy(doc.id, s.id, (size_t)(s.id_end - s.id));
+	}
+	if (s.repaired) {
+		cbx_buf_add(&s.fixed, s.copied, (size_t)(s.end - s.copied));
+		doc.root = cJSON_ParseWithLengthOpts(s.fixed.data, s.fixed.len, &end, 0);
+	} else {
+		doc.root = cJSON_ParseWithLengthOpts(text, len, &end, 0);
+	}
+	cbx_buf_release(&s.fixed);
+	if (!doc.root) {
+		free(doc.id);
+		return cbx_refuse(err, "invalid_json", EBADMSG, "not JSON that can be read");
+	}
+	if (!doc.problem.code)
+		find_duplicates(doc.root, &doc.problem);
+	*ret = doc;
+	return 0;
+}
+
+void cbx_json_doc_release(struct cbx_json_doc *doc)
+{
+	cJSON_Delete(doc->root);
+	free(doc->id);
+	memset(doc, 0, sizeof(*doc));
+}
+
+/* ---- typed members ---- */
+
+static const cJSON *member(const cJSON *obj, const char *key)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
+
+	return v && !cJSON_IsNull(v) ? v : NULL;
+}
+
+static int wrong_type(const cJSON *v, const char *key, const char *want, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf shown = { 0 };
+
+	cbx_json_print(&shown, v);
+	return cbx_refuse(err, "invalid_argument", EINVAL, "%s: %s is expected, not %.80s%s", key, want,
+			  cbx_buf_str(&shown), shown.len > 80 ? "…" : "");
+}
+
+int cbx_json_get_str(const cJSON *obj, const char *key, const char **ret, struct cbx_err *err)
+{
+	const cJSON *v = member(obj, key);
+
+	if (!v)
+		return 0;
+	if (!cJSON_IsString(v))
+		return wrong_type(v, key, "a string", err);
+	*ret = v->valuestring;
+	return 1;
+}
+
+int cbx_json_get_bool(const cJSON *obj, const char *key, bool *ret, struct cbx_err *err)
+{
+	const cJSON *v = member(obj, key);
+
+	if (!v)
+		return 0;
+	if (!cJSON_IsBool(v))
+		return wrong_type(v, key, "true or false", err);
+	*ret = cJSON_IsTrue(v);
+	return 1;
+}
+
+int cbx_json_get_u64(const cJSON *obj, const char *key, uint64_t min, uint64_t max, uint64_t *ret,
+		     struct cbx_err *err)
+{
+	const cJSON *v = member(obj, key);
+	double d;
+
+	if (!v)
+		return 0;
+	if (!cJSON_IsNumber(v))
+		return wrong_type(v, key, "a whole number", err);
+	d = v->valuedouble;
+	if (!(d >= 0 && d <= 9007199254740992.0) || floor(d) != d)
+		return wrong_type(v, key, "a whole number of at least 0", err);
+	if ((uint64_t)d < min || (uint64_t)d > max)
+		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %.0f is not between %llu and %llu", key, d,
+				  (unsigned long long)min, (unsigned long long)max);
+	*ret = (uint64_t)d;
+	return 1;
+}
+
+int cbx_json_get_double(const cJSON *obj, const char *key, double min, double max, double *ret, struct cbx_err *err)
+{
+	const cJSON *v = member(obj, key);
+
+	if (!v)
+		return 0;
+	if (!cJSON_IsNumber(v) || !isfinite(v->valuedouble))
+		return wrong_type(v, key, "a number", err);
+	if (v->valuedouble < min || v->valuedouble > max)
+		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %g is not between %g and %g", key, v->valuedouble,
+				  min, max);
+	*ret = v->valuedouble;
+	return 1;
+}
+
+int cbx_json_get_obj(const cJSON *obj, const char *key, const cJSON **ret, struct cbx_err *err)
+{
+	const cJSON *v = member(obj, key);
+
+	if (!v)
+		return 0;
+	if (!cJSON_IsObject(v))
+		return wrong_type(v, key, "an object", err);
+	*ret = v;
+	return 1;
+}
+
+int cbx_json_get_arr(const cJSON *obj, const char *key, const cJSON **ret, struct cbx_err *err)
+{
+	const cJSON *v = member(obj, key);
+
+	if (!v)
+		return 0;
+	if (!cJSON_IsArray(v))
+		return wrong_type(v, key, "an array", err);
+	*ret = v;
+	return 1;
+}
+
+int cbx_json_only(const cJSON *obj, const char *const *keys, struct cbx_err *err)
+{
+	const cJSON *v;
+
+	cJSON_ArrayForEach(v, obj) {
+		_cleanup_buf_ struct cbx_buf list = { 0 };
+		const char *const *k;
+
+		for (k = keys; *k; k++)
+			if (strcmp(*k, v->string) == 0)
+				break;
+		if (*k)
+			continue;
+		for (k = keys; *k; k++)
+			cbx_buf_addf(&list, "%s%s", k == keys ? "" : ", ", *k);
+		return cbx_refuse(err, "invalid_argument", EINVAL, "unknown member \"%.80s\"; accepted are: %s", v->string,
+				  cbx_buf_str(&list));
+	}
+	return 0;
+}
+
+/* ---- building ---- */
+
+static cJSON *checked(cJSON *v)
+{
+	if (!v) {
+		fputs("codebox: out of memory\n", stderr);
+		abort();
+	}
+	return v;
+}
+
+static cJSON *new_str(const char *p, size_t n)
+{
+	_cleanup_buf_ struct cbx_buf clean = { 0 };
+
+	cbx_utf8_append(&clean, p, n);
+	return checked(cJSON_CreateString(cbx_buf_str(&clean)));
+}
+
+cJSON *cbx_json_new_obj(void)
+{
+	return checked(cJSON_CreateObject());
+}
+
+cJSON *cbx_json_new_arr(void)
+{
+	return checked(cJSON_CreateArray());
+}
+
+void cbx_json_set(cJSON *obj, const char *key, cJSON *v)
+{
+	if (!cJSON_AddItemToObject(obj, key, checked(v)))
+		checked(NULL);
+}
+
+void cbx_json_push(cJSON *arr, cJSON *v)
+{
+	if (!cJSON_AddItemToArray(arr, checked(v)))
+		checked(NULL);
+}
+
+void cbx_json_set_strn(cJSON *obj, const char *key, const char *v, size_t n)
+{
+	cbx_json_set(obj, key, new_str(v, n));
+}
+
+void cbx_json_set_str(cJSON *obj, const char *key, const char *v)
+{
+	if (v)
+		cbx_json_set_strn(obj, key, v, strlen(v));
+}
+
+/* Whole numbers are printed by us: a double would lose those above 2^53 and cJSON prints some in exponent form. */
+void cbx_json_set_u64(cJSON *obj, const char *key, uint64_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
+	cbx_json_set(obj, key, cJSON_CreateRaw(text));
+}
+
+void cbx_json_set_i64(cJSON *obj, const char *key, int64_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%lld", (long long)v);
+	cbx_json_set(obj, key, cJSON_CreateRaw(text));
+}
+
+void cbx_json_set_double(cJSON *obj, const char *key, double v)
+{
+	cbx_json_set(obj, key, cJSON_CreateNumber(v));
+}
+
+void cbx_json_set_bool(cJSON *obj, const char *key, bool v)
+{
+	cbx_json_set(obj, key, cJSON_CreateBool(v));
+}
+
+void cbx_json_set_null(cJSON *obj, const char *key)
+{
+	cbx_json_set(obj, key, cJSON_CreateNull());
+}
+
+void cbx_json_push_str(cJSON *arr, const char *v)
+{
+	cbx_json_push(arr, new_str(v, strlen(v)));
+}
+
+void cbx_json_print(struct cbx_buf *out, const cJSON *v)
+{
+	_cleanup_free_ char *text = cJSON_PrintUnformatted(v);
+
+	if (!text)
+		checked(NULL);
+	cbx_buf_adds(out, text);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_BASE_JSON_H
+#define CBX_BASE_JSON_H
+
+/*
+ * Strict JSON over cJSON.
+ *
+ * cJSON accepts trailing bytes, raw control characters, leading zeros, invalid UTF-8 and duplicate keys, cuts strings
+ * at an escaped NUL, and keeps every number as a double. What crosses a trust boundary is therefore scanned first by
+ * our own grammar check (RFC 8259, UTF-8, depth, size), and only then given to cJSON.
+ *
+ * Two kinds of fault are told apart. A *syntax* fault means that there is no message: the parse fails. A *content*
+ * fault (an escaped NUL, a lone surrogate, a duplicate key, invalid UTF-8 inside a string) leaves a message whose id
+ * is known: the text is repaired (U+FFFD) and parsed, and `problem` says what was wrong, so that the caller can refuse
+ * the request by its id.
+ *
+ * Look-ups are always case-sensitive: use these functions, never cJSON_GetObjectItem().
+ */
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define CBX_JSON_DEPTH_MAX 64
+
+struct cbx_json_doc {
+	cJSON *root;            /* owned by the document */
+	char *id;               /* raw text of the top-level object's "id" value, or NULL: ids are echoed byte for byte */
+	struct cbx_err problem; /* code 0: none; else a content fault, kind "invalid_string" or "duplicate_key" */
+};
+
+/* 0, or -errno with a syntax fault in err (kind "invalid_json", with the byte offset). */
+int cbx_json_parse(const char *text, size_t len, struct cbx_json_doc *ret, struct cbx_err *err);
+void cbx_json_doc_release(struct cbx_json_doc *doc);
+#define _cleanup_json_doc_ __attribute__((cleanup(cbx_json_doc_release)))
+
+static inline void cbx_json_delete_p(cJSON **j)
+{
+	cJSON_Delete(*j);
+	*j = NULL;
+}
+#define _cleanup_json_ __attribute__((cleanup(cbx_json_delete_p)))
+
+/*
+ * Typed members of an object. A missing member (or null) leaves *ret as it was and returns 0; a member of another type
+ * or outside the range is an error that names the field and the value. 1: present and stored.
+ * Strings are borrowed from the tree.
+ */
+int cbx_json_get_str(const cJSON *obj, const char *key, const char **ret, struct cbx_err *err);
+int cbx_json_get_bool(const cJSON *obj, const char *key, bool *ret, struct cbx_err *err);
+int cbx_json_get_u64(const cJSON *obj, const char *key, uint64_t min, uint64_t max, uint64_t *ret,
+		     struct cbx_err *err); /* whole numbers up to 2^53 */
+int cbx_json_get_double(const cJSON *obj, const char *key, double min, double max, double *ret, struct cbx_err *err);
+int cbx_json_get_obj(const cJSON *obj, const char *key, const cJSON **ret, struct cbx_err *err);
+int cbx_json_get_arr(const cJSON *obj, const char *key, const cJSON **ret, struct cbx_err *err);
+/* Refuse members that are not in the NULL-terminated list; the error names the member and what is accepted. */
+int cbx_json_only(const cJSON *obj, const char *const *keys, struct cbx_err *err);
+
+/* Building: these end the process when memory does. Strings are made valid UTF-8 on the way in. */
+cJSON *cbx_json_new_obj(void);
+cJSON *cbx_json_new_arr(void);
+void cbx_json_set_str(cJSON *obj, const char *key, const char *value); /* NULL value: the member is left out */
+void cbx_json_set_strn(cJSON *obj, const char *key, const char *value, size_t n);
+void cbx_json_set_u64(cJSON *obj, const char *key, uint64_t value);
+void cbx_json_set_i64(cJSON *obj, const char *key, int64_t value);
+void cbx_json_set_double(cJSON *obj, const char *key, double value);
+void cbx_json_set_bool(cJSON *obj, const char *key, bool value);
+void cbx_json_set_null(cJSON *obj, const char *key);
+void cbx_json_set(cJSON *obj, const char *key, cJSON *value); /* takes ownership of value */
+void cbx_json_push(cJSON *arr, cJSON *value);                 /* takes ownership of value */
+void cbx_json_push_str(cJSON *arr, const char *value);
+
+/* Print on one line, without a newline at its end. */
+void cbx_json_print(struct cbx_buf *out, const cJSON *value);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_BASE_LIMITS_H
+#define CBX_BASE_LIMITS_H
+
+/*
+ * Every numeric ceiling in one place. Each line: the value, then who enforces it and what happens when it is hit.
+ */
+#define KIB(n) ((size_t)(n) << 10)
+#define MIB(n) ((size_t)(n) << 20)
+#define GIB(n) ((uint64_t)(n) << 30)
+
+/* Client connections (daemon). */
+#define CBX_MESSAGE_MAX MIB(24)          /* daemon: one line from a client; longer: error, connection goes on */
+#define CBX_CODE_MAX MIB(1)              /* session: code of one cell; longer: error "code_too_long" */
+#define CBX_CLIENT_QUEUE_MAX MIB(64)     /* daemon: bytes waiting for a client that does not read; then: closed */
+#define CBX_CLIENTS_MAX 256              /* daemon: connections; more: refused */
+#define CBX_REPLY_MAX KIB(900)           /* mcp: one message to a client; longer: images dropped, text cut, said so */
+
+/* One MCP connection (mcp). */
+#define CBX_CALLS_MAX 256                /* tool calls going on at once; more: tool error */
+#define CBX_BATCH_MAX 64                 /* messages in one JSON-RPC batch; more: error */
+#define CBX_RPC_ID_MAX 1024              /* bytes of a request's id or progress token; longer: error */
+#define CBX_TEXT_CHARS 20000             /* characters of output in an answer; more: head and tail, said so */
+#define CBX_VALUE_CHARS 10000            /* characters of values shown, and of a traceback; likewise */
+#define CBX_PROGRESS_MIN_MS 250          /* between two progress messages of a call at least ... */
+#define CBX_PROGRESS_MAX_MS 5000         /* ... and at most */
+
+/* Sessions. */
+#define CBX_SESSIONS_MAX 256             /* session: live at once; more: error "too_many_sessions" */
+#define CBX_QUEUE_MAX 64                 /* session: executions waiting for one interpreter; more: "queue_full" */
+#define CBX_FINISHED_MAX 16              /* session: ended executions kept for a later look; older are forgotten */
+#define CBX_TOMBSTONES_MAX 1024          /* session: closed ids remembered, to answer "expired" and not "unknown" */
+#define CBX_TIMEOUT_DEFAULT_MS 60000     /* session: a cell's time; then: SIGINT, after the grace period SIGKILL */
+#define CBX_TIMEOUT_MAX_MS 3600000       /* session: most a request may ask for; more: error */
+#define CBX_GRACE_MS 3000                /* session: from SIGINT to SIGKILL */
+#define CBX_START_TIMEOUT_MS 30000       /* session: sandbox and interpreter must be ready by then; else: error */
+#define CBX_TTL_DEFAULT_S (24 * 3600)    /* session: life; then: closed */
+#define CBX_IDLE_DEFAULT_S 3600          /* session: since its last use; then: closed */
+#define CBX_TTL_MAX_S (7 * 24 * 3600)
+
+/* Output of one execution (session). */
+#define CBX_OUTPUT_HEAD KIB(64)          /* kept from the start of the output */
+#define CBX_OUTPUT_TAIL KIB(64)          /* kept from its end; between them: "N bytes omitted" */
+#define CBX_OUTPUT_FILE_MAX MIB(16)      /* whole output kept in a file of the session up to this; then it ends */
+#define CBX_DISPLAYS_MAX 64              /* MIME bundles of one execution; more are counted and dropped */
+#define CBX_DISPLAY_BYTES_MAX MIB(16)    /* their bytes altogether; likewise */
+
+/* What comes from an interpreter (hostile). */
+#define CBX_FRAME_MAX MIB(12)            /* one frame; longer: the interpreter is killed */
+#define CBX_INIT_MESSAGE_MAX KIB(64)     /* one datagram to or from init, header included */
+
+/* A sandbox's resources: defaults, and the most that a request may ask for. */
+#define CBX_MEMORY_DEFAULT GIB(2)
+#define CBX_MEMORY_MIN ((uint64_t)64 << 20)
+#define CBX_MEMORY_MAX GIB(64)
+#define CBX_DISK_DEFAULT GIB(1)          /* tmpfs: writes fail with ENOSPC */
+#define CBX_DISK_MIN ((uint64_t)1 << 20)
+#define CBX_DISK_MAX GIB(64)
+#define CBX_INODES_PER_MIB 64            /* tmpfs inodes per MiB of disk: creation fails with ENOSPC */
+#define CBX_PROCESSES_DEFAULT 256        /* RLIMIT_NPROC within the user namespace: fork fails with EAGAIN */
+#define CBX_PROCESSES_MAX 4096
+#define CBX_OPEN_FILES 1024              /* RLIMIT_NOFILE */
+#define CBX_FILE_SIZE_MAX GIB(16)        /* RLIMIT_FSIZE */
+#define CBX_STACK_MAX MIB(64)            /* RLIMIT_STACK, hard; soft is 8 MiB */
+
+/* The daemon's life. */
+#define CBX_DAEMON_IDLE_S 300            /* without sessions and clients; then it ends */
+#define CBX_LOG_FILE_MAX MIB(4)          /* log file; then renamed to .1, one kept */
+
+#endif

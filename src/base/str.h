@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_BASE_STR_H
+#define CBX_BASE_STR_H
+
+/* Names, numbers, UTF-8 and base64: the one parser of each. */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define CBX_NAME_MAX 63 /* longest name of a session or image, in bytes, without the NUL */
+
+/* A name of ours: [A-Za-z0-9][A-Za-z0-9_.-]{0,62}, so never a path, never an option. */
+bool cbx_name_valid(const char *s);
+
+bool cbx_starts_with(const char *s, const char *prefix);
+bool cbx_ends_with(const char *s, const char *suffix);
+
+/* Decimal digits only, whole string, min..max; `what` names the value in the error. */
+int cbx_parse_u64(const char *s, const char *what, uint64_t min, uint64_t max, uint64_t *ret, struct cbx_err *err);
+/* Bytes: digits with an optional K, M, G or T (powers of 1024, an optional "iB" or "B" after it). */
+int cbx_parse_size(const char *s, const char *what, uint64_t min, uint64_t max, uint64_t *ret, struct cbx_err *err);
+/* Seconds: digits with an optional ms, s, m, h or d; the result is in milliseconds. */
+int cbx_parse_duration_ms(const char *s, const char *what, uint64_t min, uint64_t max, uint64_t *ret,
+			  struct cbx_err *err);
+void cbx_format_size(uint64_t bytes, char out[32]); /* "1.5 MiB" */
+
+/* Length (1..4) of the valid UTF-8 sequence at p with n > 0 bytes left, or 0 when there is none: overlong forms,
+ * surrogates and code points above U+10FFFF are not valid. */
+size_t cbx_utf8_len(const char *p, size_t n);
+bool cbx_utf8_valid(const char *p, size_t n);
+/* Append p with every invalid byte replaced by U+FFFD and every NUL by U+2400. */
+void cbx_utf8_append(struct cbx_buf *out, const char *p, size_t n);
+
+void cbx_base64_encode(struct cbx_buf *out, const void *p, size_t n);
+/* Strict: alphabet, padding and length are checked; -EINVAL otherwise. */
+int cbx_base64_decode(struct cbx_buf *out, const char *p, size_t n);
+
+/* n characters (n even or odd) of [a-z2-7] from getrandom(2), with a NUL behind them. */
+void cbx_random_name(char *out, size_t n);
+
+#endif

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: the order of entering a sandbox
+ *
+ *  1  clone3: user, pid, mount, network, IPC, UTS and cgroup namespaces at once, with a pidfd    (supervisor)
+ *  2  id maps: one id, written from the outer namespace; then the "go" byte                      (supervisor)
+ *  3  die with the supervisor (PDEATHSIG), in a session of our own, with a session keyring of our own
+ *  4  open the image's directories while we still have the ids that may reach them
+ *  5  become the sandbox's user and group                              -- PDEATHSIG is set again: this cleared it
+ *  6  mount events private; the session's tmpfs; the root overlay on it; further layers
+ *  7  /workspace, /tmp, home: from the same tmpfs; /dev; /proc; the drivers
+ *  8  loopback up; host name
+ *  9  pivot_root, nothing of the old root left
+ * 10  rlimits
+ * 11  capabilities gone, securebits locked, no_new_privs
+ * 12  chdir to the workspace, and verify that it is within the root
+ * 13  descriptors: init's socket is 3, everything else is close-on-exec
+ * 14  system call filter
+ * 15  execveat of codebox-init, by descriptor: the sandbox holds no path to it
+ *
+ * Up to 15 nothing from the sandbox runs: no program of the image, no library, no hook. An error at any step is written
+ * to the report socket and ends the process, and with it, as pid 1, the namespaces. Success is the end of file that
+ * exec makes by closing that socket.
+ */
+#include "sandbox/enter.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <linux/keyctl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/syscalls.h"
+#include "sandbox/confine.h"
+#include "sandbox/ids.h"
+#include "sandbox/mounts.h"
+#include "sandbox/procfs.h"
+
+#define NOSUID_NODEV (CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV)
+
+struct entry {
+	const struct cbx_outer *outer;
+	const struct cbx_plan *plan;
+	int init_sock;
+	int init_fd;                     /* codebox-init's file */
+	int layers[CBX_PLAN_LAYERS_MAX]; /* O_PATH of each lower directory */
+	int store;                       /* the session's tmpfs, a mount */
+	int root;                        /* the new root, a mount */
+};
+
+/* ---- directories ---- */
+
+/* Make dir/a/b/c, all parts. Only ever used on our own tmpfs, before anything else could put a link there. */
+static int make_path(int dir, const char *path, struct cbx_err *err)
+{
+	char part[CBX_PATH_MAX];
+
+	for (const char *p = path;; p++) {
+		if (*p && *p != '/')
+			continue;
+		snprintf(part, sizeof(part), "%.*s", (int)(p - path), path);
+		if (part[0] && mkdirat(dir, part, 0755) < 0 && errno != EEXIST)
+			return cbx_fail(err, errno, "make directory %s", part);
+		if (!*p)
+			return 0;
+	}
+}
+
+static int write_text(int dir, const char *path, const char *text, struct cbx_err *err)
+{
+	_cleanup_fd_ int fd = openat(dir, path, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0644);
+	int r;
+
+	if (fd < 0)
+		return cbx_fail(err, errno, "make %s", path);
+	r = cbx_write_all(fd, text, strlen(text));
+	return r < 0 ? cbx_fail(err, -r, "write %s", path) : 0;
+}
+
+/* ---- step 4 ---- */
+
+static int open_layers(struct entry *e, struct cbx_err *err)
+{
+	char path[CBX_NAME_MAX + CBX_PATH_MAX + 16];
+
+	for (uint32_t i = 0; i < e->plan->nlayers; i++) {
+		const char *source = e->plan->layers[i].source;
+
+		if (strcmp(source, "host:/usr") == 0)
+			snprintf(path, sizeof(path), "usr");
+		else
+			snprintf(path, sizeof(path), "images/%s/%s", e->plan->image, source);
+		e->layers[i] = cbx_openat2(AT_FDCWD, path, O_PATH | O_DIRECTORY | O_CLOEXEC, 0,
+					   RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+		if (e->layers[i] < 0)
+			return cbx_fail(err, errno, "open directory \"%s\" of image \"%s\"", source, e->plan->image);
+	}
+	e->init_fd = open("/init", O_PATH | O_CLOEXEC);
+	return e->init_fd < 0 ? cbx_fail(err, errno, "open codebox-init") : 0;
+}
+
+/* ---- step 5 ---- */
+
+static int become_user(struct cbx_err *err)
+{
+	if (setresgid(CBX_INSIDE_GID, CBX_INSIDE_GID, CBX_INSIDE_GID) < 0)
+		return cbx_fail(err, errno, "become the sandbox's group");
+	if (setresuid(CBX_INSIDE_UID, CBX_INSIDE_UID, CBX_INSIDE_UID) < 0)
+		return cbx_fail(err, errno, "become the sandbox's user");
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		return cbx_fail(err, errno, "ask to die with the supervisor");
+	return 0;
+}
+
+/* ---- step 6 ---- */
+
+static int mount_store(struct entry *e, struct cbx_err *err)
+{
+	char size[48], inodes[48];
+	const char *const options[] = { size, inodes, "mode=0755", NULL };
+	_cleanup_fd_ int old = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	snprintf(size, sizeof(size), "size=%llu", (unsigned long long)e->plan->disk_bytes);
+	snprintf(inodes, sizeof(inodes), "nr_inodes=%llu", (unsigned long long)e->plan->disk_inodes);
+	e->store = cbx_mount_new_at("tmpfs", options, NOSUID_NODEV, old, "/session", err);
+	return e->store < 0 ? e->store : 0;
+}
+
+/* The image's user database, with the session's user added where it lacks one. */
+static int write_users(const struct entry *e, int upper, const char *file, const char *entry, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+	_cleanup_fd_ int fd = cbx_openat2(e->layers[0], file, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0,
+					  RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+	struct stat st;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size < 65536) {
+		ssize_t n = cbx_read_full(fd, cbx_buf_reserve(&text, 65536), 65536);
+
+		text.len = n > 0 ? (size_t)n : 0;
+		text.data[text.len] = '\0';
+	}
+	if (memmem(cbx_buf_str(&text), text.len, ":1000:", 6))
+		return 0;
+	if (text.len && text.data[text.len - 1] != '\n')
+		cbx_buf_addc(&text, '\n');
+	cbx_buf_adds(&text, entry);
+	return write_text(upper, file, text.data, err);
+}
+
+/*
+ * Every directory that something is mounted on is made in the overlay's upper layer. So it is there whatever the image
+ * holds, and a link or a file of that name in the image is covered, not followed.
+ */
+static int fill_upper(const struct entry *e, int upper, struct cbx_err *err)
+{
+	static const char *const dirs[] = { "dev", "proc", "tmp", "etc", "workspace", "home/user", "run/codebox" };
+	_cleanup_free_ char *hosts = cbx_xasprintf("127.0.0.1 localhost %s\n::1 localhost\n", e->plan->hostname);
+	_cleanup_free_ char *name = cbx_xasprintf("%s\n", e->plan->hostname);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++)
+		r = make_path(upper, dirs[i], err);
+	for (uint32_t i = 1; r == 0 && i < e->plan->nlayers; i++)
+		r = make_path(upper, e->plan->layers[i].target + 1, err);
+	if (r == 0)
+		r = write_text(upper, "etc/hosts", hosts, err);
+	if (r == 0)
+		r = write_text(upper, "etc/hostname", name, err);
+	if (r == 0)
+		r = write_text(upper, "etc/resolv.conf", "", err);
+	if (r == 0)
+		r = write_users(e, upper, "etc/passwd", "user:x:1000:1000:codebox:/home/user:/bin/sh\n", err);
+	if (r == 0)
+		r = write_users(e, upper, "etc/group", "user:x:1000:\n", err);
+	return r;
+}
+
+/* An overlay of layer i with an upper layer of its own on the session's tmpfs. Own inodes matter: on a shared read-only
+ * tree one session's file locks and watches are seen by another. */
+static int mount_layer(const struct entry *e, uint32_t i, struct cbx_err *err)
+{
+	char lower[64], upper[64], work[64], place[16], path[32];
+	const char *const options[] = { lower, upper, work, "userxattr", NULL };
+	_cleanup_fd_ int dir = -1;
+	int r;
+
+	if (!e->outer->overlay)
+		return cbx_mount_copy(e->layers[i], "", CBX_MOUNT_ATTR_RDONLY | NOSUID_NODEV, err);
+	snprintf(place, sizeof(place), "layer%u", i);
+	snprintf(path, sizeof(path), "layer%u/upper", i);
+	r = make_path(e->store, path, err);
+	if (r < 0)
+		return r;
+	dir = openat(e->store, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return cbx_fail(err, errno, "open the session's layer");
+	snprintf(path, sizeof(path), "layer%u/work", i);
+	r = make_path(e->store, path, err);
+	if (r == 0 && i == 0)
+		r = fill_upper(e, dir, err);
+	if (r < 0)
+		return r;
+	/* By descriptor: the path to the store may lead through directories that only the supervisor may search. */
+	snprintf(lower, sizeof(lower), "lowerdir=/proc/self/fd/%d", e->layers[i]);
+	snprintf(upper, sizeof(upper), "upperdir=/session/%s/upper", place);
+	snprintf(work, sizeof(work), "workdir=/session/%s/work", place);
+	return cbx_mount_new("overlay", options, NOSUID_NODEV, err);
+}
+
+static int mount_root(struct entry *e, struct cbx_err *err)
+{
+	_cleanup_fd_ int top = open("/newroot", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int r;
+
+	if (top < 0)
+		return cbx_fail(err, errno, "open the place of the new root");
+	e->root = mount_layer(e, 0, err);
+	if (e->root < 0)
+		return e->root;
+	r = cbx_mount_attach(e->root, top, "the root", err);
+	for (uint32_t i = 1; r == 0 && i < e->plan->nlayers; i++) {
+		const char *at = e->plan->layers[i].target;
+		_cleanup_fd_ int layer = mount_layer(e, i, err);
+		_cleanup_fd_ int target = layer < 0 ? -1 : cbx_mount_point(e->root, at, err);
+
+		r = layer < 0 ? layer : target < 0 ? target : cbx_mount_attach(layer, target, at, err);
+	}
+	return r;
+}
+
+/* ---- step 7 ---- */
+
+static int mount_work_areas(const struct entry *e, struct cbx_err *err)
+{
+	static const struct {
+		const char *name, *target;
+		mode_t mode;
+		unsigned attr;
+	} areas[] = {
+		{ "workspace", CBX_INSIDE_WORKSPACE, 0755, NOSUID_NODEV },
+		{ "home", CBX_INSIDE_HOME, 0700, NOSUID_NODEV },
+		{ "tmp", "/tmp", 01777, NOSUID_NODEV | CBX_MOUNT_ATTR_NOEXEC },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(areas); i++) {
+		_cleanup_fd_ int mount = -1, target = -1;
+		int r;
+
+		if (mkdirat(e->store, areas[i].name, 0755) < 0 || fchmodat(e->store, areas[i].name, areas[i].mode, 0) < 0)
+			return cbx_fail(err, errno, "make %s", areas[i].target);
+		mount = cbx_mount_copy(e->store, areas[i].name, areas[i].attr, err);
+		if (mount < 0)
+			return mount;
+		target = cbx_mount_point(e->root, areas[i].target, err);
+		r = target < 0 ? target : cbx_mount_attach(mount, target, areas[i].target, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int mount_dev(const struct entry *e, struct cbx_err *err)
+{
+	static const struct {
+		const char *name, *to;
+	} links[] = {
+		{ "fd", "/proc/self/fd" },
+		{ "stdin", "/proc/self/fd/0" },
+		{ "stdout", "/proc/self/fd/1" },
+		{ "stderr", "/proc/self/fd/2" },
+	};
+	static const char *const options[] = { "size=64k", "nr_inodes=32", "mode=0755", NULL };
+	struct cbx_mount_attr ro = { .attr_set = CBX_MOUNT_ATTR_RDONLY };
+	char shm_size[48];
+	const char *const shm_options[] = { shm_size, "mode=1777", NULL };
+	_cleanup_fd_ int outer_dev = open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC), dev = -1, shm = -1;
+	int r;
+
+	dev = cbx_mount_new_at("tmpfs", options, CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NOEXEC, e->root, "/dev", err);
+	if (dev < 0)
+		return dev;
+	for (size_t i = 0; cbx_outer_devices[i]; i++) {
+		_cleanup_fd_ int file = openat(dev, cbx_outer_devices[i], O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+		_cleanup_fd_ int mount = cbx_mount_copy(outer_dev, cbx_outer_devices[i], 0, err);
+
+		if (mount < 0)
+			return mount;
+		if (file < 0)
+			return cbx_fail(err, errno, "make /dev/%s", cbx_outer_devices[i]);
+		r = cbx_mount_attach(mount, file, cbx_outer_devices[i], err);
+		if (r < 0)
+			return r;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++)
+		if (symlinkat(links[i].to, dev, links[i].name) < 0)
+			return cbx_fail(err, errno, "make /dev/%s", links[i].name);
+	if (mkdirat(dev, "shm", 0755) < 0)
+		return cbx_fail(err, errno, "make /dev/shm");
+	snprintf(shm_size, sizeof(shm_size), "size=%llu", (unsigned long long)e->plan->memory_bytes / 2);
+	shm = cbx_mount_new_at("tmpfs", shm_options, NOSUID_NODEV | CBX_MOUNT_ATTR_NOEXEC, e->root, "/dev/shm", err);
+	if (shm < 0)
+		return shm;
+	return cbx_mount_setattr(dev, "", AT_EMPTY_PATH, &ro) < 0 ? cbx_fail(err, errno, "make /dev read-only") : 0;
+}
+
+static int mount_runtimes(const struct entry *e, struct cbx_err *err)
+{
+	_cleanup_fd_ int mount = cbx_mount_copy(AT_FDCWD, "/runtimes", NOSUID_NODEV, err), target = -1;
+
+	if (mount < 0)
+		return mount;
+	target = cbx_mount_point(e->root, CBX_INSIDE_RUNTIMES, err);
+	return target < 0 ? target : cbx_mount_attach(mount, target, CBX_INSIDE_RUNTIMES, err);
+}
+
+/* ---- steps 12 to 15 ---- */
+
+static int enter_workspace(struct cbx_err *err)
+{
+	char cwd[CBX_PATH_MAX];
+
+	if (chdir(CBX_INSIDE_WORKSPACE) < 0)
+		return cbx_fail(err, errno, "change to the workspace");
+	/* A working directory outside of the root would read as "(unreachable)…" (CVE-2024-21626). */
+	if (!getcwd(cwd, sizeof(cwd)) || strcmp(cwd, CBX_INSIDE_WORKSPACE) != 0)
+		return cbx_refuse(err, "unsafe_directory", EPERM, "the workspace is not within the sandbox's root");
+	return 0;
+}
+
+static int become_init(struct entry *e, int *report, struct cbx_err *err)
+{
+	const char *const argv[] = { "codebox-init", NULL };
+	const char *const envp[] = { NULL };
+	int r, null = open("/dev/null", O_RDWR);
+
+	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
+		return cbx_fail(err, errno, "open /dev/null");
+	/* Descriptor 3 may be one that is still needed. */
+	if ((e->init_fd == 3 && (e->init_fd = fcntl(3, F_DUPFD_CLOEXEC, 4)) < 0) ||
+	    (*report == 3 && (*report = fcntl(3, F_DUPFD_CLOEXEC, 4)) < 0))
+		return cbx_fail(err, errno, "move descriptor 3");
+	if (e->init_sock != 3 && dup2(e->init_sock, 3) < 0)
+		return cbx_fail(err, errno, "place init's socket");
+	if (cbx_close_range(4, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
+		return cbx_fail(err, errno, "close descriptors");
+	r = cbx_set_cloexec(3, 0);
+	if (r < 0)
+		return cbx_fail(err, -r, "keep init's socket");
+	r = cbx_filter_load(&e->outer->filter, err);
+	if (r < 0)
+		return r;
+	syscall(SYS_execveat, e->init_fd, "", argv, envp, AT_EMPTY_PATH);
+	return cbx_fail(err, errno, "execute codebox-init");
+}
+
+static int enter(struct entry *e, int *report, struct cbx_err *err)
+{
+	int r;
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || setsid() < 0)
+		return cbx_fail(err, errno, "leave the supervisor's session");
+	/* The keyring of the user who started the daemon (Kerberos tickets, disk keys) is inherited otherwise. A kernel
+	 * without keyrings has none to inherit. */
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 && errno != ENOSYS)
+		return cbx_fail(err, errno, "leave the session keyring");
+	if ((r = open_layers(e, err)) < 0 || (r = become_user(err)) < 0)
+		return r;
+	if ((r = cbx_mount_all_private(err)) < 0 || (r = mount_store(e, err)) < 0 || (r = mount_root(e, err)) < 0)
+		return r;
+	if ((r = mount_work_areas(e, err)) < 0 || (r = mount_dev(e, err)) < 0 ||
+	    (r = cbx_procfs_mount(e->root, e->store, e->outer, e->plan, err)) < 0 || (r = mount_runtimes(e, err)) < 0)
+		return r;
+	if ((r = cbx_net_loopback_up(err)) < 0)
+		return r;
+	if (sethostname(e->plan->hostname, strlen(e->plan->hostname)) < 0)
+		return cbx_fail(err, errno, "set the host name");
+	if ((r = cbx_mount_pivot(e->root, err)) < 0 || (r = cbx_rlimits_apply(e->plan, err)) < 0 ||
+	    (r = cbx_caps_drop(err)) < 0)
+		return r;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return cbx_fail(err, errno, "set no_new_privs");
+	if ((r = enter_workspace(err)) < 0)
+		return r;
+	return become_init(e, report, err);
+}
+
+/* The cloned process. Does not return. */
+static void child(const struct cbx_outer *outer, const struct cbx_plan *plan, int init_sock, int report)
+{
+	struct entry e = { .outer = outer, .plan = plan, .init_sock = init_sock, .store = -1, .root = -1 };
+	struct cbx_err err = { 0 };
+	sigset_t none;
+	char go;
+
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	umask(022);
+	if (cbx_read_full(report, &go, 1) != 1)
+		_exit(1); /* the supervisor gave up */
+	enter(&e, &report, &err);
+	(void)cbx_write_all(report, &err, sizeof(err));
+	_exit(1);
+}
+
+int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan, uint32_t outer_id, int init_sock,
+		      struct cbx_starting *ret, struct cbx_err *err)
+{
+	_cleanup_fd_ int ours = -1, theirs = -1, pidfd = -1;
+	struct clone_args args = {
+		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
+			 CLONE_NEWCGROUP | CLONE_PIDFD,
+		.pidfd = (uint64_t)(uintptr_t)&pidfd,
+		.exit_signal = SIGCHLD,
+	};
+	int pair[2], r;
+	pid_t pid;
+
+	r = cbx_plan_check(plan, err);
+	if (r < 0)
+		return r;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return cbx_fail(err, errno, "make the report socket");
+	ours = pair[0];
+	theirs = pair[1];
+	pid = cbx_clone3(&args);
+	if (pid < 0)
+		return cbx_fail(err, errno, "make the sandbox's namespaces");
+	if (pid == 0)
+		child(outer, plan, init_sock, theirs);
+	r = cbx_ids_write_sandbox(pid, outer_id, err);
+	if (r == 0)
+		r = cbx_write_all(ours, "g", 1) < 0 ? cbx_refuse(err, "sandbox", EPIPE, "the sandbox died at its start") : 0;
+	if (r < 0) {
+		cbx_pidfd_send_signal(pidfd, SIGKILL);
+		waitid(P_PID, (id_t)pid, NULL, WEXITED);
+		return r;
+	}
+	ret->pid = pid;
+	ret->pidfd = take_fd(&pidfd);
+	ret->report = take_fd(&ours);
+	return 0;
+}
+
+int cbx_sandbox_report(int report, struct cbx_err *err)
+{
+	struct cbx_err got;
+	ssize_t n = cbx_read_full(report, &got, sizeof(got));
+
+	if (n == 0)
+		return 0;
+	if (n != (ssize_t)sizeof(got))
+		return cbx_refuse(err, "sandbox", EIO, "the sandbox died while it was set up");
+	cbx_err_sanitize(&got);
+	*err = got;
+	return cbx_wrap(err, "set up the sandbox");
+}

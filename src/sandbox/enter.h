@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_SANDBOX_ENTER_H
+#define CBX_SANDBOX_ENTER_H
+
+/*
+ * Making a sandbox: the one place that isolates. The supervisor calls cbx_sandbox_start(), which clones a process into
+ * new namespaces; that process sets itself up as enter.c's list says and becomes the sandbox's init.
+ */
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "sandbox/outer.h"
+#include "sandbox/plan.h"
+
+struct cbx_starting {
+	pid_t pid;   /* init, as seen by the supervisor */
+	int pidfd;   /* owned by the caller */
+	int report;  /* owned by the caller; see cbx_sandbox_report() */
+};
+
+/* Clone and send the new process on its way. Returns before set-up is done. init_sock is borrowed. */
+int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan, uint32_t outer_id, int init_sock,
+		      struct cbx_starting *ret, struct cbx_err *err);
+
+/* Call when `report` is readable. 0: init was executed in a complete sandbox. Negative: set-up failed, err says how. */
+int cbx_sandbox_report(int report, struct cbx_err *err);
+
+#endif

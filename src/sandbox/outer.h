@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_SANDBOX_OUTER_H
+#define CBX_SANDBOX_OUTER_H
+
+/*
+ * The outer namespace's own small root. The supervisor sees nothing of the machine but this, and each sandbox starts
+ * from a copy of it, so a new mount namespace copies a dozen mounts, however many the machine has:
+ *
+ *   /images    the image store, read-only           /usr      the machine's /usr, read-only
+ *   /runtimes  the drivers, read-only               /init     codebox-init, read-only
+ *   /dev       null, zero, full, random, urandom    /proc     of the outer pid namespace
+ *   /session, /newroot, /empty   mount points for a sandbox's set-up
+ */
+#include <stdint.h>
+
+#include "base/err.h"
+#include "sandbox/seccomp.h"
+
+struct cbx_outer {
+	struct cbx_filter filter; /* compiled before the namespace was entered */
+	int overlay;              /* 1: sandboxes get an overlay; 0: read-only binds */
+	char *cpuinfo;            /* text for /proc/cpuinfo, owned */
+	unsigned cpus;
+};
+
+struct cbx_outer_paths {
+	const char *images, *libexec, *runtimes; /* on the machine */
+};
+
+extern const char *const cbx_outer_devices[]; /* NULL-terminated: "null", "zero", … */
+
+/*
+ * Become root of the outer namespace and build the above. The caller is pid 1 of fresh user, pid and mount namespaces
+ * whose id maps are written, but still has the ids that it was started with: files that only those may open (an
+ * installation below root's home) are opened first, then ids 0 of the namespace are taken.
+ */
+int cbx_outer_enter(const struct cbx_outer_paths *paths, struct cbx_outer *outer, struct cbx_err *err);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_SANDBOX_PLAN_H
+#define CBX_SANDBOX_PLAN_H
+
+/*
+ * What a sandbox is to be, as data. codeboxd makes a plan from a session's policy and an image's manifest, without any
+ * side effect; the supervisor checks it again and carries it out. Plain data without pointers: it is sent as one
+ * datagram. Strings are NUL-terminated; unused bytes are zero.
+ *
+ * Paths of lower directories are not in it: a plan names an image, and the supervisor resolves that name beneath the
+ * image store that it holds open. A layer is a directory of the image ("rootfs"), or the machine's own /usr.
+ */
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+#define CBX_PLAN_LAYERS_MAX 4
+#define CBX_PATH_MAX 256
+
+struct cbx_plan_layer {
+	char source[CBX_PATH_MAX]; /* "rootfs": that directory of the image; "host:/usr": the machine's */
+	char target[CBX_PATH_MAX]; /* "/" first; later layers are mounted on directories of earlier ones */
+};
+
+struct cbx_plan {
+	uint32_t version; /* CBX_PLAN_VERSION */
+	uint32_t nlayers;
+	char image[CBX_NAME_MAX + 1];
+	struct cbx_plan_layer layers[CBX_PLAN_LAYERS_MAX];
+	char hostname[CBX_NAME_MAX + 1];
+	uint64_t memory_bytes; /* RLIMIT_DATA of each process, and the watcher's sum for all of them */
+	uint64_t disk_bytes;   /* size of the session's tmpfs */
+	uint64_t disk_inodes;
+	uint32_t processes;    /* RLIMIT_NPROC */
+	uint32_t cpus;         /* shown in /proc/cpuinfo and bounding the affinity mask; 0: all */
+};
+
+#define CBX_PLAN_VERSION 1
+
+/* 0, or -EINVAL naming the field. */
+int cbx_plan_check(const struct cbx_plan *plan, struct cbx_err *err);
+
+/*
+ * Where things are inside every sandbox. These are part of the product's interface.
+ */
+#define CBX_INSIDE_UID 1000
+#define CBX_INSIDE_GID 1000
+#define CBX_INSIDE_HOME "/home/user"
+#define CBX_INSIDE_WORKSPACE "/workspace"
+#define CBX_INSIDE_RUNTIMES "/run/codebox" /* the drivers, read-only */
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/procfs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/syscalls.h"
+#include "sandbox/mounts.h"
+
+#define LOCKED (CBX_MOUNT_ATTR_RDONLY | CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV | CBX_MOUNT_ATTR_NOEXEC)
+
+/* Tells about the machine or reaches into the kernel: shown empty. Not every kernel has each. */
+static const char *const masked[] = {
+	"acpi",	     "asound",	      "buddyinfo",   "cgroups",	   "cmdline",	 "config.gz",	  "consoles",
+	"diskstats", "driver",	      "dynamic_debug", "interrupts", "iomem",	 "ioports",	  "kallsyms",
+	"kcore",     "key-users",     "keys",	     "kmsg",	   "kpagecgroup", "kpagecount",	  "kpageflags",
+	"latency_stats", "locks",     "modules",     "mtrr",	   "pagetypeinfo", "partitions",  "pressure",
+	"sched_debug", "schedstat",   "scsi",	     "slabinfo",   "softirqs",	 "swaps",	  "sysrq-trigger",
+	"timer_list", "timer_stats",  "vmallocinfo", "vmstat",	   "zoneinfo",
+};
+
+/* Can change the kernel: read-only. */
+static const char *const read_only[] = { "bus", "fs", "irq", "sys", "tty" };
+
+static int attach_at(int proc, const char *name, int mount, struct cbx_err *err)
+{
+	_cleanup_fd_ int target = cbx_mount_point(proc, name, err);
+
+	return target < 0 ? target : cbx_mount_attach(mount, target, name, err);
+}
+
+static int mask(int proc, const char *name, struct cbx_err *err)
+{
+	_cleanup_fd_ int mount = -1;
+	struct stat st;
+
+	if (fstatat(proc, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : cbx_fail(err, errno, "look at /proc/%s", name);
+	/* One empty directory and one null device serve for all. */
+	mount = cbx_mount_copy(AT_FDCWD, S_ISDIR(st.st_mode) ? "/empty" : "/dev/null", LOCKED & ~CBX_MOUNT_ATTR_NODEV, err);
+	return mount < 0 ? mount : attach_at(proc, name, mount, err);
+}
+
+static int make_read_only(int proc, const char *name, struct cbx_err *err)
+{
+	_cleanup_fd_ int mount = cbx_mount_copy(proc, name, LOCKED, err);
+
+	if (mount < 0)
+		return err->code == ENOENT ? 0 : mount;
+	return attach_at(proc, name, mount, err);
+}
+
+static int show(int proc, int dir, const char *name, const char *text, struct cbx_err *err)
+{
+	_cleanup_fd_ int fd = openat(dir, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0444), mount = -1;
+	int r;
+
+	if (fd < 0)
+		return cbx_fail(err, errno, "make /proc/%s", name);
+	r = cbx_write_all(fd, text, strlen(text));
+	if (r < 0)
+		return cbx_fail(err, -r, "write /proc/%s", name);
+	mount = cbx_mount_copy(dir, name, LOCKED, err);
+	return mount < 0 ? mount : attach_at(proc, name, mount, err);
+}
+
+static void meminfo(struct cbx_buf *out, const struct cbx_plan *plan)
+{
+	unsigned long long kib = plan->memory_bytes / 1024;
+
+	cbx_buf_addf(out,
+		     "MemTotal:       %8llu kB\nMemFree:        %8llu kB\nMemAvailable:   %8llu kB\n"
+		     "Buffers:               0 kB\nCached:                0 kB\nSwapCached:            0 kB\n"
+		     "Active:                0 kB\nInactive:              0 kB\nSwapTotal:             0 kB\n"
+		     "SwapFree:              0 kB\nShmem:                 0 kB\nSlab:                  0 kB\n",
+		     kib, kib, kib);
+}
+
+static void stat_text(struct cbx_buf *out, unsigned cpus)
+{
+	cbx_buf_adds(out, "cpu  0 0 0 0 0 0 0 0 0 0\n");
+	for (unsigned i = 0; i < cpus; i++)
+		cbx_buf_addf(out, "cpu%u 0 0 0 0 0 0 0 0 0 0\n", i);
+	cbx_buf_addf(out, "intr 0\nctxt 0\nbtime %lld\nprocesses 1\nprocs_running 1\nprocs_blocked 0\nsoftirq 0\n",
+		     (long long)time(NULL));
+}
+
+/* The text of the first n processors: they are separated by empty lines. */
+static void cpuinfo(struct cbx_buf *out, const char *all, unsigned n)
+{
+	const char *end = all;
+
+	for (unsigned i = 0; i < n && end; i++) {
+		end = strstr(end, "\n\n");
+		if (end)
+			end += 2;
+	}
+	cbx_buf_add(out, all, end ? (size_t)(end - all) : strlen(all));
+}
+
+static int show_all(int proc, int dir, const struct cbx_outer *outer, const struct cbx_plan *plan, struct cbx_err *err)
+{
+	unsigned cpus = plan->cpus && plan->cpus < outer->cpus ? plan->cpus : outer->cpus;
+	_cleanup_buf_ struct cbx_buf mem = { 0 }, st = { 0 }, cpu = { 0 };
+	const struct {
+		const char *name, *text;
+	} *f, files[] = {
+		{ "meminfo", (meminfo(&mem, plan), cbx_buf_str(&mem)) },
+		{ "stat", (stat_text(&st, cpus), cbx_buf_str(&st)) },
+		{ "cpuinfo", (cpuinfo(&cpu, outer->cpuinfo, cpus), cbx_buf_str(&cpu)) },
+		{ "uptime", "0.00 0.00\n" },
+		{ "loadavg", "0.00 0.00 0.00 1/1 1\n" },
+	};
+
+	for (f = files; f < files + ARRAY_SIZE(files); f++) {
+		int r = show(proc, dir, f->name, f->text, err);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int cbx_procfs_mount(int root, int store, const struct cbx_outer *outer, const struct cbx_plan *plan,
+		     struct cbx_err *err)
+{
+	_cleanup_fd_ int proc = -1, dir = -1;
+	int r;
+
+	proc = cbx_mount_new_at("proc", NULL, CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV | CBX_MOUNT_ATTR_NOEXEC, root,
+				"/proc", err);
+	if (proc < 0)
+		return proc;
+	if (mkdirat(store, "proc", 0700) < 0)
+		return cbx_fail(err, errno, "make a directory for /proc's files");
+	dir = openat(store, "proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return cbx_fail(err, errno, "open the directory for /proc's files");
+	r = show_all(proc, dir, outer, plan, err);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(masked); i++)
+		r = mask(proc, masked[i], err);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(read_only); i++)
+		r = make_read_only(proc, read_only[i], err);
+	return r;
+}

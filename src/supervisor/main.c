@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: codebox-supervisor makes, watches and destroys sandboxes for codeboxd, and does nothing else.
+ *
+ * It runs in two stages. The first, with the ids of whoever started codeboxd, compiles the system call filter, clones the
+ * second into new user, pid and mount namespaces, writes its id maps, and ends. The second is pid 1 of that outer
+ * namespace; it is made with CLONE_PARENT, so codeboxd is its parent and learns of its end. It builds a small root of its
+ * own (sandbox/outer.h), takes ids 0 of its user namespace, and serves requests (requests.h) from descriptor 3 until that
+ * is closed. Its capabilities count within the outer user namespace only.
+ *
+ * Being pid 1, it cannot leave anything behind: when it ends, however it ends, the kernel kills every sandbox.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "base/syscalls.h"
+#include "sandbox/enter.h"
+#include "sandbox/ids.h"
+#include "supervisor/requests.h"
+#include "supervisor/watch.h"
+
+#define SOCK 3
+#define WATCH_MS 250        /* between two looks of the memory watcher */
+#define WATCH_AT_ONCE 64    /* sandboxes looked at each time, in turn */
+
+struct sandbox {
+	uint64_t id; /* codeboxd's number */
+	pid_t pid;
+	int pidfd;
+	int report; /* -1 once set-up is done */
+	int failed; /* set-up failed: no GONE event */
+	uint32_t outer_id;
+	uint64_t limit, peak;
+};
+
+struct supervisor {
+	struct cbx_outer outer;
+	struct cbx_ids ids;
+	struct cbx_facts facts;
+	struct sandbox *all;
+	size_t n;
+	size_t watched; /* index of the next sandbox to look at */
+	int sigfd;
+};
+
+static void send_event(const struct cbx_event *e)
+{
+	if (cbx_send_fds(SOCK, e, sizeof(*e), NULL, 0) < 0)
+		_exit(0); /* codeboxd has gone */
+}
+
+static void send_down(const struct cbx_err *err)
+{
+	struct cbx_event e = { .type = CBX_EVENT_DOWN, .err = *err };
+
+	send_event(&e);
+}
+
+static void send_about(enum cbx_event_type type, uint64_t sandbox, const struct cbx_err *err)
+{
+	struct cbx_event e = { .type = type, .sandbox = sandbox };
+
+	if (err)
+		e.err = *err;
+	send_event(&e);
+}
+
+/* ---- sandboxes ---- */
+
+static struct sandbox *find(struct supervisor *s, uint64_t id)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->all[i].id == id)
+			return &s->all[i];
+	return NULL;
+}
+
+/* An id that no live sandbox has; 0, shared by all, where there is no range. */
+static uint32_t free_outer_id(const struct supervisor *s)
+{
+	for (uint32_t id = 1; id <= s->ids.count; id++) {
+		bool taken = false;
+
+		for (size_t i = 0; i < s->n && !taken; i++)
+			taken = s->all[i].outer_id == id;
+		if (!taken)
+			return id;
+	}
+	return 0;
+}
+
+static int create(struct supervisor *s, const struct cbx_request *q, int init_sock, struct cbx_err *err)
+{
+	struct sandbox *b;
+	struct cbx_starting started;
+	uint32_t outer_id = free_outer_id(s);
+	int r;
+
+	if (find(s, q->sandbox))
+		return cbx_refuse(err, "sandbox_exists", EEXIST, "sandbox %llu exists already",
+				  (unsigned long long)q->sandbox);
+	if (s->ids.count && !outer_id)
+		return cbx_refuse(err, "too_many_sessions", EAGAIN, "all %u subordinate ids are in use", s->ids.count);
+	r = cbx_sandbox_start(&s->outer, &q->plan, outer_id, init_sock, &started, err);
+	if (r < 0)
+		return r;
+	s->all = cbx_xrealloc(s->all, (s->n + 1) * sizeof(*s->all));
+	b = &s->all[s->n++];
+	*b = (struct sandbox){ .id = q->sandbox, .pid = started.pid, .pidfd = started.pidfd, .report = started.report,
+			       .outer_id = outer_id, .limit = q->plan.memory_bytes };
+	return 0;
+}
+
+static void set_up_done(struct sandbox *b)
+{
+	struct cbx_err err;
+	int r = cbx_sandbox_report(b->report, &err);
+
+	cbx_close_p(&b->report);
+	if (r < 0) {
+		b->failed = 1;
+		cbx_pidfd_send_signal(b->pidfd, SIGKILL);
+		send_about(CBX_EVENT_FAILED, b->id, &err);
+	} else {
+		send_about(CBX_EVENT_CREATED, b->id, NULL);
+	}
+}
+
+static void forget(struct supervisor *s, struct sandbox *b)
+{
+	cbx_close_p(&b->pidfd);
+	cbx_close_p(&b->report);
+	*b = s->all[--s->n];
+}
+
+static void reap(struct supervisor *s)
+{
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		for (size_t i = 0; i < s->n; i++) {
+			struct sandbox *b = &s->all[i];
+
+			if (b->pid != pid)
+				continue;
+			if (b->report >= 0)
+				set_up_done(b);
+			if (!b->failed) {
+				struct cbx_event e = { .type = CBX_EVENT_GONE, .sandbox = b->id, .status = status,
+						       .memory_peak = b->peak };
+
+				send_event(&e);
+			}
+			forget(s, b);
+			break;
+		}
+}
+
+static void watch(struct supervisor *s)
+{
+	for (size_t k = 0; k < s->n && k < WATCH_AT_ONCE; k++) {
+		struct sandbox *b = &s->all[s->watched++ % s->n];
+		struct cbx_event e = { .type = CBX_EVENT_OOM, .sandbox = b->id };
+		struct cbx_usage use;
+
+		if (b->report >= 0)
+			continue;
+		cbx_watch_measure(b->pid, b->limit, &use);
+		if (use.bytes > b->peak)
+			b->peak = use.bytes;
+		if (use.bytes <= b->limit || !use.largest)
+			continue;
+		e.memory_peak = use.bytes;
+		e.pid = cbx_watch_inside_pid(use.largest);
+		/* Told first, so that codeboxd knows the reason when it hears of the death. */
+		send_event(&e);
+		kill(use.largest, SIGKILL);
+	}
+}
+
+/* ---- requests ---- */
+
+static void handle(struct supervisor *s, const struct cbx_request *q, const int *fds, size_t nfds)
+{
+	struct cbx_err err = { 0 };
+	struct sandbox *b;
+	int r;
+
+	switch (q->type) {
+	case CBX_REQUEST_CREATE:
+		r = nfds == 1 ? create(s, q, fds[0], &err) :
+				cbx_refuse(&err, "protocol", EPROTO, "a create request needs one descriptor");
+		if (r < 0)
+			send_about(CBX_EVENT_FAILED, q->sandbox, &err);
+		break;
+	case CBX_REQUEST_DESTROY:
+		b = find(s, q->sandbox);
+		if (b)
+			cbx_pidfd_send_signal(b->pidfd, SIGKILL);
+		break;
+	default:
+		break;
+	}
+}
+
+/* 0 at the end of codeboxd. */
+static int receive(struct supervisor *s)
+{
+	struct cbx_request q;
+	int fds[CBX_FDS_MAX];
+	size_t nfds;
+	ssize_t n = cbx_recv_fds(SOCK, &q, sizeof(q), fds, &nfds);
+
+	if (n == 0 || (n < 0 && n != -EBADMSG))
+		return 0;
+	if (n == (ssize_t)sizeof(q))
+		handle(s, &q, fds, nfds);
+	for (size_t i = 0; i < nfds; i++)
+		close(fds[i]);
+	return 1;
+}
+
+static void serve(struct supervisor *s)
+{
+	struct pollfd *p = NULL;
+
+	for (;;) {
+		size_t n = 2, before = s->n;
+
+		p = cbx_xrealloc(p, (2 + before) * sizeof(*p));
+		p[0] = (struct pollfd){ SOCK, POLLIN, 0 };
+		p[1] = (struct pollfd){ s->sigfd, POLLIN, 0 };
+		for (size_t i = 0; i < before; i++)
+			if (s->all[i].report >= 0)
+				p[n++] = (struct pollfd){ s->all[i].report, POLLIN, 0 };
+		if (poll(p, n, before ? WATCH_MS : -1) < 0 && errno != EINTR)
+			_exit(1);
+		for (size_t i = 2; i < n; i++)
+			for (size_t k = 0; p[i].revents && k < s->n; k++)
+				if (s->all[k].report == p[i].fd)
+					set_up_done(&s->all[k]);
+		if (p[1].revents) {
+			struct signalfd_siginfo info;
+
+			if (read(s->sigfd, &info, sizeof(info)) > 0)
+				reap(s);
+		}
+		if (p[0].revents && !receive(s))
+			return;
+		if (s->n)
+			watch(s);
+	}
+}
+
+/* ---- start ---- */
+
+/* Landlock's version is read, not assumed: 0 where the kernel has none or it is switched off. */
+static uint32_t landlock_abi(void)
+{
+	long v = syscall(444 /* landlock_create_ruleset */, NULL, 0, 1 /* LANDLOCK_CREATE_RULESET_VERSION */);
+
+	return v > 0 ? (uint32_t)v : 0;
+}
+
+static int become_supervisor(struct supervisor *s, const struct cbx_outer_paths *paths, struct cbx_err *err)
+{
+	sigset_t mask;
+	int r;
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		return cbx_fail(err, errno, "ask to die with codeboxd");
+	umask(022); /* sandboxes go through the outer root's directories with ids of their own */
+	r = cbx_outer_enter(paths, &s->outer, err);
+	if (r < 0)
+		return r;
+	/* Becoming user 0 of the namespace cleared it, and made us undumpable: then the /proc files of a process that we
+	 * clone belong to the machine's root, and its id maps could not be written. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0)
+		return cbx_fail(err, errno, "ask to die with codeboxd");
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return cbx_fail(err, errno, "set no_new_privs");
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGCHLD);
+	if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
+		return cbx_fail(err, errno, "block SIGCHLD");
+	s->sigfd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (s->sigfd < 0)
+		return cbx_fail(err, errno, "make a signalfd");
+	return 0;
+}
+
+/* The second stage. Does not return. */
+static void second_stage(struct supervisor *s, const struct cbx_outer_paths *paths, int go)
+{
+	struct cbx_event up = { .type = CBX_EVENT_UP };
+	struct cbx_err err = { 0 };
+	struct cbx_ids ids;
+
+	/* The first stage tells how the maps were written in the end. */
+	if (cbx_read_full(go, &ids, sizeof(ids)) != (ssize_t)sizeof(ids))
+		_exit(1);
+	close(go);
+	s->ids = ids;
+	if (become_supervisor(s, paths, &err) < 0) {
+		cbx_wrap(&err, "start the supervisor");
+		send_down(&err);
+		_exit(1);
+	}
+	up.facts = (struct cbx_facts){ .ids = 1 + s->ids.count, .overlay = (uint32_t)s->outer.overlay,
+				       .landlock_abi = landlock_abi(), .seccomp_rules = s->outer.filter.rules };
+	send_event(&up);
+	serve(s);
+	_exit(0);
+}
+
+static int first_stage(char **argv, struct cbx_err *err)
+{
+	struct cbx_outer_paths paths = { .images = argv[1], .libexec = argv[2], .runtimes = argv[3] };
+	/* CLONE_PARENT: no exit signal of its own, it takes ours. */
+	struct clone_args args = { .flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_PARENT };
+	struct supervisor s = { .sigfd = -1 };
+	uint64_t uid, gid;
+	int pair[2], r;
+	pid_t pid;
+
+	if ((r = cbx_parse_u64(argv[5], "SERVICE_UID", 1, UINT32_MAX - 1, &uid, err)) < 0 ||
+	    (r = cbx_parse_u64(argv[6], "SERVICE_GID", 1, UINT32_MAX - 1, &gid, err)) < 0)
+		return r;
+	r = cbx_filter_compile(argv[4], "default", &s.outer.filter, err);
+	if (r < 0)
+		return r;
+	cbx_ids_find((uid_t)uid, (gid_t)gid, &s.ids);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return cbx_fail(err, errno, "make a socket pair");
+	pid = cbx_clone3(&args);
+	if (pid < 0)
+		return cbx_fail(err, errno, "make the outer user, pid and mount namespaces");
+	if (pid == 0) {
+		close(pair[0]);
+		second_stage(&s, &paths, pair[1]);
+	}
+	r = cbx_ids_write_outer(&s.ids, pid, err);
+	if (r < 0) {
+		kill(pid, SIGKILL);
+		return cbx_wrap(err, "map user ids");
+	}
+	if (cbx_write_all(pair[0], &s.ids, sizeof(s.ids)) < 0)
+		return cbx_refuse(err, "supervisor", EPIPE, "the supervisor's second stage died");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct cbx_err err = { 0 };
+
+	if (argc != 7 || cbx_set_cloexec(SOCK, 1) < 0) {
+		fprintf(stderr, "codebox-supervisor is started by codeboxd; see codeboxd(8).\n");
+		return 2;
+	}
+	if (first_stage(argv, &err) < 0) {
+		send_down(&err);
+		return 1;
+	}
+	return 0;
+}

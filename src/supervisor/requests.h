@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_SUPERVISOR_REQUESTS_H
+#define CBX_SUPERVISOR_REQUESTS_H
+
+/*
+ * Between codeboxd and the supervisor: fixed-size datagrams on a SOCK_SEQPACKET socket that codeboxd made when it
+ * started the supervisor. The supervisor listens to nobody else, parses nothing, and knows sandboxes by the number
+ * that codeboxd gave them.
+ *
+ * The supervisor ends when this socket is closed, and every sandbox with it: it is pid 1 of the outer pid namespace.
+ */
+#include <stdint.h>
+
+#include "base/err.h"
+#include "sandbox/plan.h"
+
+enum cbx_request_type {
+	CBX_REQUEST_CREATE = 1,  /* one descriptor: init's end of the init protocol socket */
+	CBX_REQUEST_DESTROY = 2, /* kill everything in it; CBX_EVENT_GONE follows */
+};
+
+struct cbx_request {
+	uint32_t type;
+	uint32_t zero;
+	uint64_t sandbox; /* codeboxd's number, never used twice */
+	struct cbx_plan plan; /* CREATE */
+};
+
+enum cbx_event_type {
+	CBX_EVENT_UP = 1,      /* the supervisor is ready; `facts` says what this machine gives */
+	CBX_EVENT_CREATED = 2, /* init was executed in a complete sandbox */
+	CBX_EVENT_FAILED = 3,  /* the sandbox was not made; err says why. No GONE follows. */
+	CBX_EVENT_GONE = 4,    /* its last process has ended; status is init's wait status, oom as below */
+	CBX_EVENT_OOM = 5,     /* the watcher killed process `pid` (as seen inside) for exceeding the memory limit */
+	CBX_EVENT_DOWN = 6,    /* the supervisor cannot work at all; err says why. It ends after this. */
+};
+
+/* What protections and facilities are in force; shown in a session's info. */
+struct cbx_facts {
+	uint32_t ids;          /* ids in the outer namespace: 1, or the size of a range */
+	uint32_t overlay;      /* 1: overlay per session */
+	uint32_t landlock_abi; /* 0: none */
+	uint32_t cgroup;       /* 0: none (limits by rlimits and a watcher) */
+	uint32_t seccomp_rules; /* system calls on the allow list */
+};
+
+struct cbx_event {
+	uint32_t type;
+	int32_t status;
+	uint64_t sandbox;
+	uint64_t memory_peak; /* GONE: largest sum of PSS that the watcher saw, bytes; 0 unknown */
+	int32_t pid;
+	uint32_t zero;
+	struct cbx_facts facts;
+	struct cbx_err err;
+};
+
+#endif
