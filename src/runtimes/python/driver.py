@@ -1,0 +1,444 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python interpreter of a codebox session.
+
+Theory of operation
+-------------------
+codeboxd starts this file with any Python from 3.8 on, and speaks frames with it (src/session/interpreter-protocol.h)
+on the descriptor that CODEBOX_FD names. Standard output and error are pipes. The files beside this one are its parts:
+
+    streams.py        sys.stdout and sys.stderr, and the order between them
+    hooks.py          what is adjusted when a module is imported: ctypes, getpass, matplotlib
+    bundles.py        MIME bundles made fit for a frame
+    shell_ipython.py  cells run by IPython, where the image has it
+    shell_plain.py    cells run by a small shell of our own, where it has not
+    tracebacks.py     exceptions as text (loaded with the first one)
+    figures.py        matplotlib figures (loaded with matplotlib)
+
+They are compiled from source at each start, because nothing may be written beside them; so they are loaded when they
+are needed, and are found by path, never through sys.path or sys.modules, where user code could see or shadow them.
+
+User code shares this process and can break anything in it on purpose; codeboxd takes every frame as hostile. What is
+guarded against here is breaking it by accident: closed or replaced streams, signal handlers left behind, forks,
+threads, interrupts at the wrong moment, patched or removed modules. Hence private references to what is used.
+
+An interrupt may only hit user code. The handler raises KeyboardInterrupt while `Interrupts.armed` is true, and never
+while a frame is being written.
+"""
+import gc
+
+gc.disable()  # nothing that start-up allocates is garbage; main() turns it on again
+
+import sys
+
+sys.dont_write_bytecode = True
+
+import _signal
+import _thread
+import builtins
+import errno
+import os
+import time
+from types import ModuleType
+
+__builtins__ = vars(builtins).copy()  # the driver's own: user code may replace open() and the like
+_settrace, _get_depth, _set_depth = sys.settrace, sys.getrecursionlimit, sys.setrecursionlimit
+
+DIRECTORY = os.path.dirname(os.path.abspath(__file__))
+PROTOCOL_FD_MIN = 200  # out of the way of programs that close or count on low descriptors
+FRAME_MAX = 12 << 20   # codeboxd kills an interpreter that sends more
+SOCKET_WRITE_SAFE = 32 << 10  # so much goes in one piece; a signal handler that raises could cut a longer write
+INTERRUPT_GAP = 0.05   # seconds; a second SIGINT within it is the same interrupt
+
+
+class Interrupts:
+    """SIGINT, and the other signal handlers of user code.
+
+    armed: user code is running. held: a critical section (sending) is; an interrupt is then delivered at its end.
+    """
+
+    def __init__(self):
+        self.armed = False
+        self.held = 0
+        self.pending = False
+        self.last = 0.0
+        self.parked = []
+        self.main = _thread.get_ident()
+        self._now = time.monotonic
+        self._get, self._set = _signal.getsignal, _signal.signal
+        self._mask, self._unblock = _signal.pthread_sigmask, _signal.SIG_UNBLOCK
+        self._int = _signal.SIGINT
+        self._set(self._int, self.on_signal)
+
+    def on_signal(self, signum, frame):
+        if not self.armed:
+            return
+        if self.held:
+            self.pending = True
+            return
+        now = self._now()
+        if now - self.last < INTERRUPT_GAP:
+            return
+        self.last = now
+        raise KeyboardInterrupt
+
+    def hold(self):
+        if _thread.get_ident() == self.main:
+            self.held += 1
+
+    def release(self):
+        if _thread.get_ident() != self.main:
+            return
+        self.held -= 1
+        if self.pending and not self.held:
+            self.pending = False
+            self.on_signal(self._int, None)
+
+    def block_all(self):
+        return self._mask(_signal.SIG_SETMASK, range(1, _signal.NSIG))
+
+    def unblock(self, mask):
+        self._mask(_signal.SIG_SETMASK, mask)
+
+    def begin(self):
+        """A cell is about to run: give it back the handlers it had, except one for SIGINT."""
+        for signum, handler in self.parked:
+            self._set(signum, handler)
+        self.parked = []
+        if self._get(self._int) is not self.on_signal:
+            self._set(self._int, self.on_signal)
+        self._mask(self._unblock, {self._int})
+        self.pending = False
+        self.held = 0
+        self.last = 0.0
+
+    def end(self):
+        """No cell runs: a handler of user code (an alarm left behind) must not raise in the driver."""
+        for signum in range(1, 32):
+            if signum == self._int:
+                continue
+            handler = self._get(signum)
+            if handler is not None and callable(handler):
+                self.parked.append((signum, handler))
+                self._set(signum, self.ignore)
+
+    @staticmethod
+    def ignore(signum, frame):
+        pass
+
+
+class TooLong(Exception):
+    pass
+
+
+class Channel:
+    """Frames: a 32-bit little-endian length, then JSON in UTF-8."""
+
+    def __init__(self, fd, interrupts):
+        from json import JSONDecoder, JSONEncoder
+        import fcntl
+
+        try:
+            self.fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, PROTOCOL_FD_MIN)
+        except OSError:
+            self.fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, fd + 1)
+        os.close(fd)
+        self.interrupts = interrupts
+        self.buffer = bytearray()
+        self.lock = _thread.RLock()
+        self.child = False  # after a fork: this process has no say any more
+        self._encode = JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False,
+                                   separators=(",", ":")).encode
+        self._decode = JSONDecoder().scan_once
+        self._read, self._write = os.read, os.write
+        self.leave, self._sleep = os._exit, time.sleep
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self):
+        self.child = True
+        self.lock = _thread.RLock()
+        self.interrupts.main = _thread.get_ident()
+        self.interrupts.held = 0
+        try:
+            os.close(self.fd)
+        except OSError:
+            pass
+
+    def send(self, frame):
+        if self.child:
+            return
+        data = self._encode(frame).encode("utf-8", "replace")
+        if len(data) > FRAME_MAX:
+            raise TooLong
+        data = len(data).to_bytes(4, "little") + data
+        mask = None
+        self.interrupts.hold()
+        try:
+            if len(data) > SOCKET_WRITE_SAFE:
+                mask = self.interrupts.block_all()
+            with self.lock:
+                self._write_all(memoryview(data))
+        finally:
+            if mask is not None:
+                self.interrupts.unblock(mask)
+            self.interrupts.release()
+
+    def _write_all(self, view):
+        while view:
+            try:
+                view = view[self._write(self.fd, view):]
+            except BlockingIOError:
+                self._sleep(0.001)
+            except OSError:
+                self.leave(1)  # codeboxd has gone, or user code closed the socket
+
+    def _fill(self, n):
+        while len(self.buffer) < n:
+            try:
+                chunk = self._read(self.fd, 1 << 16)
+            except BlockingIOError:
+                self._sleep(0.001)
+                continue
+            if not chunk:
+                self.leave(0)
+            self.buffer += chunk
+
+    def receive(self):
+        try:
+            self._fill(4)
+            size = int.from_bytes(self.buffer[:4], "little")
+            self._fill(4 + size)
+            data = bytes(self.buffer[4:4 + size])
+            del self.buffer[:4 + size]
+            return self._decode(data.decode("utf-8", "replace"), 0)[0]
+        except OSError:
+            self.leave(1)
+
+    def waiting(self):
+        """True when a frame, or a part of one, is there to be read."""
+        import select
+        return bool(self.buffer or select.select([self.fd], [], [], 0)[0])
+
+
+class Driver:
+    """What the parts share."""
+
+    def __init__(self):
+        self.directory = DIRECTORY
+        self.parts = {}
+        self.cell = 0            # id of the running cell, or of the last one
+        self.errors = 0          # error frames of the running cell
+        self.ended = True        # its "done" has been sent
+        self.interrupts = Interrupts()
+        self.channel = Channel(int(os.environ.pop("CODEBOX_FD", "3")), self.interrupts)
+        self.streams = self.part("streams").Streams()
+        self.bundles = self.part("bundles")
+        self.hooks = self.part("hooks").install(self)
+        self.shell = None
+        self.streams.watch(self.channel.fd)
+
+    def part(self, name):
+        """Load a file of the driver. It does not appear in sys.modules."""
+        module = self.parts.get(name)
+        if module is None:
+            path = self.directory + "/" + name + ".py"
+            module = ModuleType("codebox_" + name)
+            module.__file__ = path
+            module.__builtins__ = __builtins__
+            with open(path, encoding="utf-8") as f:
+                code = compile(f.read(), path, "exec", dont_inherit=True)
+            exec(code, module.__dict__)
+            self.parts[name] = module
+        return module
+
+    def send(self, frame, wait=False):
+        """wait: the cell may print next, perhaps from C code, and that must not overtake the frame."""
+        self.streams.flush()
+        self.channel.send(frame)
+        self.streams.frame_sent(wait)
+
+    def display(self, data, metadata=None, transient=None, update=False):
+        if self.channel.child:
+            self.streams.say(data.get("text/plain", ""))
+            return
+        metadata = dict(metadata or ())
+        if transient and "display_id" in transient:
+            metadata["display_id"] = str(transient["display_id"])
+        if update:
+            metadata["update"] = True
+        self._show({"ev": "display", "id": self.cell}, data, metadata)
+
+    def result(self, count, data, metadata=None):
+        if self.channel.child:
+            self.streams.say(data.get("text/plain", ""))
+            return
+        self._show({"ev": "result", "id": self.cell, "count": count}, data, metadata)
+
+    def _show(self, frame, data, metadata):
+        frame["data"], frame["metadata"] = self.bundles.prepare(data, metadata)
+        wait = frame["ev"] == "display"
+        try:
+            self.send(frame, wait)
+        except TooLong:  # short enough in itself, but not with what JSON must escape
+            frame["data"] = self.bundles.note(frame["data"])
+            self.send(frame, wait)
+
+    def clear(self, wait):
+        self.send({"ev": "clear", "id": self.cell, "wait": bool(wait)}, True)
+
+    def error(self, value, tb=None, text=None):
+        """Report an exception; text replaces the traceback."""
+        try:
+            name, message, trace = self.part("tracebacks").describe(self, value, tb, text)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as e:  # no memory, or no stack, left: at least its name
+            name, message = type(value).__name__, ""
+            trace = "%s (its traceback could not be made: %s)" % (name, type(e).__name__)
+        self.errors += 1
+        if self.channel.child:
+            self.streams.say(trace, error=True)
+            return
+        self.send({"ev": "error", "id": self.cell, "name": name, "value": message, "traceback": trace})
+
+    def exit_code(self, value):
+        """What the interpreter would do with SystemExit(value.code)."""
+        code = value.code
+        if code is None:
+            return 0
+        if isinstance(code, int):
+            return code & 0xff
+        self.streams.say(self.bundles.safe_str(code), error=True)
+        return 1
+
+    def run(self, message):
+        cell = self.cell = message["id"]
+        self.errors = 0
+        self.ended = False
+        interrupts = self.interrupts
+        value = None
+        self.streams.begin()
+        if _get_depth() < 200:
+            _set_depth(1000)
+        count = self.shell.count()
+        interrupts.begin()
+        try:
+            try:
+                interrupts.armed = True
+                value = self.shell.run(message["code"], bool(message.get("silent")))
+                self.streams.flush_replaced()
+            finally:
+                interrupts.armed = False
+        except BaseException as e:  # an interrupt in the shell's own code, or a fault of the shell
+            interrupts.armed = False
+            value = e
+            if not isinstance(e, SystemExit):
+                self.error(e)
+        interrupts.end()
+        _settrace(None)
+        done = {"ev": "done", "id": cell, "status": "ok", "count": count}
+        if isinstance(value, SystemExit):
+            done["status"] = "exit"
+            done["exit_code"] = self.exit_code(value)
+        elif isinstance(value, KeyboardInterrupt):
+            done["status"] = "interrupted"
+        elif value is not None or self.errors:
+            done["status"] = "error"
+        if value is not None and not self.errors and done["status"] != "exit":
+            self.error(value)
+        if self.channel.child:  # user code forked and came back: there is one interpreter only
+            self.streams.flush()
+            self.channel.leave(done.get("exit_code", 0 if done["status"] == "ok" else 1))
+        if isinstance(value, MemoryError):
+            value.__traceback__ = None  # its frames hold what used up the memory
+        self.send(done)
+        self.ended = True
+
+    def answer(self, message):
+        op = message["op"]
+        try:
+            if op == "is_complete":
+                status, indent = self.shell.is_complete(message["code"])
+                reply = {"status": status, "indent": indent}
+            else:
+                matches, start, end = self.shell.complete(message["code"], message["cursor"])
+                reply = {"matches": [self.bundles.text(m) for m in matches[:500]], "start": start, "end": end}
+        except Exception:  # completion looks into user objects, which may raise
+            reply = {"status": "invalid", "indent": ""} if op == "is_complete" else \
+                {"matches": [], "start": message["cursor"], "end": message["cursor"]}
+        reply["ev"] = op
+        reply["id"] = message["id"]
+        self.send(reply)
+
+    def serve(self):
+        warm = False
+        while True:
+            try:
+                if not warm and not self.channel.waiting():
+                    warm = True
+                    self.hooks.warm_up()
+                message = self.channel.receive()
+            except KeyboardInterrupt:
+                continue  # of a handler of user code; ours does not raise here
+            try:
+                if message["op"] == "run":
+                    self.run(message)
+                elif message["op"] in ("is_complete", "complete"):
+                    self.answer(message)
+            except BaseException as e:  # user code broke something that the driver needs; the cell must end still
+                if message["op"] == "run" and not self.ended:
+                    self.emergency(message["id"], e)
+
+    def emergency(self, cell, fault):
+        """End a cell with as little as possible. What is in the pipes is there already."""
+        self.interrupts.armed = False
+        if self.channel.child:
+            self.channel.leave(1)
+        text = "The interpreter's driver failed after the cell: %s" % type(fault).__name__
+        self.channel.send({"ev": "error", "id": cell, "name": type(fault).__name__, "value": text, "traceback": text})
+        self.channel.send({"ev": "done", "id": cell, "status": "error", "count": 0})
+
+
+def link_font_cache():
+    """An image may carry matplotlib's font cache; building one takes seconds."""
+    shared = "/usr/share/codebox/cache/matplotlib"
+    try:
+        names = os.listdir(shared)
+        own = os.path.expanduser("~/.cache/matplotlib")
+        os.makedirs(own, exist_ok=True)
+        for name in names:
+            if not os.path.lexists(own + "/" + name):
+                os.symlink(shared + "/" + name, own + "/" + name)
+    except OSError as e:
+        if e.errno not in (errno.ENOENT, errno.EACCES, errno.EROFS, errno.ENOSPC, errno.ENOTDIR, errno.EEXIST):
+            raise
+
+
+def make_shell(driver):
+    if not os.environ.pop("CODEBOX_DRIVER_PLAIN", ""):
+        try:
+            return driver.part("shell_ipython").make(driver)
+        except ImportError:
+            pass
+    return driver.part("shell_plain").make(driver)
+
+
+def main():
+    if sys.path and os.path.abspath(sys.path[0] or ".") == DIRECTORY:
+        del sys.path[0]
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    sys.argv = [""]
+    driver = Driver()
+    link_font_cache()
+    driver.shell = make_shell(driver)
+    import faulthandler
+    faulthandler.enable()  # a crash in C leaves a Python traceback on standard error
+    gc.freeze()
+    gc.enable()
+    driver.send({"ev": "ready", "language": "python", "version": sys.version.split()[0], "kind": driver.shell.kind})
+    driver.serve()
+
+
+if __name__ == "__main__":
+    # Python 3.8 hands a caller's builtins on to functions of the same module; so the caller must be another.
+    exec("main()", {"main": main, "__builtins__": __builtins__})

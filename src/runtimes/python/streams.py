@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sys.stdout and sys.stderr over the two pipes.
+
+Nothing is buffered here: what is printed is in the pipe before the next statement runs, in order with what
+subprocesses and C code write there. Between the two pipes there is no order of their own; codeboxd reads them as they
+fill. So before one is written to, the other must have been read empty, whoever wrote to it. Likewise, what is printed
+after a frame must not be in a pipe before codeboxd has taken the frame from the socket, since it handles a frame after
+all that is in the pipes. The waits are short, and limited for a whole cell, so that a slow reader costs little.
+"""
+import fcntl
+import io
+import os
+import sys
+import termios
+import time
+
+WAIT_MAX = 0.02       # seconds for one wait
+WAIT_BUDGET = 1.0     # for all waits of a cell
+
+
+class Pipe(io.FileIO):
+    """One of the two; it is also sys.stdout.buffer."""
+
+    def __init__(self, fd, name, streams):
+        super().__init__(fd, "wb", closefd=False)
+        self.name = name
+        self._fd = fd
+        self._streams = streams
+
+    def write(self, data):
+        streams = self._streams
+        # A lone newline is the second half of a print(), which need not look again.
+        if streams.frame_waits or data != b"\n" and streams.pending(3 - self._fd, streams.unread):
+            streams.settle(self)
+        fd = self._fd
+        try:
+            n = streams.os_write(fd, data)
+        except BlockingIOError:
+            n = 0
+        view = memoryview(data)
+        total = view.nbytes
+        if n < total:
+            self._rest(view.cast("B")[n:])
+        return total
+
+    def _rest(self, view):
+        while view:
+            try:
+                view = view[self._streams.os_write(self._fd, view):]
+            except BlockingIOError:  # user code made the pipe non-blocking
+                self._streams.sleep(0.001)
+
+
+class Streams:
+    def __init__(self):
+        self.now, self.sleep, self.os_write = time.monotonic, time.sleep, os.write
+        self._ioctl, self._zero = fcntl.ioctl, b"\0\0\0\0"
+        self.unread, self.unsent = termios.FIONREAD, termios.TIOCOUTQ
+        self._stat, self._dup2 = os.fstat, os.dup2
+        self.socket = -1
+        self.frame_waits = False  # a frame was sent and may still be in the socket
+        self.budget = WAIT_BUDGET
+        self.spares = {fd: self._spare(fd) for fd in (1, 2)}
+        self.out = self.err = None
+        self._open()
+        sys.stdout = sys.__stdout__ = self.out
+        sys.stderr = sys.__stderr__ = self.err
+        self.stdin = sys.stdin
+
+    @staticmethod
+    def _spare(fd):
+        """A second descriptor, to mend the first one should user code close it."""
+        try:
+            return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 200)
+        except OSError:
+            return -1
+
+    def _open(self):
+        if self.out is None or self.out.closed:
+            self.out = self._text(1, "<stdout>")
+        if self.err is None or self.err.closed:
+            self.err = self._text(2, "<stderr>")
+
+    def _text(self, fd, name):
+        text = io.TextIOWrapper(Pipe(fd, name, self), encoding="utf-8", errors="backslashreplace", newline="\n",
+                                write_through=True)
+        text.mode = "w"
+        return text
+
+    def watch(self, fd):
+        self.socket = fd
+
+    def pending(self, fd, request):
+        try:
+            return self._ioctl(fd, request, self._zero) != self._zero
+        except OSError:
+            return False
+
+    def _await(self, fd, request):
+        """Wait until nothing is in a pipe or a socket; True if there was something."""
+        if self.budget <= 0 or not self.pending(fd, request):
+            return False
+        start = self.now()
+        pause = 0.00002
+        while self.pending(fd, request) and self.now() - start < WAIT_MAX:
+            self.sleep(pause)
+            pause = min(pause * 2, 0.001)
+        self.budget -= self.now() - start
+        return True
+
+    def settle(self, pipe):
+        """Before a write: wait until the other pipe and the frames before it have been taken."""
+        self._await(3 - pipe._fd, self.unread)
+        if self.frame_waits:
+            self._settle_frame()
+
+    def _settle_frame(self):
+        self.frame_waits = False
+        if self._await(self.socket, self.unsent):
+            self.sleep(0.00005)  # codeboxd has it, and is about to look into the pipes
+
+    def frame_sent(self, wait):
+        self.frame_waits = True
+        if wait:
+            self._settle_frame()
+
+    def begin(self):
+        """Before a cell: undo what an earlier one closed."""
+        self.budget = WAIT_BUDGET
+        for fd, spare in self.spares.items():
+            try:
+                self._stat(fd)
+            except OSError:
+                if spare >= 0:
+                    self._dup2(spare, fd)
+        if self.out.closed or self.err.closed:
+            self._open()
+        if getattr(sys.stdout, "closed", True):
+            sys.stdout = sys.__stdout__ = self.out
+        if getattr(sys.stderr, "closed", True):
+            sys.stderr = sys.__stderr__ = self.err
+        if getattr(sys.stdin, "closed", True):
+            sys.stdin = sys.__stdin__ = self.stdin = open("/dev/null")
+
+    def flush(self):
+        for stream in (self.out, self.err):
+            if not stream.closed:
+                try:
+                    stream.flush()
+                except (OSError, ValueError):
+                    pass
+
+    def flush_replaced(self):
+        """User code may have put buffering streams of its own in place."""
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not self.out and stream is not self.err:
+                try:
+                    stream.flush()
+                except Exception:
+                    pass
+
+    def say(self, text, error=False):
+        """Print a text of the driver's."""
+        stream = self.err if error else self.out
+        if text and not stream.closed:
+            stream.write(text if text.endswith("\n") else text + "\n")
