@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation: what every command says, it says through these few functions, so that messages look alike and
+ * nothing that came from a sandbox reaches the terminal as it is. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
+
+void cbx_cli_escape(struct cbx_buf *out, const char *s)
+{
+	size_t n = strlen(s);
+
+	while (n) {
+		size_t k = cbx_utf8_len(s, n);
+		unsigned char c = (unsigned char)*s;
+
+		/* C0, DEL, C1 (two bytes in UTF-8) and what is no UTF-8 at all. */
+		if (!k || c < 0x20 || c == 0x7f) {
+			cbx_buf_addf(out, "\\x%02x", c);
+			k = 1;
+		} else if (k == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0) {
+			cbx_buf_addf(out, "\\x%02x", (unsigned char)s[1]);
+		} else {
+			cbx_buf_add(out, s, k);
+		}
+		s += k;
+		n -= k;
+	}
+}
+
+static void say(const char *text, const char *more)
+{
+	_cleanup_buf_ struct cbx_buf line = { 0 };
+
+	cbx_buf_adds(&line, "codebox: ");
+	cbx_cli_escape(&line, text);
+	cbx_buf_addc(&line, '\n');
+	cbx_buf_adds(&line, more);
+	(void)cbx_write_all(STDERR_FILENO, line.data, line.len);
+}
+
+void cbx_cli_say(const char *fmt, ...)
+{
+	_cleanup_free_ char *text = NULL;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0) {
+		text = NULL;
+		return;
+	}
+	say(text, "");
+}
+
+int cbx_cli_fail(const struct cbx_err *err)
+{
+	static const char *const own[] = { "system",	   "no_daemon",	   "daemon_gone", "daemon_stuck",
+					   "no_sandbox",   "invalid_json", "unsafe_peer", "unsafe_directory",
+					   "unsafe_start", "internal" };
+
+	say(err->msg, "");
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
+		if (strcmp(err->kind, own[i]) == 0)
+			return CBX_EXIT_OWN;
+	return CBX_EXIT_FAILURE;
+}
+
+int cbx_cli_usage(const char *command, const char *fmt, ...)
+{
+	_cleanup_free_ char *text = NULL, *hint = NULL;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	if (n < 0) {
+		text = NULL;
+		return CBX_EXIT_USAGE;
+	}
+	hint = cbx_xasprintf("Try: codebox %s%s--help\n", command, command[0] ? " " : "");
+	say(text, hint);
+	return CBX_EXIT_USAGE;
+}
+
+int cbx_cli_bad_option(const char *command, int c, char *const *argv)
+{
+	/* A long option leaves 0 in optopt when it is unknown; its text is the argument before optind. */
+	const char *arg = argv[optind - 1];
+
+	if (c == ':')
+		return cbx_cli_usage(command, "%s: this option needs a value", arg);
+	if (optopt && !(arg[0] == '-' && arg[1] == '-'))
+		return cbx_cli_usage(command, "unknown option -%c", optopt);
+	return cbx_cli_usage(command, "%s: unknown option, or one that takes no value", arg);
+}
+
+int cbx_cli_out(const void *p, size_t n)
+{
+	int r = cbx_write_all(STDOUT_FILENO, p, n);
+
+	if (r == 0)
+		return CBX_EXIT_OK;
+	if (r != -EPIPE)
+		cbx_cli_say("write to standard output: %s", strerror(-r));
+	return CBX_EXIT_OWN;
+}
+
+int cbx_cli_print_json(const cJSON *v)
+{
+	_cleanup_buf_ struct cbx_buf line = { 0 };
+
+	cbx_json_print(&line, v);
+	cbx_buf_addc(&line, '\n');
+	return cbx_cli_out(line.data, line.len);
+}
+
+const char *cbx_cli_str(const cJSON *obj, const char *key)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
+
+	return cJSON_IsString(v) ? v->valuestring : "";
+}
+
+double cbx_cli_num(const cJSON *obj, const char *key, double otherwise)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
+
+	return cJSON_IsNumber(v) ? v->valuedouble : otherwise;
+}
+
+int cbx_cli_spec_check(const char *command, const struct cbx_cli_spec *spec)
+{
+	struct cbx_err err;
+	uint64_t v;
+
+	if (spec->session && !cbx_name_valid(spec->session))
+		return cbx_cli_usage(command,
+				     "--session: \"%s\" is no name; use up to %d letters, digits, '-', '_' and "
+				     "'.', starting with a letter or a digit",
+				     spec->session, CBX_NAME_MAX);
+	if (spec->image && !cbx_name_valid(spec->image))
+		return cbx_cli_usage(command, "--image: \"%s\" is no name of an image; see codebox image ls",
+				     spec->image);
+	if (spec->memory && cbx_parse_size(spec->memory, "--memory", CBX_MEMORY_MIN, CBX_MEMORY_MAX, &v, &err) < 0)
+		return cbx_cli_usage(command, "%s", err.msg);
+	if (spec->disk && cbx_parse_size(spec->disk, "--disk", CBX_DISK_MIN, CBX_DISK_MAX, &v, &err) < 0)
+		return cbx_cli_usage(command, "%s", err.msg);
+	return 0;
+}
+
+void cbx_cli_spec_json(const struct cbx_cli_spec *spec, cJSON *params)
+{
+	cbx_json_set_str(params, "session_id", spec->session);
+	cbx_json_set_str(params, "image", spec->image);
+	cbx_json_set_str(params, "memory", spec->memory);
+	cbx_json_set_str(params, "disk", spec->disk);
+}

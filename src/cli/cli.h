@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_CLI_CLI_H
+#define CBX_CLI_CLI_H
+
+/*
+ * What the commands share. A command is one file, cmd_<name>.c, and one line of the table in main.c; its function gets
+ * argv with its own name as argv[0] and returns an exit status.
+ */
+#include <stdint.h>
+
+#include "base/dirs.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "cli/client.h"
+
+/* Exit statuses: part of the interface, in codebox(1). */
+enum {
+	CBX_EXIT_OK = 0,
+	CBX_EXIT_FAILURE = 1,	    /* the code raised an exception; what was asked for could not be done */
+	CBX_EXIT_USAGE = 2,	    /* the command line was not understood */
+	CBX_EXIT_OWN = 3,	    /* codebox itself failed: no sandbox, no daemon */
+	CBX_EXIT_TIMEOUT = 124,	    /* as timeout(1) */
+	CBX_EXIT_INTERRUPTED = 130, /* 128 + SIGINT */
+	CBX_EXIT_KILLED = 137,	    /* 128 + SIGKILL */
+};
+
+struct cbx_command {
+	const char *name;
+	const char *summary; /* one line of `codebox --help` */
+	const char *help;    /* all of `codebox NAME --help`; NULL: the command explains itself */
+	int (*run)(int argc, char **argv);
+};
+
+extern const struct cbx_command cbx_cmd_run;
+extern const struct cbx_command cbx_cmd_repl;
+extern const struct cbx_command cbx_cmd_session;
+extern const struct cbx_command cbx_cmd_cp;
+extern const struct cbx_command cbx_cmd_image;
+extern const struct cbx_command cbx_cmd_doctor;
+extern const struct cbx_command cbx_cmd_mcp;
+extern const struct cbx_command cbx_cmd_register;
+extern const struct cbx_command cbx_cmd_stop;
+
+/* "codebox: …" on standard error, control characters made visible. */
+void cbx_cli_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Say it and return the exit status: CBX_EXIT_OWN when codebox failed, CBX_EXIT_FAILURE when a request was refused. */
+int cbx_cli_fail(const struct cbx_err *err);
+/* Say what is wrong with the command line and where to read more; returns CBX_EXIT_USAGE. */
+int cbx_cli_usage(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* For getopt_long() that returned '?' or ':' with a leading ':' in its option string. */
+int cbx_cli_bad_option(const char *command, int c, char *const *argv);
+/* Print JSON and a newline on standard output. */
+int cbx_cli_print_json(const cJSON *v);
+/* Write to standard output; a failure (other than a reader that left) is said. 0 or an exit status. */
+int cbx_cli_out(const void *p, size_t n);
+/* A text from a sandbox or a client for one line of a terminal: control characters become \xNN. */
+void cbx_cli_escape(struct cbx_buf *out, const char *s);
+/* Text of a member that is a string, else "". Borrowed. */
+const char *cbx_cli_str(const cJSON *obj, const char *key);
+double cbx_cli_num(const cJSON *obj, const char *key, double otherwise);
+
+/* The options that describe a new sandbox, for run and repl. */
+struct cbx_cli_spec {
+	const char *session, *image, *memory, *disk;
+};
+/* Checks the values where they were typed. 0, or an exit status after saying what is wrong. */
+int cbx_cli_spec_check(const char *command, const struct cbx_cli_spec *spec);
+void cbx_cli_spec_json(const struct cbx_cli_spec *spec, cJSON *params);
+
+#endif

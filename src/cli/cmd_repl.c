@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Theory of operation: the prompt is a program of its own, codebox-repl (repl.c), because the line editor and what it
+ * needs would double the size of every other command. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cli/cli.h"
+
+static int run_repl(int argc, char **argv)
+{
+	_cleanup_free_ char *path = NULL;
+	struct cbx_dirs dirs;
+	struct cbx_err err;
+
+	if (cbx_dirs_init(&dirs, &err) < 0)
+		return cbx_cli_fail(&err);
+	path = cbx_xasprintf("%s/codebox-repl", dirs.libexec);
+	cbx_dirs_release(&dirs);
+	execv(path, argv);
+	cbx_cli_say("execute %s: %s; is codebox installed completely?", path, strerror(errno));
+	return CBX_EXIT_OWN;
+}
+
+static const char help[] =
+	"Usage: codebox repl [--session ID] [--image NAME] [--memory SIZE] [--disk SIZE] [--timeout TIME]\n"
+	"                    [--out DIR]\n"
+	"\n"
+	"A Python prompt in a sandbox, with line editing, history and completion by TAB. Figures are saved as\n"
+	"files and named. Ctrl-C interrupts what runs; at the prompt it empties the line. Ctrl-D, exit or quit\n"
+	"ends it.\n"
+	"\n"
+	"Options:\n"
+	"  --session ID     use this session, which is made when it does not exist and stays afterwards;\n"
+	"                   without it the sandbox is gone when the prompt ends\n"
+	"  --image NAME     the image to use (default: python)\n"
+	"  --memory SIZE    memory of a new sandbox: 512M, 4G\n"
+	"  --disk SIZE      space for its files\n"
+	"  --timeout TIME   time for each input (default: 60 seconds)\n"
+	"  --out DIR        where figures go (default: the current directory)\n"
+	"\n"
+	"Examples:\n"
+	"  codebox repl\n"
+	"  codebox repl --session work --out plots\n"
+	"  printf '1 + 1\\n' | codebox repl           works without a terminal, too\n";
+
+const struct cbx_command cbx_cmd_repl = {
+	.name = "repl",
+	.summary = "an interactive prompt in a sandbox",
+	.help = help,
+	.run = run_repl,
+};

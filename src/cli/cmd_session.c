@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: each verb is one or a few requests. A daemon that does not run has no sessions, so describing
+ * and ending sessions never starts one; listing does, unless told otherwise (as shell completion does).
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "cli/cli.h"
+
+struct options {
+	bool json, all, no_start;
+	char **ids;
+	int nids;
+};
+
+static int parse_options(int argc, char **argv, struct options *o)
+{
+	static const struct option options[] = { { "json", no_argument, NULL, 'j' },
+						 { "all", no_argument, NULL, 'a' },
+						 { "no-start", no_argument, NULL, 'n' },
+						 { 0 } };
+	int c;
+
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":", options, NULL)) >= 0) {
+		switch (c) {
+		case 'j':
+			o->json = true;
+			break;
+		case 'a':
+			o->all = true;
+			break;
+		case 'n':
+			o->no_start = true;
+			break;
+		default:
+			return cbx_cli_bad_option("session", c, argv);
+		}
+	}
+	o->ids = argv + optind;
+	o->nids = argc - optind;
+	return 0;
+}
+
+/* "3h" and the like: one unit says enough in a list. */
+static void format_age(double seconds, char out[16])
+{
+	if (seconds < 0)
+		snprintf(out, 16, "-");
+	else if (seconds < 120)
+		snprintf(out, 16, "%.0fs", seconds);
+	else if (seconds < 7200)
+		snprintf(out, 16, "%.0fm", seconds / 60);
+	else if (seconds < 172800)
+		snprintf(out, 16, "%.0fh", seconds / 3600);
+	else
+		snprintf(out, 16, "%.0fd", seconds / 86400);
+}
+
+static int print_table(const cJSON *sessions)
+{
+	_cleanup_buf_ struct cbx_buf out = { 0 };
+	const cJSON *s;
+
+	cbx_buf_addf(&out, "%-24s %-10s %-16s %6s %6s %s\n", "SESSION", "STATE", "IMAGE", "AGE", "IDLE", "RUNS");
+	cJSON_ArrayForEach(s, sessions) {
+		_cleanup_buf_ struct cbx_buf id = { 0 }, state = { 0 }, image = { 0 };
+		char age[16], idle[16];
+
+		cbx_cli_escape(&id, cbx_cli_str(s, "session_id"));
+		cbx_cli_escape(&state, cbx_cli_str(s, "state"));
+		cbx_cli_escape(&image, cbx_cli_str(s, "image"));
+		format_age(cbx_cli_num(s, "age_s", -1), age);
+		format_age(cbx_cli_num(s, "idle_s", -1), idle);
+		cbx_buf_addf(&out, "%-24s %-10s %-16s %6s %6s %.0f\n", cbx_buf_str(&id), cbx_buf_str(&state),
+			     cbx_buf_str(&image), age, idle, cbx_cli_num(s, "executions", 0));
+	}
+	return cbx_cli_out(out.data, out.len);
+}
+
+static int list(struct cbx_client *client, const struct options *o)
+{
+	_cleanup_json_ cJSON *result = NULL;
+	const cJSON *sessions;
+	struct cbx_err err;
+
+	if (o->nids)
+		return cbx_cli_usage("session", "ls takes no names; session info shows one session");
+	if (!client) {
+		if (o->json)
+			return cbx_cli_out("{\"sessions\":[]}\n", strlen("{\"sessions\":[]}\n"));
+		cbx_cli_say("there are no sessions (codeboxd is not running)");
+		return CBX_EXIT_OK;
+	}
+	if (cbx_client_call(client, "session.list", NULL, &result, &err) < 0)
+		return cbx_cli_fail(&err);
+	if (o->json)
+		return cbx_cli_print_json(result);
+	sessions = cJSON_GetObjectItemCaseSensitive(result, "sessions");
+	if (!cJSON_GetArraySize(sessions)) {
+		cbx_cli_say("there are no sessions");
+		return CBX_EXIT_OK;
+	}
+	return print_table(sessions);
+}
+
+static cJSON *id_params(const char *id)
+{
+	cJSON *params = cbx_json_new_obj();
+
+	cbx_json_set_str(params, "session_id", id);
+	return params;
+}
+
+static int not_there(const char *id)
+{
+	cbx_cli_say("there is no session \"%s\" (codeboxd is not running)", id);
+	return CBX_EXIT_FAILURE;
+}
+
+/* Members as lines; objects within are indented by their name. */
+static void describe(struct cbx_buf *out, const cJSON *obj, const char *prefix)
+{
+	const cJSON *v;
+
+	cJSON_ArrayForEach(v, obj) {
+		_cleanup_free_ char *name = cbx_xasprintf("%s%s", prefix, v->string);
+		_cleanup_buf_ struct cbx_buf value = { 0 };
+
+		if (cJSON_IsObject(v)) {
+			_cleanup_free_ char *deeper = cbx_xasprintf("%s.", name);
+
+			describe(out, v, deeper);
+			continue;
+		}
+		if (cJSON_IsString(v))
+			cbx_cli_escape(&value, v->valuestring);
+		else
+			cbx_json_print(&value, v);
+		cbx_cli_escape(out, name);
+		cbx_buf_addf(out, "%*s %s\n", strlen(name) < 24 ? (int)(24 - strlen(name)) : 0, "",
+			     cbx_buf_str(&value));
+	}
+}
+
+static int info(struct cbx_client *client, const struct options *o)
+{
+	_cleanup_json_ cJSON *result = NULL;
+	_cleanup_buf_ struct cbx_buf out = { 0 };
+	struct cbx_err err;
+
+	if (o->nids != 1)
+		return cbx_cli_usage("session", "info needs the name of one session");
+	if (!client)
+		return not_there(o->ids[0]);
+	if (cbx_client_call(client, "session.info", id_params(o->ids[0]), &result, &err) < 0)
+		return cbx_cli_fail(&err);
+	if (o->json)
+		return cbx_cli_print_json(result);
+	describe(&out, result, "");
+	return cbx_cli_out(cbx_buf_str(&out), out.len);
+}
+
+static int remove_one(struct cbx_client *client, const char *id)
+{
+	struct cbx_err err;
+
+	if (cbx_client_call(client, "session.close", id_params(id), NULL, &err) < 0)
+		return cbx_cli_fail(&err);
+	return CBX_EXIT_OK;
+}
+
+static int remove_all(struct cbx_client *client)
+{
+	_cleanup_json_ cJSON *result = NULL;
+	struct cbx_err err;
+	const cJSON *s;
+	int status = CBX_EXIT_OK;
+
+	if (!client)
+		return CBX_EXIT_OK;
+	if (cbx_client_call(client, "session.list", NULL, &result, &err) < 0)
+		return cbx_cli_fail(&err);
+	cJSON_ArrayForEach(s, cJSON_GetObjectItemCaseSensitive(result, "sessions")) {
+		int r = remove_one(client, cbx_cli_str(s, "session_id"));
+
+		status = r ? r : status;
+	}
+	return status;
+}
+
+static int rm(struct cbx_client *client, const struct options *o)
+{
+	int status = CBX_EXIT_OK;
+
+	if (o->all == (o->nids > 0))
+		return cbx_cli_usage("session", "rm needs names of sessions, or --all");
+	if (o->all)
+		return remove_all(client);
+	for (int i = 0; i < o->nids; i++) {
+		int r = client ? remove_one(client, o->ids[i]) : not_there(o->ids[i]);
+
+		status = r ? r : status;
+	}
+	return status;
+}
+
+static int with_client(int (*fn)(struct cbx_client *, const struct options *), bool start, const struct options *o)
+{
+	struct cbx_client client;
+	struct cbx_dirs dirs;
+	struct cbx_err err;
+	int r;
+
+	if (cbx_dirs_init(&dirs, &err) < 0)
+		return cbx_cli_fail(&err);
+	r = start ? cbx_client_open(&dirs, &client, &err) : cbx_client_open_running(&dirs, &client, &err);
+	cbx_dirs_release(&dirs);
+	if (r < 0)
+		return strcmp(err.kind, "no_daemon") == 0 ? fn(NULL, o) : cbx_cli_fail(&err);
+	r = fn(&client, o);
+	cbx_client_close(&client);
+	return r;
+}
+
+static int run_session(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int (*fn)(struct cbx_client *, const struct options *);
+		bool start;
+	} verbs[] = { { "ls", list, true }, { "info", info, false }, { "rm", rm, false } };
+	struct options o = { 0 };
+	int r;
+
+	if (argc < 2)
+		return cbx_cli_usage("session", "one of ls, info and rm is expected");
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
+		if (strcmp(verbs[i].name, argv[1]) != 0)
+			continue;
+		r = parse_options(argc - 1, argv + 1, &o);
+		return r ? r : with_client(verbs[i].fn, verbs[i].start && !o.no_start, &o);
+	}
+	return cbx_cli_usage("session", "\"%s\" is unknown; ls, info and rm are there", argv[1]);
+}
+
+static const char help[] =
+	"Usage: codebox session ls [--json] [--no-start]\n"
+	"       codebox session info [--json] ID\n"
+	"       codebox session rm ID...\n"
+	"       codebox session rm --all\n"
+	"\n"
+	"A session is a sandbox that stays: its variables, files and processes. It is made by codebox run\n"
+	"--session, codebox repl --session, or by an MCP client, and ends when it is removed, when it has been\n"
+	"idle for long (an hour unless asked for otherwise), or with the daemon.\n"
+	"\n"
+	"Options:\n"
+	"  --json       one line of JSON\n"
+	"  --all        every session\n"
+	"  --no-start   do not start the daemon to ask it; without one there are no sessions\n"
+	"\n"
+	"Examples:\n"
+	"  codebox session ls\n"
+	"  codebox session info work\n"
+	"  codebox session rm work scratch\n";
+
+const struct cbx_command cbx_cmd_session = {
+	.name = "session",
+	.summary = "list, describe and end sessions",
+	.help = help,
+	.run = run_session,
+};

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: connecting is tried first and costs nothing else when a daemon is there. Otherwise the run-time
+ * directory's lock decides who starts one: whoever holds it tries once more, removes what is left of an earlier daemon,
+ * listens on both sockets and launches codeboxd with them. Everybody else finds listening sockets as soon as they
+ * exist, long before codeboxd has got as far as accepting, so nobody waits for a start and nobody has to guess when it
+ * is over.
+ *
+ * A daemon that ends on its own takes the same lock before it removes its sockets. A client that connected just before
+ * sees the connection close before a byte was said, and connects again (cbx_client_open, the MCP bridge).
+ *
+ * The run-time directory may be /tmp/codebox-UID, where anybody could have been first: the peer must be ourselves, or
+ * root, or the service id. For a listening socket the kernel reports who called listen(2).
+ */
+#include "cli/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "cli/launch.h"
+#include "daemon/control-protocol.h"
+
+#define CONNECT_TIMEOUT_S 10 /* a daemon that accepts nothing for so long is stuck */
+#define LOCK_TIMEOUT_MS	  15000
+#define LOCK_POLL_MS	  3
+#define BACKLOG		  128
+
+void (*cbx_daemon_warn)(const char *msg);
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static int socket_address(const struct cbx_dirs *dirs, const char *name, struct sockaddr_un *ret, struct cbx_err *err)
+{
+	int n;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->sun_family = AF_UNIX;
+	n = snprintf(ret->sun_path, sizeof(ret->sun_path), "%s/%s", dirs->runtime, name);
+	if (n < 0 || (size_t)n >= sizeof(ret->sun_path))
+		return cbx_refuse(err, "invalid_argument", ENAMETOOLONG,
+				  "the run-time directory %s is too long; set CODEBOX_RUNTIME_DIR", dirs->runtime);
+	return 0;
+}
+
+static int check_peer(int fd, const struct cbx_service *service, const char *path, struct cbx_err *err)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+		return cbx_fail(err, errno, "ask who listens on %s", path);
+	if (peer.uid != 0 && peer.uid != geteuid() && peer.uid != service->uid)
+		return cbx_refuse(err, "unsafe_peer", EPERM,
+				  "user %u listens on %s, not you; set CODEBOX_RUNTIME_DIR to a directory of your own",
+				  (unsigned)peer.uid, path);
+	return 0;
+}
+
+/* A descriptor; -ENOENT or -ECONNREFUSED when nobody listens. */
+static int try_connect(const struct cbx_dirs *dirs, const char *name, const struct cbx_service *service,
+		       struct cbx_err *err)
+{
+	struct timeval limit = { .tv_sec = CONNECT_TIMEOUT_S }, none = { 0 };
+	_cleanup_fd_ int fd = -1;
+	struct sockaddr_un addr;
+	int r = socket_address(dirs, name, &addr, err);
+
+	if (r < 0)
+		return r;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return cbx_fail(err, errno, "make a socket");
+	/* A full backlog makes connect(2) wait; the send time-out bounds that. */
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	do {
+		r = connect(fd, (struct sockaddr *)&addr, sizeof(addr));
+	} while (r < 0 && errno == EINTR);
+	if (r < 0) {
+		if (errno == EAGAIN)
+			return cbx_refuse(
+				err, "daemon_stuck", ETIMEDOUT,
+				"codeboxd has accepted no connection on %s for %d s; stop that process and try "
+				"again",
+				addr.sun_path, CONNECT_TIMEOUT_S);
+		return cbx_fail(err, errno, "connect to %s", addr.sun_path);
+	}
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
+	r = check_peer(fd, service, addr.sun_path, err);
+	return r < 0 ? r : take_fd(&fd);
+}
+
+static bool nobody_listens(int r)
+{
+	return r == -ENOENT || r == -ECONNREFUSED;
+}
+
+/* As root the directory belongs to the service id, and so must what the daemon is to remove or codebox-image to use. */
+static int open_lock(const struct cbx_dirs *dirs, const struct cbx_service *service, struct cbx_err *err)
+{
+	_cleanup_free_ char *path = cbx_xasprintf("%s/lock", dirs->runtime);
+	_cleanup_fd_ int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+	struct stat st;
+
+	if (fd < 0)
+		return cbx_fail(err, errno, "open %s", path);
+	if (fstat(fd, &st) < 0)
+		return cbx_fail(err, errno, "look at %s", path);
+	if (!S_ISREG(st.st_mode) || st.st_nlink > 1)
+		return cbx_refuse(err, "unsafe_directory", EINVAL, "%s is not a lock file; remove it", path);
+	if (service->from_root && st.st_uid != service->uid && fchown(fd, service->uid, service->gid) < 0)
+		return cbx_fail(err, errno, "give %s to user %u", path, (unsigned)service->uid);
+	return take_fd(&fd);
+}
+
+static int listen_on(const struct cbx_dirs *dirs, const char *name, const struct cbx_service *service,
+		     struct cbx_err *err)
+{
+	_cleanup_fd_ int fd = -1, path_fd = -1;
+	struct sockaddr_un addr;
+	struct stat st;
+	mode_t mask;
+	int r = socket_address(dirs, name, &addr, err);
+
+	if (r < 0)
+		return r;
+	if (unlink(addr.sun_path) < 0 && errno != ENOENT)
+		return cbx_fail(err, errno, "remove the stale socket %s", addr.sun_path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return cbx_fail(err, errno, "make a socket");
+	mask = umask(0177);
+	r = bind(fd, (struct sockaddr *)&addr, sizeof(addr));
+	umask(mask);
+	if (r < 0)
+		return cbx_fail(err, errno, "make the socket %s", addr.sun_path);
+	if (service->from_root) {
+		/* By descriptor, and only what was just made: the directory's owner is not root. */
+		path_fd = open(addr.sun_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		if (path_fd < 0 || fstat(path_fd, &st) < 0)
+			return cbx_fail(err, errno, "look at %s", addr.sun_path);
+		if (!S_ISSOCK(st.st_mode) || st.st_uid != 0 || st.st_nlink > 1)
+			return cbx_refuse(err, "unsafe_directory", EPERM, "%s was replaced while it was made",
+					  addr.sun_path);
+		if (fchownat(path_fd, "", service->uid, service->gid, AT_EMPTY_PATH) < 0)
+			return cbx_fail(err, errno, "give %s to user %u", addr.sun_path, (unsigned)service->uid);
+	}
+	if (listen(fd, BACKLOG) < 0)
+		return cbx_fail(err, errno, "listen on %s", addr.sun_path);
+	return take_fd(&fd);
+}
+
+static void remove_sockets(const struct cbx_dirs *dirs)
+{
+	static const char *const names[] = { CBX_CONTROL_SOCKET, CBX_MCP_SOCKET };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		_cleanup_free_ char *path = cbx_xasprintf("%s/%s", dirs->runtime, names[i]);
+
+		(void)unlink(path);
+	}
+}
+
+/* With the lock held and nobody listening. */
+static int start_daemon(const struct cbx_dirs *dirs, const struct cbx_service *service, off_t *ret_log_from,
+			struct cbx_err *err)
+{
+	_cleanup_fd_ int control = -1, mcp = -1;
+	int r;
+
+	control = listen_on(dirs, CBX_CONTROL_SOCKET, service, err);
+	if (control < 0)
+		return control;
+	mcp = listen_on(dirs, CBX_MCP_SOCKET, service, err);
+	r = mcp < 0 ? mcp : cbx_daemon_launch(dirs, (int[2]){ control, mcp }, ret_log_from, err);
+	if (r < 0)
+		remove_sockets(dirs);
+	return r;
+}
+
+/*
+ * Get the lock, or a connection while waiting for it. 1: a connection is in *ret_fd; 0: the lock is held.
+ */
+static int lock_or_connect(const struct cbx_dirs *dirs, const char *name, const struct cbx_service *service, int lock,
+			   int *ret_fd, struct cbx_err *err)
+{
+	int64_t deadline = now_ms() + LOCK_TIMEOUT_MS;
+
+	for (;;) {
+		struct timespec pause = { .tv_nsec = LOCK_POLL_MS * 1000000 };
+		bool locked = flock(lock, LOCK_EX | LOCK_NB) == 0;
+		int fd;
+
+		if (!locked && errno != EWOULDBLOCK && errno != EINTR)
+			return cbx_fail(err, errno, "lock %s/lock", dirs->runtime);
+		fd = try_connect(dirs, name, service, err);
+		if (fd >= 0) {
+			*ret_fd = fd;
+			return 1;
+		}
+		if (!nobody_listens(fd))
+			return fd;
+		if (locked)
+			return 0;
+		if (now_ms() > deadline)
+			return cbx_refuse(err, "daemon_stuck", ETIMEDOUT,
+					  "another process has held %s/lock for %d s without starting codeboxd; end it "
+					  "and try again",
+					  dirs->runtime, LOCK_TIMEOUT_MS / 1000);
+		nanosleep(&pause, NULL);
+	}
+}
+
+int cbx_daemon_reach(const struct cbx_dirs *dirs, const char *socket_name, int may_start,
+		     struct cbx_daemon_start *ret_start, struct cbx_err *err)
+{
+	struct cbx_daemon_start start = { 0 };
+	struct cbx_service service;
+	_cleanup_fd_ int lock = -1;
+	int fd = -1, r;
+
+	if (ret_start)
+		*ret_start = start;
+	r = cbx_service_init(&service, err);
+	if (r < 0)
+		return r;
+	fd = try_connect(dirs, socket_name, &service, err);
+	if (fd >= 0 || !nobody_listens(fd))
+		return fd;
+	if (!may_start)
+		return cbx_refuse(err, "no_daemon", ENOENT, "codeboxd is not running");
+	r = cbx_service_make_dir(&service, dirs->runtime, 0700, err);
+	if (r < 0)
+		return r;
+	lock = open_lock(dirs, &service, err);
+	if (lock < 0)
+		return lock;
+	r = lock_or_connect(dirs, socket_name, &service, lock, &fd, err);
+	if (r != 0)
+		return r < 0 ? r : fd;
+	r = start_daemon(dirs, &service, &start.log_from, err);
+	if (r < 0)
+		return r;
+	start.started = true;
+	if (ret_start)
+		*ret_start = start;
+	fd = try_connect(dirs, socket_name, &service, err);
+	/* Listening sockets that are closed already: codeboxd has ended within these microseconds. */
+	return fd >= 0 ? fd : nobody_listens(fd) ? cbx_daemon_gone(dirs, &start, err) : fd;
+}
+
+int cbx_daemon_connect(const struct cbx_dirs *dirs, const char *socket_name, int may_start, struct cbx_err *err)
+{
+	return cbx_daemon_reach(dirs, socket_name, may_start, NULL, err);
+}
+
+/* The log's last lines, at most `max` bytes, from a position on; on one line, control characters replaced. */
+static void log_tail(const char *path, off_t from, size_t max, char *out)
+{
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	off_t end = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
+	ssize_t n;
+	char *p;
+
+	out[0] = '\0';
+	if (end <= from)
+		return;
+	if (end - from > (off_t)max)
+		from = end - (off_t)max;
+	n = pread(fd, out, max, from);
+	if (n <= 0) {
+		out[0] = '\0';
+		return;
+	}
+	while (n && out[n - 1] == '\n')
+		n--;
+	out[n] = '\0';
+	for (p = out; *p; p++)
+		if (*p == '\n')
+			*p = '|';
+		else if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			*p = '?';
+}
+
+int cbx_daemon_gone(const struct cbx_dirs *dirs, const struct cbx_daemon_start *start, struct cbx_err *err)
+{
+	_cleanup_free_ char *path = cbx_daemon_log_path(dirs);
+	char tail[401] = "";
+
+	if (start && start->started)
+		log_tail(path, start->log_from, sizeof(tail) - 1, tail);
+	if (tail[0])
+		return cbx_refuse(err, "daemon_gone", ECONNRESET,
+				  "codeboxd ended as soon as it was started; its log: %s", tail);
+	return cbx_refuse(err, "daemon_gone", ECONNRESET,
+			  "codeboxd closed the connection without a word; its log is %s", path);
+}

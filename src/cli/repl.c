@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: codebox-repl, executed by `codebox repl`. Lines are collected until the interpreter says that
+ * they are a complete cell; then the cell runs as with `codebox run`. Without --session the first, empty cell makes a
+ * session that belongs to this connection, so that nothing stays behind however this program ends.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "cli/cell.h"
+#include "cli/cli.h"
+#include "cli/lines.h"
+
+#define CANDIDATES_MAX 10000
+
+struct repl {
+	struct cbx_cli_spec spec;
+	const char *timeout, *out;
+	struct cbx_client client;
+	struct cbx_cell cell;
+	struct cbx_term term_out, term_err;
+	struct cbx_figures figures;
+	struct cbx_lines *lines;
+	int status; /* of the last cell */
+};
+
+enum { OPT_SESSION = 256, OPT_IMAGE, OPT_MEMORY, OPT_DISK, OPT_TIMEOUT, OPT_OUT };
+
+static int parse_options(int argc, char **argv, struct repl *repl)
+{
+	static const struct option options[] = { { "session", required_argument, NULL, OPT_SESSION },
+						 { "image", required_argument, NULL, OPT_IMAGE },
+						 { "memory", required_argument, NULL, OPT_MEMORY },
+						 { "disk", required_argument, NULL, OPT_DISK },
+						 { "timeout", required_argument, NULL, OPT_TIMEOUT },
+						 { "out", required_argument, NULL, OPT_OUT },
+						 { 0 } };
+	struct cbx_err err;
+	uint64_t ms;
+	int c;
+
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, "+:", options, NULL)) >= 0) {
+		const char **value[] = { &repl->spec.session, &repl->spec.image, &repl->spec.memory,
+					 &repl->spec.disk,    &repl->timeout,	 &repl->out };
+
+		if (c < OPT_SESSION)
+			return cbx_cli_bad_option("repl", c, argv);
+		*value[c - OPT_SESSION] = optarg;
+	}
+	if (optind < argc)
+		return cbx_cli_usage("repl", "%s: no argument is expected; codebox run runs a file", argv[optind]);
+	if (repl->timeout && cbx_parse_duration_ms(repl->timeout, "--timeout", 1, CBX_TIMEOUT_MAX_MS, &ms, &err) < 0)
+		return cbx_cli_usage("repl", "%s", err.msg);
+	if (!repl->out || !repl->out[0])
+		repl->out = ".";
+	return cbx_cli_spec_check("repl", &repl->spec);
+}
+
+static cJSON *session_params(const struct repl *repl)
+{
+	cJSON *params = cbx_json_new_obj();
+
+	cbx_json_set_str(params, "session_id", repl->cell.session);
+	return params;
+}
+
+/* "complete", "incomplete" or "invalid"; what cannot be asked is run, and then says itself what is wrong with it. */
+static bool incomplete(struct repl *repl, const char *code, char *indent, size_t size)
+{
+	_cleanup_json_ cJSON *result = NULL;
+	cJSON *params = session_params(repl);
+	struct cbx_err ignored;
+
+	indent[0] = '\0';
+	cbx_json_set_str(params, "code", code);
+	if (cbx_client_call(&repl->client, "is_complete", params, &result, &ignored) < 0)
+		return false;
+	snprintf(indent, size, "%s", cbx_cli_str(result, "indent"));
+	return strcmp(cbx_cli_str(result, "status"), "incomplete") == 0;
+}
+
+static size_t characters(const char *s)
+{
+	size_t n = 0;
+
+	for (; *s; s++)
+		n += ((unsigned char)*s & 0xc0) != 0x80;
+	return n;
+}
+
+static bool complete(void *arg, const char *text, struct cbx_candidates *ret)
+{
+	_cleanup_json_ cJSON *result = NULL;
+	struct repl *repl = arg;
+	cJSON *params = session_params(repl);
+	const cJSON *matches, *m;
+	struct cbx_err ignored;
+	size_t n = 0, cursor = characters(text);
+	double start;
+
+	cbx_json_set_str(params, "code", text);
+	cbx_json_set_u64(params, "cursor", cursor);
+	if (cbx_client_call(&repl->client, "complete", params, &result, &ignored) < 0)
+		return false;
+	matches = cJSON_GetObjectItemCaseSensitive(result, "matches");
+	start = cbx_cli_num(result, "start", -1);
+	if (!cJSON_IsArray(matches) || start < 0 || start > (double)cursor)
+		return false;
+	ret->replaced = cursor - (size_t)start;
+	ret->texts = cbx_xcalloc((size_t)cJSON_GetArraySize(matches) + 1, sizeof(*ret->texts));
+	cJSON_ArrayForEach(m, matches)
+		if (cJSON_IsString(m) && m->valuestring[0] && n < CANDIDATES_MAX)
+			ret->texts[n++] = cbx_xstrdup(m->valuestring);
+	return n > 0;
+}
+
+static bool blank(const char *s)
+{
+	return s[strspn(s, " \t\n")] == '\0';
+}
+
+static bool says_exit(const char *s)
+{
+	static const char *const words[] = { "exit", "quit", "exit()", "quit()" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strcmp(s, words[i]) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * A cell from the user. 1: it is in `code`; 0: the end.
+ */
+static int read_cell(struct repl *repl, struct cbx_buf *code)
+{
+	_cleanup_buf_ struct cbx_buf line = { 0 };
+	char indent[128] = "";
+
+	cbx_buf_drop(code, code->len);
+	for (;;) {
+		switch (cbx_lines_read(repl->lines, code->len ? "... " : ">>> ", indent, &line)) {
+		case CBX_LINE_END:
+			return code->len ? 1 : 0;
+		case CBX_LINE_INTERRUPTED:
+			cbx_buf_drop(code, code->len);
+			cbx_lines_remember(repl->lines, "");
+			indent[0] = '\0';
+			continue;
+		case CBX_LINE_TEXT:
+			break;
+		}
+		if (!code->len && says_exit(cbx_buf_str(&line)))
+			return 0;
+		if (!code->len && blank(cbx_buf_str(&line)))
+			continue;
+		if (!cbx_utf8_valid(cbx_buf_str(&line), line.len) || (line.len && memchr(line.data, '\0', line.len)) ||
+		    code->len + line.len > CBX_CODE_MAX) {
+			cbx_cli_say("this line is too long or not UTF-8 text; the input is dropped");
+			cbx_buf_drop(code, code->len);
+			repl->status = CBX_EXIT_USAGE;
+			continue;
+		}
+		cbx_buf_add(code, line.data, line.len);
+		cbx_buf_addc(code, '\n');
+		if (!incomplete(repl, cbx_buf_str(code), indent, sizeof(indent)))
+			return 1;
+	}
+}
+
+/* 0, or negative when the prompt cannot go on. */
+static int run_cell(struct repl *repl, const char *code, struct cbx_err *err)
+{
+	_cleanup_json_ cJSON *execution = NULL;
+	cJSON *params = session_params(repl);
+	int r;
+
+	cbx_json_set_str(params, "timeout", repl->timeout);
+	r = cbx_cell_run(&repl->cell, code, params, &execution, err);
+	if (r < 0) {
+		if (strcmp(err->kind, "code_too_long") != 0)
+			return r;
+		(void)cbx_cli_fail(err);
+		repl->status = CBX_EXIT_FAILURE;
+		return 0;
+	}
+	cbx_cell_explain(&repl->cell, execution);
+	cbx_term_fresh_line(&repl->term_out);
+	repl->status = cbx_cell_exit_status(execution);
+	return 0;
+}
+
+/* The session: named, or this connection's own. */
+static int begin(struct repl *repl, struct cbx_err *err)
+{
+	_cleanup_json_ cJSON *execution = NULL;
+	cJSON *params = cbx_json_new_obj();
+	int r;
+
+	cbx_cli_spec_json(&repl->spec, params);
+	if (repl->spec.session)
+		cbx_json_set_bool(params, "create", true);
+	r = cbx_cell_run(&repl->cell, "pass", params, &execution, err);
+	if (r < 0)
+		return r;
+	if (!repl->cell.session[0])
+		return cbx_refuse(err, "internal", EIO, "codeboxd did not name the session");
+	if (strcmp(cbx_cli_str(execution, "status"), "ok") != 0)
+		return cbx_refuse(err, "internal", EIO, "the interpreter did not start: %s",
+				  cbx_cli_str(execution, "message"));
+	return 0;
+}
+
+static void banner(struct repl *repl)
+{
+	_cleanup_json_ cJSON *info = NULL;
+	_cleanup_buf_ struct cbx_buf image = { 0 };
+	struct cbx_err ignored;
+
+	if (!cbx_lines_terminal(repl->lines))
+		return;
+	if (cbx_client_call(&repl->client, "session.info", session_params(repl), &info, &ignored) == 0)
+		cbx_cli_escape(&image, cbx_cli_str(info, "image"));
+	printf("codebox %s, image %s, session %s%s\nFigures are saved in %s. Ctrl-D ends %s.\n", PACKAGE_VERSION,
+	       image.len ? cbx_buf_str(&image) : "?", repl->cell.session, repl->spec.session ? " (kept)" : "",
+	       strcmp(repl->out, ".") == 0 ? "the current directory" : repl->out,
+	       repl->spec.session ? "this prompt, not the session" : "the session");
+	fflush(stdout);
+}
+
+static int loop(struct repl *repl)
+{
+	_cleanup_buf_ struct cbx_buf code = { 0 };
+	struct cbx_err err;
+	int r = begin(repl, &err);
+
+	if (r >= 0)
+		banner(repl);
+	while (r >= 0 && read_cell(repl, &code) > 0) {
+		cbx_lines_remember(repl->lines, code.data);
+		r = run_cell(repl, code.data, &err);
+	}
+	if (r >= 0)
+		return cbx_lines_terminal(repl->lines) ? CBX_EXIT_OK : repl->status;
+	cbx_term_fresh_line(&repl->term_out);
+	if (strcmp(err.kind, "interrupted") == 0)
+		return CBX_EXIT_INTERRUPTED;
+	(void)cbx_cli_fail(&err);
+	return CBX_EXIT_OWN;
+}
+
+static void warn(const char *msg)
+{
+	cbx_cli_say("warning: %s", msg);
+}
+
+static int run(struct repl *repl, const struct cbx_dirs *dirs)
+{
+	_cleanup_free_ char *history = NULL;
+	struct cbx_err err;
+	int status;
+
+	if (cbx_client_open(dirs, &repl->client, &err) < 0)
+		return cbx_cli_fail(&err);
+	cbx_term_init(&repl->term_out, STDOUT_FILENO);
+	cbx_term_init(&repl->term_err, STDERR_FILENO);
+	cbx_figures_init(&repl->figures, repl->out);
+	repl->cell = (struct cbx_cell){ .client = &repl->client,
+					.out = &repl->term_out,
+					.errs = &repl->term_err,
+					.notes = &repl->term_out,
+					.figures = &repl->figures,
+					.patience = 2 };
+	repl->cell.sigfd = cbx_cell_signals(&err);
+	if (cbx_dirs_make_private(dirs->state, 0700, &err) == 0)
+		history = cbx_xasprintf("%s/history", dirs->state);
+	repl->lines = cbx_lines_new(history, complete, repl);
+	status = loop(repl);
+	cbx_lines_free(repl->lines);
+	cbx_figures_release(&repl->figures);
+	cbx_close_p(&repl->cell.sigfd);
+	cbx_client_close(&repl->client);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	static struct repl repl;
+	struct cbx_dirs dirs;
+	struct cbx_err err;
+	int r;
+
+	cbx_daemon_warn = warn;
+	r = parse_options(argc, argv, &repl);
+	if (r)
+		return r;
+	if (cbx_dirs_init(&dirs, &err) < 0)
+		return cbx_cli_fail(&err);
+	r = run(&repl, &dirs);
+	cbx_dirs_release(&dirs);
+	return r;
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: what the machine's set-up must give: control groups, ids, directories, programs, images and
+ * room. As root, files are looked at as the service id, since that is who will need them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "doctor/check.h"
+#include "image/store.h"
+
+#define DISK_WANTED   (3 * GIB(1)) /* the default image, and room to build it */
+#define MEMORY_WANTED (uint64_t) MIB(512)
+
+/* Run by a probe, so as the service id: the first path that cannot be used so is reported by its place. */
+struct wanted {
+	const char *path;
+	int mode;
+};
+
+static void probe_access(void *arg, struct cbx_probe_report *report)
+{
+	const struct wanted *w = arg;
+
+	for (; w->path; w++, report->stage++) {
+		if (access(w->path, w->mode) < 0) {
+			report->code = errno;
+			return;
+		}
+	}
+}
+
+static bool usable(const struct cbx_doctor *d, const struct wanted *w, struct cbx_probe_report *ret)
+{
+	return cbx_probe_run(&d->service, probe_access, (void *)w, ret) == 0 && ret->done && ret->code == 0;
+}
+
+/* ---- control groups ---- */
+
+static const char cgroup_means[] =
+	"Limits hold for each process, and a watcher adds up a sandbox's memory; sandboxes work.";
+
+static const char group_means[] =
+	"The kernel can limit a sandbox as a whole; limits.enforced_by of codebox session info says what is in force.";
+
+static bool has_word(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = list; (p = strstr(p, word)); p += n)
+		if ((p == list || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0'))
+			return true;
+	return false;
+}
+
+static bool own_group_delegated(const struct cbx_doctor *d)
+{
+	char text[600], procs[800], dir[700];
+	struct wanted w[] = { { dir, W_OK }, { procs, W_OK }, { NULL, 0 } };
+	struct cbx_probe_report p;
+
+	if (!cbx_read_text("/proc/self/cgroup", text, sizeof(text)) || strncmp(text, "0::", 3) != 0)
+		return false;
+	text[strcspn(text, "\n")] = '\0';
+	snprintf(dir, sizeof(dir), "/sys/fs/cgroup%s", text + 3);
+	snprintf(procs, sizeof(procs), "%s/cgroup.procs", dir);
+	return usable(d, w, &p);
+}
+
+static void check_manager(uid_t uid, struct cbx_result *r)
+{
+	char path[200], list[300];
+
+	snprintf(path, sizeof(path), "/sys/fs/cgroup/user.slice/user-%u.slice/user@%u.service/cgroup.controllers",
+		 (unsigned)uid, (unsigned)uid);
+	if (!cbx_read_text(path, list, sizeof(list)))
+		cbx_result_set(r, CBX_CHECK_DEGRADED,
+			       "no group is delegated, and systemd manages no processes of this user", cgroup_means,
+			       "Log in by ssh or at the console (su and sudo start no manager), or: sudo loginctl "
+			       "enable-linger "
+			       "$USER. In a container: give it a writable cgroup name space.");
+	else if (!has_word(list, "memory") || !has_word(list, "pids"))
+		cbx_result_set(
+			r, CBX_CHECK_DEGRADED, "systemd delegates no memory and process limits to this user",
+			cgroup_means,
+			"sudo mkdir -p /etc/systemd/system/user@.service.d && printf '[Service]\\nDelegate=cpu memory "
+			"pids\\n' | sudo tee /etc/systemd/system/user@.service.d/delegate.conf && sudo systemctl "
+			"daemon-reload, then log in anew.");
+	else
+		cbx_result_set(r, CBX_CHECK_OK, "systemd gives the daemon a delegated scope",
+			       group_means, "");
+}
+
+void cbx_check_cgroup(struct cbx_doctor *d, struct cbx_result *r)
+{
+	struct statfs fs;
+
+	if (statfs("/sys/fs/cgroup", &fs) < 0 || (fs.f_type != CGROUP2_SUPER_MAGIC && fs.f_type != TMPFS_MAGIC))
+		cbx_result_set(r, CBX_CHECK_DEGRADED, "none are mounted at /sys/fs/cgroup", cgroup_means,
+			       "sudo mount -t cgroup2 cgroup2 /sys/fs/cgroup, or use a distribution with systemd.");
+	else if (fs.f_type == TMPFS_MAGIC)
+		cbx_result_set(r, CBX_CHECK_DEGRADED, "version 1, or both versions mixed", cgroup_means,
+			       "Boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line.");
+	else if (own_group_delegated(d))
+		cbx_result_set(r, CBX_CHECK_OK, "version 2, and our own group is delegated to us",
+			       group_means, "");
+	else
+		check_manager(d->service.uid, r);
+}
+
+/* ---- ids ---- */
+
+static bool listed(const char *path, uid_t uid, const char *name)
+{
+	_cleanup_fclose_ FILE *f = fopen(path, "re");
+	char line[300], number[16];
+
+	snprintf(number, sizeof(number), "%u", (unsigned)uid);
+	while (f && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, ":\n")] = '\0';
+		if (strcmp(line, number) == 0 || (name && strcmp(line, name) == 0))
+			return true;
+	}
+	return false;
+}
+
+static bool in_path(const char *program)
+{
+	static const char *const dirs[] = { "/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		_cleanup_free_ char *path = cbx_xasprintf("%s/%s", dirs[i], program);
+
+		if (access(path, X_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+void cbx_check_subids(struct cbx_doctor *d, struct cbx_result *r)
+{
+	static const char means[] =
+		"Sandboxes run with your own id, apart by namespaces only; with a range each has its own.";
+	struct passwd *pw = getpwuid(d->service.uid);
+	const char *name = pw ? pw->pw_name : NULL;
+	char remedy[300];
+
+	if (d->service.from_root) {
+		cbx_result_set(r, CBX_CHECK_OK, "root gives sandboxes a range of ids of their own",
+			       "Each sandbox has an id that nothing else has.", "");
+		return;
+	}
+	if (!in_path("newuidmap") || !in_path("newgidmap")) {
+		cbx_result_set(r, CBX_CHECK_DEGRADED, "newuidmap and newgidmap are not installed", means,
+			       "Debian, Ubuntu: sudo apt install uidmap. Fedora: sudo dnf install shadow-utils.");
+	} else if (!listed("/etc/subuid", d->service.uid, name) || !listed("/etc/subgid", d->service.uid, name)) {
+		snprintf(remedy, sizeof(remedy),
+			 "sudo usermod --add-subuids 1000000-1065535 --add-subgids 1000000-1065535 %.60s",
+			 name ? name : "$USER");
+		cbx_result_set(r, CBX_CHECK_DEGRADED, "none in /etc/subuid and /etc/subgid", means, remedy);
+	} else {
+		cbx_result_set(r, CBX_CHECK_OK, "a range in /etc/subuid and /etc/subgid",
+			       "Sandboxes can have several ids.", "");
+	}
+}
+
+void cbx_check_service(struct cbx_doctor *d, struct cbx_result *r)
+{
+	struct passwd *pw = getpwuid(d->service.uid);
+	char found[200];
+
+	if (!d->service.from_root) {
+		snprintf(found, sizeof(found), "you, user %u", (unsigned)d->service.uid);
+		cbx_result_set(r, CBX_CHECK_OK, found, "The daemon and all sandboxes run as you.", "");
+		return;
+	}
+	snprintf(found, sizeof(found), "user %u (%.60s), not root", (unsigned)d->service.uid,
+		 pw ? pw->pw_name : "no account has this number");
+	cbx_result_set(r, CBX_CHECK_OK, found,
+		       "Started by root, the daemon gives root up for this id before it does anything. With an account "
+		       "\"codebox\" it is that one.",
+		       "");
+}
+
+/* ---- directories and programs ---- */
+
+void cbx_check_runtime(struct cbx_doctor *d, struct cbx_result *r)
+{
+	struct wanted w[] = { { d->dirs->runtime, R_OK | W_OK | X_OK }, { NULL, 0 } };
+	struct cbx_probe_report p = { 0 };
+	struct cbx_err err = { 0 };
+
+	if (cbx_service_make_dir(&d->service, d->dirs->runtime, 0700, &err) == 0 && !usable(d, w, &p))
+		cbx_fail(&err, p.code ? p.code : EIO, "use %s", d->dirs->runtime);
+	if (!err.code)
+		cbx_result_set(r, CBX_CHECK_OK, d->dirs->runtime, "The daemon's sockets are there.", "");
+	else
+		cbx_result_set(
+			r, CBX_CHECK_FAILED, err.msg, "The daemon has no place for its sockets.",
+			"Set CODEBOX_RUNTIME_DIR to a directory that belongs to you, such as /tmp/codebox-$USER.");
+}
+
+void cbx_check_helpers(struct cbx_doctor *d, struct cbx_result *r)
+{
+	_cleanup_free_ char *supervisor = cbx_xasprintf("%s/codebox-supervisor", d->dirs->libexec);
+	_cleanup_free_ char *init = cbx_xasprintf("%s/codebox-init", d->dirs->libexec);
+	_cleanup_free_ char *driver = cbx_xasprintf("%s/runtimes/python/driver.py", d->dirs->share);
+	_cleanup_free_ char *calls = cbx_xasprintf("%s/syscalls/default", d->dirs->share);
+	struct wanted w[] = { { supervisor, X_OK }, { init, X_OK }, { driver, R_OK }, { calls, R_OK }, { NULL, 0 } };
+	struct cbx_probe_report p;
+	char found[256];
+
+	if (usable(d, w, &p)) {
+		cbx_result_set(r, CBX_CHECK_OK, "supervisor, init, driver and system call lists are there",
+			       "The installation is complete.", "");
+		return;
+	}
+	snprintf(found, sizeof(found), "%.150s: %s", p.done ? w[p.stage].path : d->dirs->libexec,
+		 p.done ? strerror(p.code) : "cannot be looked at");
+	if (p.done && p.code == EACCES && d->service.from_root)
+		cbx_result_set(r, CBX_CHECK_FAILED, found, "Root's daemon runs as another user, who cannot get there.",
+			       "Install codebox where everybody can read it: ./configure --prefix=/usr/local && sudo "
+			       "make install");
+	else
+		cbx_result_set(r, CBX_CHECK_FAILED, found, "The installation is not complete.",
+			       "Install codebox again: sudo make install, or the distribution's package.");
+}
+
+/* ---- images and room ---- */
+
+static const char image_remedy[] = "codebox image build python downloads it (Debian packages); codebox image build "
+				   "host uses this machine's own /usr, "
+				   "without a download.";
+
+void cbx_check_images(struct cbx_doctor *d, struct cbx_result *r)
+{
+	_cleanup_json_ cJSON *images = NULL;
+	_cleanup_buf_ struct cbx_buf names = { 0 };
+	bool python = false, damaged = false;
+	struct cbx_err err;
+	const cJSON *i;
+
+	if (cbx_image_list(d->dirs->images, &images, &err) < 0) {
+		cbx_result_set(r, CBX_CHECK_FAILED, err.msg, "The image store cannot be read.", image_remedy);
+		return;
+	}
+	cJSON_ArrayForEach(i, images) {
+		const cJSON *name = cJSON_GetObjectItemCaseSensitive(i, "name");
+		bool bad = cJSON_GetObjectItemCaseSensitive(i, "damaged") != NULL;
+
+		if (!cJSON_IsString(name))
+			continue;
+		cbx_buf_addf(&names, "%s%s%s", names.len ? ", " : "", name->valuestring, bad ? " (damaged)" : "");
+		damaged |= bad;
+		python |= !bad && strcmp(name->valuestring, "python") == 0;
+	}
+	if (python && !damaged)
+		cbx_result_set(r, CBX_CHECK_OK, names.data, "The default image, python, is there.", "");
+	else if (python)
+		cbx_result_set(r, CBX_CHECK_DEGRADED, names.data, "An image other than the default one is damaged.",
+			       "codebox image rm NAME, then codebox image build NAME.");
+	else if (names.len)
+		cbx_result_set(r, CBX_CHECK_DEGRADED, names.data,
+			       "The default image, python, is not there; others work with --image.", image_remedy);
+	else
+		cbx_result_set(r, CBX_CHECK_FAILED, "there are none", "A sandbox needs an image to run.", image_remedy);
+}
+
+void cbx_check_disk(struct cbx_doctor *d, struct cbx_result *r)
+{
+	_cleanup_free_ char *path = cbx_xstrdup(d->dirs->images);
+	struct statvfs fs;
+	char size[32], found[200];
+	uint64_t room;
+
+	while (statvfs(path, &fs) < 0 && strrchr(path, '/') > path)
+		*strrchr(path, '/') = '\0';
+	if (statvfs(path, &fs) < 0) {
+		cbx_result_set(r, CBX_CHECK_DEGRADED, "the room for images is not known",
+			       "The store's directory is missing.", "Set CODEBOX_DATA_DIR to a directory that exists.");
+		return;
+	}
+	room = (uint64_t)fs.f_bavail * fs.f_frsize;
+	cbx_format_size(room, size);
+	snprintf(found, sizeof(found), "%s free for %.120s", size, d->dirs->images);
+	if (room >= DISK_WANTED)
+		cbx_result_set(r, CBX_CHECK_OK, found, "Enough to build the default image.", "");
+	else
+		cbx_result_set(
+			r, CBX_CHECK_DEGRADED, found, "Building the default image takes about 3 GiB at its peak.",
+			"Free some room, or set CODEBOX_DATA_DIR to a directory on a larger disk; codebox image build "
+			"python-minimal and host need less.");
+}
+
+void cbx_check_memory(struct cbx_doctor *d, struct cbx_result *r)
+{
+	char text[4096], size[32], found[200];
+	unsigned long long kib = 0;
+	const char *line = cbx_read_text("/proc/meminfo", text, sizeof(text)) ? strstr(text, "MemAvailable:") : NULL;
+
+	if (!line || sscanf(line, "MemAvailable: %llu kB", &kib) != 1) {
+		cbx_result_set(r, CBX_CHECK_DEGRADED, "not known", "/proc/meminfo cannot be read.", "Mount /proc.");
+		return;
+	}
+	cbx_format_size(kib * 1024, size);
+	snprintf(found, sizeof(found), "%s available", size);
+	if (kib * 1024 >= MEMORY_WANTED)
+		cbx_result_set(r, CBX_CHECK_OK, found, "A session's files are held in memory, too.", "");
+	else
+		cbx_result_set(r, CBX_CHECK_DEGRADED, found,
+			       "pandas and the like may not fit; files of a session are held in "
+			       "memory, too.",
+			       "End other programs, or add swap space.");
+}
+
+void cbx_check_apt(struct cbx_doctor *d, struct cbx_result *r)
+{
+	if (in_path("apt-get"))
+		cbx_result_set(r, CBX_CHECK_OK, "apt-get is there", "Images of Debian packages can be built.", "");
+	else
+		cbx_result_set(r, CBX_CHECK_DEGRADED, "apt-get is not installed",
+			       "Images of Debian packages cannot be built here.",
+			       "codebox image build host uses this machine's own Python. Fedora also has it: sudo dnf "
+			       "install apt.");
+}

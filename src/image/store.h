@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_IMAGE_STORE_H
+#define CBX_IMAGE_STORE_H
+
+/*
+ * The image store, read side: a directory with one directory per image:
+ *
+ *   <images>/<name>/manifest.json      what it is
+ *   <images>/<name>/rootfs/…           the unpacked root file system
+ *
+ * Names that start with "." are images in the making; they are not listed, and an interrupted build leaves only those.
+ * manifest.json:
+ *   {"format":1,"name":"python","kind":"recipe"|"archive"|"host","created":"2026-…Z","digest":"sha256:…",
+ *    "files":N,"bytes":N,"architecture":"amd64",
+ *    "layers":[{"source":"rootfs","target":"/"}, {"source":"host:/usr","target":"/usr"}],
+ *    "interpreters":{"python":{"argv":["/usr/bin/python3"]}},
+ *    "environment":{"LANG":"C.UTF-8",…}, "packages":[{"name","version","bytes"}], "note":"…"}
+ *
+ * Reading is cheap: this module needs no archive library and is part of codeboxd and codebox.
+ */
+#include "base/err.h"
+#include "base/json.h"
+#include "sandbox/plan.h"
+
+struct cbx_image {
+	char name[CBX_NAME_MAX + 1];
+	cJSON *manifest; /* owned */
+};
+
+/* Errors: "image_not_found" (says which there are and how to build one), "image_damaged" (what is wrong with it). */
+int cbx_image_open(const char *images_dir, const char *name, struct cbx_image *ret, struct cbx_err *err);
+void cbx_image_release(struct cbx_image *image);
+/* Fill image and layers of a plan from the manifest. */
+int cbx_image_to_plan(const struct cbx_image *image, struct cbx_plan *plan, struct cbx_err *err);
+/* argv of the interpreter for a language: a JSON array of strings, borrowed. Error: "no_interpreter". */
+int cbx_image_interpreter(const struct cbx_image *image, const char *language, const cJSON **ret, struct cbx_err *err);
+/* Array of manifests (without "packages"), sorted by name. Damaged ones have "damaged": why. */
+int cbx_image_list(const char *images_dir, cJSON **ret, struct cbx_err *err);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_IMAGE_UNPACK_H
+#define CBX_IMAGE_UNPACK_H
+
+/*
+ * Unpack a hostile archive beneath a directory descriptor. cbx_unpack() is run in a worker process (worker.h) that can
+ * reach nothing but the archive and the directory; cbx_unpack_in_worker() does both.
+ *
+ * Refused, and with it the whole archive: absolute names and "..", control characters in names or link targets, paths
+ * through symbolic links or files, hard links to anything but a regular file or link unpacked before, and whatever
+ * exceeds a limit of image-limits.h.
+ * Neutralised and counted: devices, FIFOs and sockets (left out), setuid, setgid and sticky bits (dropped), extended
+ * attributes and ACLs (dropped). Owners are never taken from the archive. Directories become 0755, files 0644 or 0755.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum cbx_archive_format {
+	CBX_ARCHIVE_TAR, /* tar of any dialect; plain, gzip, bzip2, xz, lzma or zstd */
+	CBX_ARCHIVE_DEB, /* ar with a data.tar in it */
+};
+
+struct cbx_unpack_options {
+	enum cbx_archive_format format;
+	bool merge_usr;	 /* top-level bin, sbin, lib… are unpacked beneath usr */
+	bool whiteouts;	 /* ".wh." names remove what earlier archives brought */
+	bool over_lower; /* there are earlier archives: whiteouts have something to remove */
+	bool add_only;	 /* what is there already is never replaced: such an entry is refused */
+	const char *const
+		*exclude; /* patterns (fnmatch, "*" also matches "/") of paths left out; NULL-terminated or NULL */
+	const char *const *include;	   /* patterns of paths that are taken although excluded */
+	const char *const *only;	   /* with this, any other path is refused */
+	uint64_t used_entries, used_bytes; /* by earlier archives of the same image */
+	uint64_t max_entries, max_bytes;   /* of all archives of the image */
+};
+
+struct cbx_unpack_stats {
+	uint64_t entries;    /* seen, of all kinds */
+	uint64_t bytes;	     /* apparent size of the files unpacked */
+	uint64_t excluded;   /* left out by patterns */
+	uint64_t special;    /* devices, FIFOs, sockets left out */
+	uint64_t modes;	     /* setuid, setgid, sticky bits dropped */
+	uint64_t attributes; /* entries whose extended attributes or ACLs were dropped */
+	uint64_t whiteouts;
+};
+
+int cbx_unpack(int archive, int root, const struct cbx_unpack_options *o, struct cbx_unpack_stats *stats,
+	       struct cbx_err *err);
+
+/* progress may be NULL; it is called a few times a second with the numbers so far. */
+int cbx_unpack_in_worker(int archive, int root, const struct cbx_unpack_options *o, struct cbx_unpack_stats *stats,
+			 void (*progress)(void *arg, const struct cbx_unpack_stats *so_far), void *arg,
+			 struct cbx_err *err);
+
+/*
+ * The clean form of a name in an archive: 0; 1 when it is the root itself; or -errno. out has room for
+ * CBX_UNPACK_PATH_MAX bytes.
+ */
+int cbx_unpack_path(const char *name, bool merge_usr, char *out, struct cbx_err *err);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_SESSION_SESSION_H
+#define CBX_SESSION_SESSION_H
+
+/*
+ * Sessions: what the protocols (MCP, the control socket, later HTTP) see of the engine. All of it runs on one libevent
+ * base, in one thread; nothing here blocks. Callbacks are called from the event loop, never from inside the function
+ * that registered them.
+ *
+ * A session is a sandbox, its files, its limits and an interpreter. An execution is one cell. Both are owned by the
+ * engine; the pointers that callers get are borrowed and valid until the session is gone (see the on_gone callbacks) or
+ * the execution is forgotten. Protocols keep ids, not pointers, across events, and look them up again.
+ */
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+
+struct cbx_engine;
+struct cbx_session;
+struct cbx_execution;
+
+/* ---- engine ---------------------------------------------------------------------------------------------------- */
+
+struct cbx_engine_config {
+	const char *images_dir;    /* the image store (readable by this process) */
+	const char *libexec_dir;   /* codebox-supervisor, codebox-init */
+	const char *runtimes_dir;  /* the drivers */
+	const char *syscalls_dir;  /* system call lists */
+	uid_t service_uid;         /* who runs the sandboxes: the supervisor's last two arguments */
+	gid_t service_gid;
+	void (*on_down)(void *arg, const struct cbx_err *why); /* the supervisor ended after it had been up */
+	void (*on_idle)(void *arg); /* the last session has gone */
+	/* Optional. Asked at most once, when the supervisor could not start: what this machine lacks, < 0 with *ret. */
+	int (*diagnose)(void *arg, struct cbx_err *ret);
+	/* Optional. Something worth a line in a log: a session was made, is ready, was closed and why. */
+	void (*on_note)(void *arg, const char *session_id, const char *text);
+	void *arg;
+};
+
+/* Starts the supervisor. A machine that cannot make sandboxes is no failure here: see cbx_engine_trouble(). */
+int cbx_engine_new(struct event_base *base, const struct cbx_engine_config *config, struct cbx_engine **ret,
+		   struct cbx_err *err);
+/* Kills every session and the supervisor. */
+void cbx_engine_free(struct cbx_engine *engine);
+/* NULL when sandboxes can be made (or the supervisor is still starting), else why not, and what to do about it. */
+const struct cbx_err *cbx_engine_trouble(const struct cbx_engine *engine);
+/* {"version","pid","descriptors","sessions","facts":{…},"trouble":…} */
+cJSON *cbx_engine_to_json(const struct cbx_engine *engine);
+size_t cbx_engine_sessions(const struct cbx_engine *engine);
+
+/* ---- sessions -------------------------------------------------------------------------------------------------- */
+
+struct cbx_session_spec {
+	char id[CBX_NAME_MAX + 1];    /* "": one is made up */
+	char image[CBX_NAME_MAX + 1]; /* "": the default image, "python" */
+	uint64_t memory_bytes, disk_bytes;
+	uint32_t processes;
+	uint64_t timeout_ms;          /* default for its executions */
+	uint32_t ttl_s, idle_s;
+	bool one_shot;                /* belongs to a connection: not listed as re-attachable */
+};
+
+/* All defaults from limits.h. */
+void cbx_session_spec_init(struct cbx_session_spec *spec);
+/* Read "session_id" (or "id"), "image", "memory", "disk" (bytes or "512M"), "processes", "timeout", "ttl", "idle_timeout"
+ * (seconds, numbers or "5m") from an object; errors name field, value and remedy. Other members are not looked at. */
+int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, struct cbx_err *err);
+/* The JSON Schema "properties" for the same, for tool descriptions. */
+cJSON *cbx_session_spec_schema(void);
+
+/*
+ * Make a session; returns at once, with the session in state "starting". Executions may be queued right away.
+ * Errors: "session_exists", "image_not_found", "image_damaged", "too_many_sessions", "no_sandbox" (with the diagnosis).
+ * When set-up fails later, on_ready is called with the error and the session is gone. on_ready may be NULL; err is NULL
+ * when all went well.
+ */
+typedef void (*cbx_ready_fn)(void *arg, struct cbx_session *session, const struct cbx_err *err);
+int cbx_session_create(struct cbx_engine *engine, const struct cbx_session_spec *spec, cbx_ready_fn on_ready, void *arg,
+		       struct cbx_session **ret, struct cbx_err *err);
+/* Errors: "session_not_found" or "session_expired", with what to do next. */
+int cbx_session_find(struct cbx_engine *engine, const char *id, struct cbx_session **ret, struct cbx_err *err);
+const char *cbx_session_id(const struct cbx_session *session);
+/* Why it ended before it was ready; NULL when it was ready once, or may still be. For the on_end of cells that were queued
+ * in a session that could not be made. */
+const struct cbx_err *cbx_session_failure(const struct cbx_session *session);
+const struct cbx_session_spec *cbx_session_spec(const struct cbx_session *session); /* what is in force; borrowed */
+/* Kills its processes and removes its files. Executions end with status "killed". `why` is told to later askers. */
+void cbx_session_close(struct cbx_session *session, const char *why);
+cJSON *cbx_session_to_json(const struct cbx_session *session); /* the public description */
+cJSON *cbx_session_list(const struct cbx_engine *engine);      /* array of those */
+void cbx_session_touch(struct cbx_session *session);           /* counts as a use */
+
+/* ---- executions ------------------------------------------------------------------------------------------------ */
+
+enum cbx_status {
+	CBX_QUEUED,
+	CBX_RUNNING,
+	CBX_OK,
+	CBX_ERROR,     /* an exception in the code */
+	CBX_TIMEOUT,   /* time was up; state_kept says whether variables survived */
+	CBX_KILLED,    /* the interpreter died or was killed: memory, a signal, exit */
+	CBX_CANCELLED, /* interrupted on request */
+};
+const char *cbx_status_name(enum cbx_status status); /* "queued", "running", "ok", … */
+
+/* A watcher's callbacks; any may be NULL. `stream` is "stdout" or "stderr"; bytes are as they came. A bundle is
+ * {"data":{…},"metadata":{…}}. on_end is the last one, after which the watcher is detached. */
+struct cbx_watch {
+	void (*on_start)(void *arg, struct cbx_execution *x);
+	void (*on_output)(void *arg, struct cbx_execution *x, const char *stream, const char *p, size_t n);
+	void (*on_display)(void *arg, struct cbx_execution *x, const cJSON *bundle, bool is_result);
+	void (*on_end)(void *arg, struct cbx_execution *x);
+	void *arg;
+};
+
+/*
+ * Queue a cell. timeout_ms 0: the session's default. Errors: "code_too_long", "queue_full", "invalid_argument".
+ * The watch (may be NULL) is copied. One watcher per execution.
+ */
+int cbx_session_run(struct cbx_session *session, const char *code, uint64_t timeout_ms, const struct cbx_watch *watch,
+		    struct cbx_execution **ret, struct cbx_err *err);
+/* Stop calling the watcher; the execution goes on. */
+void cbx_execution_unwatch(struct cbx_execution *x);
+/* Queued: ends as cancelled at once. Running: SIGINT, SIGKILL after the grace period; ends as cancelled. */
+void cbx_execution_interrupt(struct cbx_execution *x);
+uint64_t cbx_execution_id(const struct cbx_execution *x); /* counts from 1 in its session */
+struct cbx_session *cbx_execution_session(const struct cbx_execution *x);
+enum cbx_status cbx_execution_status(const struct cbx_execution *x);
+/* The one that runs, or NULL. */
+struct cbx_execution *cbx_session_running(const struct cbx_session *session);
+int cbx_execution_find(struct cbx_session *session, uint64_t id, struct cbx_execution **ret, struct cbx_err *err);
+/*
+ * {"session_id","execution_id","status","state_kept","execution_count","exit_code"?,"stdout","stderr","output" (both,
+ *  in order),"result"? (text/plain),"error"?{name,value,traceback},"message"? (what happened and what to do, for
+ *  timeout, killed and cancelled),"displays":[{"data","metadata","is_result"}],"omitted"?{"bytes","file"},
+ *  "duration_ms","memory_peak_bytes"?}
+ * Text is valid UTF-8. with_displays: false leaves binary data out and lists only {"mime","bytes"}.
+ */
+cJSON *cbx_execution_to_json(const struct cbx_execution *x, bool with_displays);
+/* The bundles as they came, borrowed: array of {"data","metadata","is_result"}. */
+const cJSON *cbx_execution_displays(const struct cbx_execution *x);
+
+/* Ask the interpreter whether code is a complete cell ("complete", "incomplete", "invalid"); answer {"status","indent"}.
+ * Also completions: {"matches","start","end"}. Errors: "busy" while a cell runs. */
+typedef void (*cbx_answer_fn)(void *arg, const cJSON *answer, const struct cbx_err *err);
+int cbx_session_is_complete(struct cbx_session *session, const char *code, cbx_answer_fn fn, void *arg,
+			    struct cbx_err *err);
+int cbx_session_complete(struct cbx_session *session, const char *code, uint64_t cursor, cbx_answer_fn fn, void *arg,
+			 struct cbx_err *err);
+
+/* ---- files ------------------------------------------------------------------------------------------------------
+ * Paths are relative to /workspace unless absolute; they are resolved inside the sandbox. Chunks of at most
+ * CBX_FILE_CHUNK bytes. The callback is always called once, also when the session goes away.
+ */
+#define CBX_FILE_CHUNK 61440
+
+struct cbx_file_reply {
+	int64_t value;       /* bytes read or written */
+	uint64_t size;       /* READ: the file's size */
+	bool more;           /* LIST: more entries are there */
+	const void *data;    /* READ: the bytes; STAT: struct cbx_init_stat; LIST: entries; borrowed for the call */
+	size_t len;
+};
+typedef void (*cbx_file_fn)(void *arg, const struct cbx_file_reply *reply, const struct cbx_err *err);
+int cbx_session_file_read(struct cbx_session *s, const char *path, uint64_t offset, size_t max, cbx_file_fn fn,
+			  void *arg, struct cbx_err *err);
+int cbx_session_file_write(struct cbx_session *s, const char *path, uint64_t offset, unsigned flags, const void *p,
+			   size_t n, cbx_file_fn fn, void *arg, struct cbx_err *err);
+int cbx_session_file_stat(struct cbx_session *s, const char *path, cbx_file_fn fn, void *arg, struct cbx_err *err);
+int cbx_session_file_list(struct cbx_session *s, const char *path, uint64_t skip, cbx_file_fn fn, void *arg,
+			  struct cbx_err *err);
+int cbx_session_file_mkdir(struct cbx_session *s, const char *path, cbx_file_fn fn, void *arg, struct cbx_err *err);
+int cbx_session_file_remove(struct cbx_session *s, const char *path, cbx_file_fn fn, void *arg, struct cbx_err *err);
+
+#endif

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the command line writes: filtering for terminals, escaping of names, figures, exit statuses. */
+#include <check.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cli/cell.h"
+#include "cli/cli.h"
+#include "cli/figures.h"
+#include "cli/term.h"
+
+static struct cbx_term term;
+static int reader;
+
+static void setup(void)
+{
+	int fds[2];
+
+	ck_assert_int_eq(pipe2(fds, O_CLOEXEC | O_NONBLOCK), 0);
+	reader = fds[0];
+	cbx_term_init(&term, fds[1]);
+	ck_assert(!term.filter);
+}
+
+static void teardown(void)
+{
+	close(reader);
+	close(term.fd);
+}
+
+static const char *written(void)
+{
+	static char text[65536];
+	ssize_t n = read(reader, text, sizeof(text) - 1);
+
+	text[n > 0 ? n : 0] = '\0';
+	return text;
+}
+
+static const struct {
+	const char *in, *out;
+} filtered[] = {
+	{ "plain\ttext\r\n\b", "plain\ttext\r\n\b" },
+	{ "ä€\360\237\230\200", "ä€\360\237\230\200" },
+	{ "\033[31;1mred\033[0m", "\033[31;1mred\033[0m" },
+	{ "\033[2K\033[1A\033[10G", "\033[2K\033[1A\033[10G" },
+	{ "\033[38:5:1mx", "\033[38:5:1mx" },
+	{ "\033]0;title\007x", "^[]0;title^Gx" },
+	{ "\033[6n", "^[[6n" },
+	{ "\033[?1049h", "^[[?1049h" },
+	{ "\033[5;3H", "^[[5;3H" },
+	{ "\033[c", "^[[c" },
+	{ "\033c", "^[c" },
+	{ "\033\033[1m", "^[\033[1m" },
+	{ "\033[\n", "^[[\n" },
+	{ "\033[1\0337", "^[[1^[7" },
+	{ "\302\2335n", "\357\277\2755n" },
+	{ "\233x\377", "\357\277\275x\357\277\275" },
+	{ "\001\177", "^A^?" },
+	{ "\033[1111111111111111111111111111111111111111m", "^[[111111111111111111111111111111"
+							    "1111111111m" },
+};
+
+START_TEST(terminals_are_protected)
+{
+	term.filter = true;
+	cbx_term_puts(&term, filtered[_i].in);
+	cbx_term_flush(&term);
+	ck_assert_str_eq(written(), filtered[_i].out);
+}
+END_TEST
+
+START_TEST(sequences_may_be_split_anywhere)
+{
+	term.filter = true;
+	for (const char *p = filtered[_i].in; *p; p++) {
+		/* Characters are not split: the daemon does not do that. */
+		size_t n = cbx_utf8_len(p, strlen(p));
+
+		cbx_term_write(&term, p, n ? n : 1);
+		p += n ? n - 1 : 0;
+	}
+	cbx_term_flush(&term);
+	ck_assert_str_eq(written(), filtered[_i].out);
+}
+END_TEST
+
+START_TEST(files_get_everything)
+{
+	cbx_term_puts(&term, "\033]0;x\007\233");
+	ck_assert_str_eq(written(), "\033]0;x\007\233");
+}
+END_TEST
+
+START_TEST(fresh_lines)
+{
+	cbx_term_fresh_line(&term);
+	cbx_term_puts(&term, "a");
+	cbx_term_fresh_line(&term);
+	cbx_term_fresh_line(&term);
+	cbx_term_puts(&term, "b\n");
+	cbx_term_fresh_line(&term);
+	ck_assert_str_eq(written(), "a\nb\n");
+}
+END_TEST
+
+START_TEST(names_are_escaped)
+{
+	_cleanup_buf_ struct cbx_buf out = { 0 };
+
+	cbx_cli_escape(&out, "a\nb\033[2Jü\302\233\377\177");
+	ck_assert_str_eq(cbx_buf_str(&out), "a\\x0ab\\x1b[2Jü\\x9b\\xff\\x7f");
+}
+END_TEST
+
+static int show(struct cbx_figures *f, const char *json, bool is_result, struct cbx_err *err)
+{
+	_cleanup_json_ cJSON *data = cJSON_Parse(json);
+
+	ck_assert_ptr_nonnull(data);
+	return cbx_figures_show(f, data, is_result, &term, &term, err);
+}
+
+START_TEST(figures_are_mentioned)
+{
+	struct cbx_figures f;
+	struct cbx_err err;
+
+	cbx_figures_init(&f, NULL);
+	ck_assert_int_eq(show(&f, "{\"image/png\":\"AAEC\",\"text/plain\":\"<Figure>\"}", false, &err), 0);
+	ck_assert_str_eq(written(), "figure: image/png, 3 bytes (use --out DIR to save)\n");
+	ck_assert_int_eq(show(&f, "{\"image/png\":\"AAEC\",\"text/plain\":\"<Image>\"}", true, &err), 0);
+	ck_assert_str_eq(written(), "<Image>\nfigure: image/png, 3 bytes (use --out DIR to save)\n");
+	ck_assert_int_eq(show(&f, "{\"text/html\":\"<b>\"}", false, &err), 0);
+	ck_assert_int_eq(show(&f, "{\"image/png\":5}", false, &err), 0);
+	ck_assert_int_eq(show(&f, "[]", false, &err), 0);
+	ck_assert_int_eq(cbx_figures_show(&f, NULL, false, &term, &term, &err), 0);
+	ck_assert_str_eq(written(), "");
+	ck_assert_int_lt(show(&f, "{\"image/png\":\"====\"}", false, &err), 0);
+	ck_assert_str_eq(err.kind, "invalid_image");
+	ck_assert(f.failed);
+	cbx_figures_release(&f);
+}
+END_TEST
+
+START_TEST(figures_are_saved_without_overwriting)
+{
+	char dir[] = "/tmp/cbxfiguresXXXXXX", deep[64], path[256], bytes[8];
+	struct cbx_figures f;
+	struct cbx_err err;
+	FILE *file;
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(deep, sizeof(deep), "%s/a/b/", dir);
+	for (int i = 0; i < 2; i++) {
+		cbx_figures_init(&f, deep);
+		ck_assert_int_eq(show(&f, "{\"image/png\":\"AA\\nEC\"}", false, &err), 0);
+		cbx_figures_release(&f);
+	}
+	snprintf(path, sizeof(path),
+		 "figure: %sfigure-1.png (image/png, 3 bytes)\nfigure: %sfigure-2.png (image/png, 3 bytes)\n", deep,
+		 deep);
+	ck_assert_str_eq(written(), path);
+	snprintf(path, sizeof(path), "%sfigure-2.png", deep);
+	file = fopen(path, "r");
+	ck_assert_ptr_nonnull(file);
+	ck_assert_uint_eq(fread(bytes, 1, sizeof(bytes), file), 3);
+	ck_assert_int_eq(memcmp(bytes, "\0\1\2", 3), 0);
+	fclose(file);
+	unlink(path);
+	path[strlen(path) - 5] = '1';
+	unlink(path);
+	rmdir(deep);
+	snprintf(deep, sizeof(deep), "%s/a", dir);
+	rmdir(deep);
+	ck_assert_int_eq(rmdir(dir), 0);
+}
+END_TEST
+
+static const struct {
+	const char *execution;
+	int status;
+} statuses[] = {
+	{ "{\"status\":\"ok\"}", 0 },
+	{ "{\"status\":\"error\",\"error\":{}}", 1 },
+	{ "{\"status\":\"ok\",\"exit_code\":0}", 0 },
+	{ "{\"status\":\"error\",\"exit_code\":7}", 7 },
+	{ "{\"status\":\"ok\",\"exit_code\":-1}", 255 },
+	{ "{\"status\":\"ok\",\"exit_code\":1e300}", -1 },
+	{ "{\"status\":\"timeout\"}", 124 },
+	{ "{\"status\":\"killed\",\"exit_code\":3}", 137 },
+	{ "{\"status\":\"cancelled\"}", 130 },
+	{ "{\"status\":7}", 1 },
+	{ "{}", 1 },
+};
+
+START_TEST(exit_statuses)
+{
+	_cleanup_json_ cJSON *x = cJSON_Parse(statuses[_i].execution);
+	int status = cbx_cell_exit_status(x);
+
+	ck_assert_int_ge(status, 0);
+	ck_assert_int_le(status, 255);
+	if (statuses[_i].status >= 0)
+		ck_assert_int_eq(status, statuses[_i].status);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("client output");
+	TCase *t = tcase_create("client output");
+	SRunner *r;
+	int failed;
+
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_loop_test(t, terminals_are_protected, 0, (int)ARRAY_SIZE(filtered));
+	tcase_add_loop_test(t, sequences_may_be_split_anywhere, 0, (int)ARRAY_SIZE(filtered));
+	tcase_add_test(t, files_get_everything);
+	tcase_add_test(t, fresh_lines);
+	tcase_add_test(t, names_are_escaped);
+	tcase_add_test(t, figures_are_mentioned);
+	tcase_add_test(t, figures_are_saved_without_overwriting);
+	tcase_add_loop_test(t, exit_statuses, 0, (int)ARRAY_SIZE(statuses));
+	tcase_set_timeout(t, 60);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_set_tap(r, "-");
+	srunner_run_all(r, CK_SILENT);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
