@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_SESSION_INTERNAL_H
+#define CBX_SESSION_INTERNAL_H
+
+/*
+ * What the files of the session engine share. Nothing outside src/session/ includes this.
+ *
+ *   engine.c           sessions by id, tombstones, limits on their number
+ *   supervisor_link.c  the socket to the supervisor: requests out, events in
+ *   session.c          one session from creation to its end, and its timers
+ *   spec.c             what a client may ask for
+ *   init_client.c      the socket to a sandbox's init: requests out, answers in
+ *   interpreter.c      one interpreter process: spawn, frames, signals, death
+ *   pipes.c            what it prints
+ *   frames.c           one frame: checked, then turned into what happened; bundle.c: what it shows
+ *   execution.c        one cell: start, interrupt, end
+ *   query.c            questions about code, between cells
+ *   report.c           sessions and executions as JSON
+ *   output.c           bounded record of what was printed; spill.c: the whole of it, in a file of the session
+ *   files.c            file access through init
+ *
+ * Ownership and re-entrancy. A session is freed in one place, at the end of its `work` event, and only when the
+ * supervisor has said that the sandbox is gone; until then its memory stays, in state CBX_CLOSING. Everything that
+ * calls back to a protocol about an ending (on_ready, on_end, failed requests) does so from `work`, so a protocol may
+ * call anything of session.h from its callbacks, and nothing it holds is freed under it.
+ */
+#include <event2/event.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "sandbox/init-protocol.h"
+#include "session/output.h"
+#include "session/session.h"
+#include "supervisor/requests.h"
+
+#ifndef TAILQ_FOREACH_SAFE
+#define TAILQ_FOREACH_SAFE(var, head, field, tvar)                                                                     \
+	for ((var) = TAILQ_FIRST((head)); (var) && ((tvar) = TAILQ_NEXT((var), field), 1); (var) = (tvar))
+#endif
+
+/* ---- the supervisor's socket ---- */
+
+struct cbx_link_item {
+	TAILQ_ENTRY(cbx_link_item) entry;
+	struct cbx_request request;
+	int fd; /* CREATE: init's end of its socket; else -1 */
+};
+TAILQ_HEAD(cbx_link_items, cbx_link_item);
+
+enum cbx_link_state { CBX_LINK_STARTING, CBX_LINK_UP, CBX_LINK_DOWN };
+
+struct cbx_link {
+	enum cbx_link_state state;
+	int sock;
+	pid_t stage;	  /* the process that we forked; the supervisor proper is another child */
+	int stage_status; /* its wait status, -1 before it ended */
+	struct event *in, *out;
+	struct cbx_link_items queue; /* requests that the socket had no room for */
+	struct cbx_facts facts;
+	struct cbx_err why; /* DOWN */
+};
+
+int cbx_link_start(struct cbx_engine *engine, struct cbx_err *err);
+void cbx_link_stop(struct cbx_engine *engine);
+void cbx_link_create(struct cbx_engine *engine, uint64_t sandbox, const struct cbx_plan *plan, int *fd);
+/* false: the supervisor never heard of it, no CBX_EVENT_GONE will come */
+bool cbx_link_destroy(struct cbx_engine *engine, uint64_t sandbox);
+/* Take in what has arrived already: an event that explains a death may be waiting beside the news of it. */
+void cbx_link_poll(struct cbx_engine *engine);
+
+/* ---- engine ---- */
+
+struct cbx_tombstone {
+	char id[CBX_NAME_MAX + 1];
+	char *why;
+};
+
+TAILQ_HEAD(cbx_sessions, cbx_session);
+TAILQ_HEAD(cbx_executions, cbx_execution);
+
+struct cbx_engine {
+	struct event_base *base;
+	struct cbx_engine_config config; /* strings are our own copies */
+	struct cbx_link link;
+	struct cbx_sessions sessions; /* closing ones too */
+	size_t live, closing;
+	struct cbx_tombstone *tombstones; /* a ring of CBX_TOMBSTONES_MAX, made when the first is needed */
+	size_t ntombstones, next_tombstone;
+	uint64_t next_sandbox;
+	struct event *child;	 /* SIGCHLD */
+	struct cbx_err *trouble; /* code 0: none; behind a pointer since a const engine may complete it */
+	bool *diagnosed;
+	bool freeing;
+};
+
+struct cbx_session *cbx_engine_by_sandbox(struct cbx_engine *engine, uint64_t sandbox);
+void cbx_engine_bury(struct cbx_engine *engine, const char *id, const char *why);
+void cbx_engine_forget(struct cbx_session *s); /* remove from the list; on_idle when it was the last */
+void cbx_engine_supervisor_down(struct cbx_engine *engine, bool had_been_up);
+void cbx_engine_child_ended(struct cbx_engine *engine); /* reap */
+
+/* ---- init's socket ---- */
+
+typedef void (*cbx_init_fn)(void *arg, const struct cbx_init_header *h, const char *payload, size_t len,
+			    const struct cbx_err *err); /* err: no answer will come, h is NULL */
+
+struct cbx_init_message {
+	TAILQ_ENTRY(cbx_init_message) entry;
+	struct cbx_init_header header;
+	char *payload; /* freed when sent */
+	int fds[4];    /* closed when sent */
+	size_t nfds;
+	cbx_init_fn fn;
+	void *arg;
+};
+TAILQ_HEAD(cbx_init_messages, cbx_init_message);
+
+struct cbx_init_client {
+	int sock;
+	struct event *in, *out, *late; /* late: no answer for too long */
+	struct cbx_init_messages unsent, unanswered;
+	size_t count; /* in both */
+	size_t bytes; /* in unsent */
+	uint32_t next_id;
+	bool ended; /* init closed it: it is dead, or never was */
+};
+
+int cbx_init_open(struct cbx_session *s, int sock); /* takes sock */
+void cbx_init_shut(struct cbx_session *s);	    /* nothing is sent or heard any more; requests stay */
+void cbx_init_fail_all(struct cbx_session *s, const struct cbx_err *err); /* call every fn with err */
+/* Payload is the two parts, one behind the other. fds are taken, also on failure. urgent: before what is queued. */
+int cbx_init_ask(struct cbx_session *s, const struct cbx_init_header *h, const void *p1, size_t n1, const void *p2,
+		 size_t n2, const int *fds, size_t nfds, bool urgent, cbx_init_fn fn, void *arg, struct cbx_err *err);
+#define CBX_INIT_BACKLOG  MIB(4) /* bytes and requests waiting for init; more: refused as "busy" */
+#define CBX_INIT_REQUESTS 256
+#define CBX_INIT_LATE_S	  60 /* no answer for so long: the sandbox is given up */
+
+/* ---- interpreter ---- */
+
+enum cbx_interp_state {
+	CBX_INTERP_NONE,     /* there is no process */
+	CBX_INTERP_SPAWNING, /* init was asked */
+	CBX_INTERP_STARTING, /* runs, has not said "ready" */
+	CBX_INTERP_READY,    /* waits for a cell, or runs one (session.running) */
+	CBX_INTERP_DYING,    /* ended, or is being killed */
+};
+
+struct cbx_query {
+	TAILQ_ENTRY(cbx_query) entry;
+	uint64_t id; /* 0: not sent yet */
+	bool completion;
+	char *code;
+	uint64_t cursor;
+	uint64_t deadline_ms;
+	cbx_answer_fn fn;
+	void *arg;
+};
+TAILQ_HEAD(cbx_queries, cbx_query);
+
+struct cbx_interp {
+	enum cbx_interp_state state;
+	int64_t pid; /* inside; 0 unknown */
+	int sock, pipe[CBX_STREAMS];
+	struct event *in, *out, *pipes[CBX_STREAMS];
+	struct event *pump;  /* handle frames that wait */
+	struct event *timer; /* until ready; until dead */
+	struct cbx_buf rx, tx;
+	bool at_frame;		  /* a whole frame is at the front of rx, waiting for the pipes */
+	bool looked;		  /* `owed` was measured before the frame at the front was read */
+	size_t owed[CBX_STREAMS]; /* bytes that were in a pipe when that frame was seen */
+	unsigned signals;	  /* unanswered SIGNAL requests */
+	bool killed;		  /* by us */
+	bool oom;		  /* by the supervisor's watcher */
+	bool exited;		  /* init or the kernel said so */
+	bool was_ready;
+	bool again; /* another one is to be started */
+	bool status_known;
+	int status;	      /* wait status */
+	char fault[300];      /* what it did against the protocol */
+	uint64_t frame_bytes; /* from it during this execution */
+	struct {
+		int64_t pid;
+		int status;
+	} early[4]; /* ended before we knew its pid */
+	unsigned nearly;
+	struct cbx_buf noise; /* printed before "ready" */
+	unsigned failures;    /* starts that failed, one after another */
+};
+
+int cbx_interp_start(struct cbx_session *s, struct cbx_err *err);
+/* Close and forget everything, after what is in the pipes was read; no process is signalled. */
+void cbx_interp_discard(struct cbx_session *s);
+void cbx_interp_send(struct cbx_session *s, cJSON *frame); /* takes frame */
+void cbx_interp_signal(struct cbx_session *s, int sig);
+void cbx_interp_kill(struct cbx_session *s); /* it alone; the session lives on */
+void cbx_interp_fault(struct cbx_session *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void cbx_interp_ended(struct cbx_session *s, int64_t pid, int status); /* from init */
+void cbx_interp_oom(struct cbx_session *s, int64_t pid);	       /* from the supervisor */
+void cbx_interp_is_ready(struct cbx_session *s);
+void cbx_interp_how(const struct cbx_session *s, char *out, size_t n); /* how it died, as a clause */
+/* pipes.c */
+void cbx_pipe_stdout(evutil_socket_t fd, short what, void *session);
+void cbx_pipe_stderr(evutil_socket_t fd, short what, void *session);
+void cbx_pipes_owe(struct cbx_interp *in); /* remember how much is in the pipes now */
+/* Take what is owed, stdout first, but no more than *budget bytes. True when nothing is owed any more. */
+bool cbx_pipes_pay(struct cbx_session *s, size_t *budget);
+/* frames.c: one frame, parsed. */
+void cbx_frame_handle(struct cbx_session *s, const cJSON *frame);
+#define CBX_FRAMES_PER_CELL_MAX MIB(256) /* bytes of frames of one cell; more: the interpreter is killed */
+#define CBX_KILL_WAIT_S 10 /* a killed interpreter must have ended by then; else the session is closed */
+
+/* ---- execution ---- */
+
+struct cbx_spill;
+
+enum cbx_phase { CBX_PHASE_RUN, CBX_PHASE_INTERRUPTED_EARLY, CBX_PHASE_INTERRUPTED, CBX_PHASE_KILLED };
+
+struct cbx_execution {
+	TAILQ_ENTRY(cbx_execution) entry;
+	struct cbx_session *session;
+	uint64_t id;
+	enum cbx_status status;	  /* final once it has left session.running */
+	enum cbx_status stopping; /* CBX_TIMEOUT or CBX_CANCELLED once it is being stopped */
+	enum cbx_phase phase;
+	bool finishing; /* status is known; only the file of its output is still being written */
+	bool delivered; /* on_end has been called */
+	char *code;	/* until it is sent */
+	size_t code_len;
+	uint64_t timeout_ms;
+	uint64_t start_ms, end_ms;
+	struct cbx_watch watch;
+	struct cbx_output output;
+	struct cbx_spill *spill;
+	cJSON *displays;
+	size_t ndisplays, display_bytes;
+	uint64_t displays_dropped, displays_invalid;
+	bool clear_pending;
+	char *result; /* text/plain of the last result */
+	char *error_name, *error_value, *error_traceback;
+	bool has_count, has_exit_code, state_kept;
+	uint64_t count;
+	int64_t exit_code;
+	struct cbx_buf message, note; /* what happened; what is worth knowing beside it */
+};
+
+void cbx_execution_next(struct cbx_session *s); /* start what waits, when it can be started */
+void cbx_execution_print(struct cbx_session *s, enum cbx_stream stream, const char *p, size_t n);
+void cbx_execution_done(struct cbx_execution *x, const char *status);
+void cbx_execution_end(struct cbx_execution *x, enum cbx_status status); /* x is session.running, or queued */
+void cbx_execution_finish(struct cbx_execution *x);
+void cbx_execution_interpreter_died(struct cbx_session *s);
+void cbx_execution_free(struct cbx_execution *x);
+void cbx_execution_timer(evutil_socket_t fd, short what, void *arg); /* the session's cell timer */
+void cbx_execution_clear(struct cbx_execution *x);
+size_t cbx_execution_memory(const struct cbx_execution *x);
+
+/* spill.c. It outlives its execution while a write is unanswered. */
+struct cbx_spill *cbx_spill_new(struct cbx_execution *x);
+void cbx_spill_add(struct cbx_spill *spill, const char *p, size_t n);
+bool cbx_spill_idle(const struct cbx_spill *spill); /* nothing waits to be written */
+const char *cbx_spill_path(const struct cbx_spill *spill);
+const char *cbx_spill_where(const struct cbx_spill *spill); /* "the whole output is in …" */
+void cbx_spill_free(struct cbx_spill *spill);
+#define CBX_SPILL_PENDING MIB(1) /* waiting for init; more: left out of the file */
+#define CBX_SPILL_WAIT_MS 2000	 /* an execution's end waits so long for its file */
+
+/* ---- session ---- */
+
+enum cbx_session_state { CBX_STARTING, CBX_LIVE, CBX_CLOSING };
+
+struct cbx_session {
+	TAILQ_ENTRY(cbx_session) entry;
+	struct cbx_engine *engine;
+	struct cbx_session_spec spec;
+	enum cbx_session_state state;
+	uint64_t sandbox;
+	bool gone; /* nothing of the sandbox is left */
+	bool was_live;
+	bool in_work;
+	cbx_ready_fn on_ready; /* until it was called */
+	void *on_ready_arg;
+	struct cbx_err end; /* CLOSING: why */
+	struct cbx_init_client init;
+	struct cbx_buf spawn; /* payload of the SPAWN request */
+	struct cbx_interp interp;
+	struct cbx_queries queries;
+	size_t nqueries;
+	uint64_t next_query;
+	struct event *query_timer;
+	char *language, *version, *kind;
+	struct cbx_executions queue, ended; /* ended: the kept ones, oldest first */
+	struct cbx_execution *running;
+	size_t nqueued, nended;
+	uint64_t next_execution;
+	struct cbx_output aside; /* printed while no cell ran; given to the next one */
+	struct cbx_buf lost;	 /* said with the next execution: state was lost in between */
+	struct event *work, *start_timer, *ttl_timer, *idle_timer, *cell_timer;
+	struct timespec created;
+	uint64_t created_ms, used_ms;
+};
+
+uint64_t cbx_now_ms(void);
+void cbx_session_work(struct cbx_session *s);				 /* have `work` run soon */
+void cbx_session_ready(struct cbx_session *s);				 /* its interpreter is */
+void cbx_session_fail(struct cbx_session *s, const struct cbx_err *err); /* close, with an error for on_ready */
+void cbx_session_init_ready(struct cbx_session *s);
+void cbx_session_sandbox_gone(struct cbx_session *s, const struct cbx_event *ev);
+void cbx_session_run_work(struct cbx_session *s);
+void cbx_session_drop_queries(struct cbx_session *s, const struct cbx_err *err);
+void cbx_query_answered(struct cbx_session *s, uint64_t id, bool completion, const cJSON *answer);
+void cbx_query_send_all(struct cbx_session *s);
+void cbx_timer_set(struct event *ev, uint64_t ms);
+
+#endif

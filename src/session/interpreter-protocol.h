@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_SESSION_INTERPRETER_PROTOCOL_H
+#define CBX_SESSION_INTERPRETER_PROTOCOL_H
+
+/*
+ * Between codeboxd and an interpreter's driver (src/runtimes/): frames (base/frame.h) of JSON on descriptor 3 of the
+ * interpreter, an AF_UNIX stream socket. Its standard input is /dev/null; its standard output and error are pipes, and
+ * what is written there, by whatever process or library, is the cell's output.
+ *
+ * To the driver:
+ *   {"op":"run","id":N,"code":"…","silent":false}    run a cell. Cells come one at a time.
+ *   {"op":"is_complete","id":N,"code":"…"}           only while no cell runs
+ *   {"op":"complete","id":N,"code":"…","cursor":N}   completions; only while no cell runs; cursor in code points
+ * From the driver:
+ *   {"ev":"ready","language":"python","version":"3.11.2","kind":"ipython"|"plain"}        once, at start
+ *   {"ev":"display","id":N,"data":{MIME: text or base64},"metadata":{}}     something shown on the way
+ *   {"ev":"result","id":N,"count":N,"data":{…},"metadata":{}}               the value of the last expression
+ *   {"ev":"error","id":N,"name":"ValueError","value":"…","traceback":"…"}   an exception; traceback is plain text
+ *   {"ev":"clear","id":N,"wait":bool}                                       clear_output()
+ *   {"ev":"done","id":N,"status":"ok"|"error"|"interrupted"|"exit","count":N,"exit_code":N}  the cell has ended
+ *   {"ev":"is_complete","id":N,"status":"complete"|"incomplete"|"invalid","indent":"    "}
+ *   {"ev":"complete","id":N,"matches":["…"],"start":N,"end":N}
+ * "exit" is SystemExit: the cell asked to exit with exit_code; the interpreter stays alive.
+ *
+ * Binary MIME types (image/png, image/jpeg, application/pdf …) are base64 text. Before the driver sends a frame, all
+ * that was printed before it is in the pipes (Python and C buffers flushed). codeboxd drains both pipes before it
+ * handles a frame, so the order on the screen is the order in the program; where a program switches between the two
+ * streams, the driver waits, shortly, until the other pipe is empty.
+ *
+ * An interrupt is SIGINT to the interpreter's process group. The driver turns it into KeyboardInterrupt only while user
+ * code runs, so that an interrupt that comes late is no harm.
+ *
+ * A driver is started as:  <interpreter> <CBX_INSIDE_RUNTIMES>/<language>/driver.<ext>   with CODEBOX_FD=3.
+ */
+
+#define CBX_INTERPRETER_FD 3
+
+#endif

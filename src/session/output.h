@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_SESSION_OUTPUT_H
+#define CBX_SESSION_OUTPUT_H
+
+/*
+ * What one execution printed, in bounded memory: the first head_max bytes and the last tail_max bytes of both streams
+ * together, in the order in which they came, each byte tagged with its stream. A zeroed struct with head_max and
+ * tail_max set is a valid empty output.
+ *
+ * A UTF-8 sequence that is cut by the end of a read is held back until the rest of it comes, so neither the record, nor
+ * what is passed on, ever splits a character. Bytes that are not UTF-8 are kept as they are and replaced only in texts.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+enum cbx_stream { CBX_STDOUT, CBX_STDERR, CBX_STREAMS };
+
+struct cbx_output_runs { /* lengths of alternating runs; the stream is in the top bit */
+	uint32_t *v;
+	size_t n, cap;
+};
+
+struct cbx_output {
+	size_t head_max, tail_max;
+	struct cbx_buf head, tail; /* tail holds up to 2 * tail_max between trims */
+	struct cbx_output_runs head_runs, tail_runs;
+	bool head_full;
+	uint64_t total[CBX_STREAMS]; /* bytes recorded, kept or not */
+	char carry[CBX_STREAMS][4];  /* start of a sequence whose end has not come */
+	size_t ncarry[CBX_STREAMS];
+	struct cbx_buf scratch;
+};
+
+void cbx_output_release(struct cbx_output *o);
+/* Forget what was recorded; what is held back stays. */
+void cbx_output_clear(struct cbx_output *o);
+
+/*
+ * Record n bytes of a stream. *ret_p and *ret_n are the bytes that are now recorded (whole characters; borrowed until
+ * the next call): what watchers and files are to get.
+ */
+void cbx_output_feed(struct cbx_output *o, enum cbx_stream stream, const char *p, size_t n, const char **ret_p,
+		     size_t *ret_n);
+/* No more comes: record what was held back. */
+void cbx_output_flush(struct cbx_output *o, enum cbx_stream stream, const char **ret_p, size_t *ret_n);
+
+uint64_t cbx_output_total(const struct cbx_output *o);
+uint64_t cbx_output_omitted(const struct cbx_output *o);
+/* Everything so far is in memory, exactly until this turns false. */
+bool cbx_output_complete(const struct cbx_output *o);
+/* Give back what the record does not need any more. */
+void cbx_output_trim(struct cbx_output *o);
+size_t cbx_output_memory(const struct cbx_output *o);
+
+/*
+ * Append the kept text of one stream (CBX_STREAMS: of both, in order) as valid UTF-8. Where bytes are missing, a line
+ * says how many; `where` (may be NULL) is put into it, such as "the whole output is in FILE".
+ */
+void cbx_output_text(const struct cbx_output *o, enum cbx_stream stream, const char *where, struct cbx_buf *out);
+/* Call fn for each kept run of bytes, in order, as they came. */
+void cbx_output_each(const struct cbx_output *o, void (*fn)(void *arg, enum cbx_stream stream, const char *p, size_t n),
+		     void *arg);
+
+/* 48213 -> "48,213" */
+void cbx_format_count(uint64_t v, char out[32]);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: what is printed comes through two pipes. Normally each is read when it has something; when a
+ * frame has come, what was in the pipes at that moment is owed to it, and paid before the frame is handled
+ * (interpreter.c).
+ */
+#include <errno.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "session/internal.h"
+
+#define CHUNK	  KIB(64)
+#define NOISE_MAX KIB(4)
+
+static void print(struct cbx_session *s, enum cbx_stream stream, const char *p, size_t n)
+{
+	struct cbx_interp *in = &s->interp;
+
+	if (in->state != CBX_INTERP_SPAWNING && in->state != CBX_INTERP_STARTING) {
+		cbx_execution_print(s, stream, p, n);
+		return;
+	}
+	cbx_buf_add(&in->noise, p, n);
+	if (in->noise.len > NOISE_MAX)
+		cbx_buf_drop(&in->noise, in->noise.len - NOISE_MAX);
+}
+
+/* Read once, at most max bytes. How many there were, or 0 when there is nothing to read now or ever. */
+static size_t read_pipe(struct cbx_session *s, enum cbx_stream stream, size_t max)
+{
+	struct cbx_interp *in = &s->interp;
+	static char data[CHUNK]; /* one thread; nothing looks at it again after print() has called out */
+	ssize_t n;
+
+	if (in->pipe[stream] < 0)
+		return 0;
+	n = read(in->pipe[stream], data, max < sizeof(data) ? max : sizeof(data));
+	if (n > 0) {
+		in->owed[stream] -= (size_t)n < in->owed[stream] ? (size_t)n : in->owed[stream];
+		print(s, stream, data, (size_t)n);
+		return (size_t)n;
+	}
+	in->owed[stream] = 0;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	/* All writers have closed it; the interpreter itself may well go on. */
+	event_free(in->pipes[stream]);
+	in->pipes[stream] = NULL;
+	cbx_close_p(&in->pipe[stream]);
+	return 0;
+}
+
+void cbx_pipe_stdout(evutil_socket_t fd, short what, void *arg)
+{
+	read_pipe(arg, CBX_STDOUT, CHUNK);
+}
+
+/* When both have something, stdout goes first; the loop reports them in no particular order. */
+void cbx_pipe_stderr(evutil_socket_t fd, short what, void *arg)
+{
+	read_pipe(arg, CBX_STDOUT, CHUNK);
+	read_pipe(arg, CBX_STDERR, CHUNK);
+}
+
+void cbx_pipes_owe(struct cbx_interp *in)
+{
+	for (int i = 0; i < CBX_STREAMS; i++) {
+		int n = 0;
+
+		in->owed[i] = in->pipe[i] >= 0 && ioctl(in->pipe[i], FIONREAD, &n) == 0 && n > 0 ? (size_t)n : 0;
+	}
+}
+
+bool cbx_pipes_pay(struct cbx_session *s, size_t *budget)
+{
+	struct cbx_interp *in = &s->interp;
+
+	for (enum cbx_stream i = CBX_STDOUT; i < CBX_STREAMS; i++) {
+		while (in->owed[i]) {
+			size_t n = read_pipe(s, i, in->owed[i]); /* not what came behind the frame */
+
+			if (n == 0)
+				in->owed[i] = 0;
+			*budget -= n < *budget ? n : *budget;
+			if (*budget == 0)
+				return !in->owed[CBX_STDOUT] && !in->owed[CBX_STDERR];
+		}
+	}
+	return true;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: what the protocols show of sessions and executions is made here, once, so that all of them say
+ * the same. Texts come from a sandbox; every string passes cbx_json_set_str(), which makes it valid UTF-8.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "session/bundle.h"
+#include "session/internal.h"
+
+/* ---- executions ---- */
+
+static void set_text(cJSON *o, const char *key, const struct cbx_execution *x, enum cbx_stream stream)
+{
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+
+	cbx_output_text(&x->output, stream, x->spill ? cbx_spill_where(x->spill) : NULL, &text);
+	cbx_json_set_strn(o, key, cbx_buf_str(&text), text.len);
+}
+
+static void set_message(cJSON *o, const struct cbx_execution *x)
+{
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+
+	cbx_buf_add(&text, cbx_buf_str(&x->note), x->note.len);
+	cbx_buf_add(&text, cbx_buf_str(&x->message), x->message.len);
+	if (x->displays_dropped)
+		cbx_buf_addf(&text,
+			     "%s%llu displays were left out: a cell may show %d of them, and %zu MiB altogether.",
+			     text.len ? " " : "", (unsigned long long)x->displays_dropped, CBX_DISPLAYS_MAX,
+			     CBX_DISPLAY_BYTES_MAX >> 20);
+	if (x->displays_invalid)
+		cbx_buf_addf(&text,
+			     "%s%llu parts of displays were left out: their data was not of the type they were given.",
+			     text.len ? " " : "", (unsigned long long)x->displays_invalid);
+	if (text.len)
+		cbx_json_set_strn(o, "message", text.data, text.len);
+}
+
+/* Only what there is: {"mime","bytes","is_result"} for each member of each bundle. */
+static cJSON *display_summary(const struct cbx_execution *x)
+{
+	cJSON *list = cbx_json_new_arr();
+	const cJSON *bundle, *v;
+
+	cJSON_ArrayForEach (bundle, x->displays) {
+		cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(bundle, "data")) {
+			cJSON *o = cbx_json_new_obj();
+			size_t n = cJSON_IsString(v) ? strlen(v->valuestring) : 0;
+
+			if (n && cbx_mime_binary(v->string))
+				n = n / 4 * 3 - (v->valuestring[n - 1] == '=') - (v->valuestring[n - 2] == '=');
+			cbx_json_set_str(o, "mime", v->string);
+			cbx_json_set_u64(o, "bytes", n);
+			cbx_json_set_bool(o, "is_result",
+					  cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(bundle, "is_result")));
+			cbx_json_push(list, o);
+		}
+	}
+	return list;
+}
+
+static void set_omitted(cJSON *o, const struct cbx_execution *x)
+{
+	uint64_t omitted = cbx_output_omitted(&x->output);
+	cJSON *v;
+
+	if (!omitted)
+		return;
+	v = cbx_json_new_obj();
+	cbx_json_set_u64(v, "bytes", omitted);
+	if (x->spill)
+		cbx_json_set_str(v, "file", cbx_spill_path(x->spill));
+	cbx_json_set(o, "omitted", v);
+}
+
+cJSON *cbx_execution_to_json(const struct cbx_execution *x, bool with_displays)
+{
+	cJSON *o = cbx_json_new_obj();
+	uint64_t end = x->end_ms ? x->end_ms : cbx_now_ms();
+
+	cbx_json_set_str(o, "session_id", x->session->spec.id);
+	cbx_json_set_u64(o, "execution_id", x->id);
+	cbx_json_set_str(o, "status", cbx_status_name(cbx_execution_status(x)));
+	cbx_json_set_bool(o, "state_kept", x->state_kept);
+	if (x->has_count)
+		cbx_json_set_u64(o, "execution_count", x->count);
+	if (x->has_exit_code)
+		cbx_json_set_i64(o, "exit_code", x->exit_code);
+	set_text(o, "stdout", x, CBX_STDOUT);
+	set_text(o, "stderr", x, CBX_STDERR);
+	set_text(o, "output", x, CBX_STREAMS);
+	cbx_json_set_str(o, "result", x->result);
+	if (x->error_name) {
+		cJSON *e = cbx_json_new_obj();
+
+		cbx_json_set_str(e, "name", x->error_name);
+		cbx_json_set_str(e, "value", x->error_value);
+		cbx_json_set_str(e, "traceback", x->error_traceback);
+		cbx_json_set(o, "error", e);
+	}
+	set_message(o, x);
+	cbx_json_set(o, "displays", with_displays ? cJSON_Duplicate(x->displays, 1) : display_summary(x));
+	set_omitted(o, x);
+	cbx_json_set_u64(o, "duration_ms", x->start_ms ? end - x->start_ms : 0);
+	return o;
+}
+
+/* ---- sessions ---- */
+
+static cJSON *limits(const struct cbx_session *s)
+{
+	cJSON *o = cbx_json_new_obj();
+
+	cbx_json_set_u64(o, "memory_bytes", s->spec.memory_bytes);
+	cbx_json_set_u64(o, "disk_bytes", s->spec.disk_bytes);
+	cbx_json_set_u64(o, "processes", s->spec.processes);
+	cbx_json_set_double(o, "timeout_s", (double)s->spec.timeout_ms / 1000);
+	cbx_json_set_u64(o, "ttl_s", s->spec.ttl_s);
+	cbx_json_set_u64(o, "idle_timeout_s", s->spec.idle_s);
+	cbx_json_set_str(o, "enforced_by", s->engine->link.facts.cgroup ? "cgroup" : "rlimits and a watcher");
+	return o;
+}
+
+static cJSON *protections(const struct cbx_facts *f)
+{
+	cJSON *o = cbx_json_new_obj();
+
+	cbx_json_set_str(o, "namespaces", "user, pid, mount, network, ipc, uts, cgroup");
+	cbx_json_set_str(o, "network", "none");
+	cbx_json_set_u64(o, "seccomp_rules", f->seccomp_rules);
+	cbx_json_set_u64(o, "landlock_abi", f->landlock_abi);
+	cbx_json_set_str(o, "root", f->overlay ? "overlay, writable for this session" : "read-only");
+	cbx_json_set_str(o, "ids", f->ids > 1 ? "a range of its own" : "the user's");
+	cbx_json_set_bool(o, "cgroup", f->cgroup);
+	return o;
+}
+
+cJSON *cbx_session_to_json(const struct cbx_session *s)
+{
+	uint64_t now = cbx_now_ms(), age = (now - s->created_ms) / 1000, idle = (now - s->used_ms) / 1000;
+	bool busy = s->running || s->nqueued;
+	cJSON *o = cbx_json_new_obj();
+	uint64_t left = age < s->spec.ttl_s ? s->spec.ttl_s - age : 0;
+	char when[40];
+	struct tm tm;
+
+	if (busy)
+		idle = 0;
+	else if (idle < s->spec.idle_s && s->spec.idle_s - idle < left)
+		left = s->spec.idle_s - idle;
+	gmtime_r(&s->created.tv_sec, &tm);
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	cbx_json_set_str(o, "session_id", s->spec.id);
+	cbx_json_set_str(o, "image", s->spec.image);
+	cbx_json_set_str(o, "state",
+			 s->state == CBX_STARTING  ? "starting"
+			 : s->state == CBX_CLOSING ? "closed"
+			 : busy			   ? "busy"
+						   : "idle");
+	cbx_json_set_str(o, "created", when);
+	cbx_json_set_u64(o, "age_s", age);
+	cbx_json_set_u64(o, "idle_s", idle);
+	cbx_json_set_u64(o, "expires_in_s", left);
+	cbx_json_set_bool(o, "one_shot", s->spec.one_shot);
+	cbx_json_set_u64(o, "executions", s->next_execution - 1);
+	cbx_json_set_u64(o, "queue_length", s->nqueued);
+	if (s->running)
+		cbx_json_set_u64(o, "running", s->running->id);
+	if (s->language) {
+		cJSON *i = cbx_json_new_obj();
+
+		cbx_json_set_str(i, "language", s->language);
+		cbx_json_set_str(i, "version", s->version);
+		cbx_json_set_str(i, "kind", s->kind);
+		cbx_json_set(o, "interpreter", i);
+	}
+	cbx_json_set_str(o, "workspace", CBX_INSIDE_WORKSPACE);
+	cbx_json_set(o, "limits", limits(s));
+	cbx_json_set(o, "protections", protections(&s->engine->link.facts));
+	return o;
+}

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: a session is made in four steps, each begun by the end of the one before: the supervisor makes a
+ * sandbox (CREATE), its init reports (READY), the interpreter is spawned, the driver says "ready". A failure at any of
+ * them, or no end of all of them within CBX_START_TIMEOUT_MS, ends the session and is told through on_ready.
+ *
+ * Closing takes effect at once for everybody who asks; the memory follows when the sandbox is gone. See internal.h for
+ * why all endings are told from the `work` event.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "image/store.h"
+#include "session/internal.h"
+
+#define ENDED_MEMORY_MAX CBX_DISPLAY_BYTES_MAX /* of the executions that a session keeps for a later look */
+
+static void note(struct cbx_session *s, const char *text)
+{
+	if (s->engine->config.on_note)
+		s->engine->config.on_note(s->engine->config.arg, s->spec.id, text);
+}
+
+/* ---- endings ---- */
+
+void cbx_session_work(struct cbx_session *s)
+{
+	if (s->work)
+		event_active(s->work, EV_TIMEOUT, 1);
+}
+
+static void session_free(struct cbx_session *s)
+{
+	struct event *events[] = {
+		s->work, s->start_timer, s->ttl_timer, s->idle_timer, s->cell_timer, s->query_timer
+	};
+	struct cbx_execution *x, *next;
+
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
+		if (events[i])
+			event_free(events[i]);
+	TAILQ_FOREACH_SAFE(x, &s->ended, entry, next)
+	cbx_execution_free(x);
+	cbx_interp_discard(s);
+	cbx_init_shut(s);
+	cbx_output_release(&s->aside);
+	cbx_buf_release(&s->lost);
+	cbx_buf_release(&s->spawn);
+	free(s->language);
+	free(s->version);
+	free(s->kind);
+	free(s);
+}
+
+static void call_ready(struct cbx_session *s, const struct cbx_err *err)
+{
+	cbx_ready_fn fn = s->on_ready;
+
+	s->on_ready = NULL;
+	if (fn)
+		fn(s->on_ready_arg, s, err);
+}
+
+static void deliver(struct cbx_session *s)
+{
+	struct cbx_execution *x;
+	size_t memory = 0;
+
+	for (;;) {
+		struct cbx_watch watch;
+
+		TAILQ_FOREACH(x, &s->ended, entry)
+		if (!x->delivered)
+			break;
+		if (!x)
+			break;
+		x->delivered = true;
+		watch = x->watch;
+		memset(&x->watch, 0, sizeof(x->watch));
+		if (watch.on_end)
+			watch.on_end(watch.arg, x);
+	}
+	TAILQ_FOREACH(x, &s->ended, entry)
+	memory += cbx_execution_memory(x);
+	while (s->nended > CBX_FINISHED_MAX || (s->nended > 1 && memory > ENDED_MEMORY_MAX)) {
+		x = TAILQ_FIRST(&s->ended);
+		memory -= cbx_execution_memory(x);
+		TAILQ_REMOVE(&s->ended, x, entry);
+		s->nended--;
+		cbx_execution_free(x);
+	}
+}
+
+static bool all_delivered(const struct cbx_session *s)
+{
+	const struct cbx_execution *x;
+
+	TAILQ_FOREACH(x, &s->ended, entry)
+	if (!x->delivered)
+		return false;
+	return true;
+}
+
+void cbx_session_run_work(struct cbx_session *s)
+{
+	if (s->in_work)
+		return;
+	s->in_work = true;
+	if (s->state == CBX_LIVE)
+		call_ready(s, NULL);
+	if (s->state == CBX_CLOSING) {
+		cbx_init_fail_all(s, &s->end);
+		cbx_session_drop_queries(s, &s->end);
+		call_ready(s, &s->end);
+	}
+	deliver(s);
+	if (s->state != CBX_CLOSING)
+		cbx_execution_next(s);
+	s->in_work = false;
+	if (s->state != CBX_CLOSING)
+		return;
+	if (!all_delivered(s) || s->init.count || s->nqueries || s->on_ready) {
+		cbx_session_work(s); /* closed by one of the callbacks above */
+	} else if (s->gone) {
+		cbx_engine_forget(s);
+		session_free(s);
+	}
+}
+
+static void work_event(evutil_socket_t fd, short what, void *arg)
+{
+	cbx_session_run_work(arg);
+}
+
+static void begin_end(struct cbx_session *s, const char *why)
+{
+	struct event *timers[] = { s->start_timer, s->ttl_timer, s->idle_timer, s->cell_timer, s->query_timer };
+	struct cbx_execution *x;
+
+	s->state = CBX_CLOSING;
+	s->engine->live--;
+	s->engine->closing++;
+	cbx_engine_bury(s->engine, s->spec.id, why);
+	for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
+		if (timers[i])
+			event_del(timers[i]);
+	cbx_interp_discard(s);
+	cbx_init_shut(s);
+	if (!s->gone)
+		s->gone = !cbx_link_destroy(s->engine, s->sandbox);
+	if ((x = s->running)) {
+		if (!x->finishing) {
+			cbx_buf_addf(&x->message,
+				     "The session was closed while the cell ran: %s. Its variables and files are gone; "
+				     "create a "
+				     "new session.",
+				     why);
+			cbx_execution_end(x, CBX_KILLED);
+		}
+		if (s->running)
+			cbx_execution_finish(x);
+	}
+	while ((x = TAILQ_FIRST(&s->queue))) {
+		cbx_buf_addf(&x->message, "The cell did not run: the session was closed: %s. Create a new session.",
+			     why);
+		cbx_execution_end(x, CBX_KILLED);
+	}
+	cbx_session_work(s);
+}
+
+void cbx_session_close(struct cbx_session *s, const char *why)
+{
+	_cleanup_free_ char *text = NULL;
+
+	if (s->state == CBX_CLOSING)
+		return;
+	text = cbx_xasprintf("closed: %.400s", why);
+	note(s, text);
+	cbx_refuse(&s->end, "session_expired", ENOENT, "session %s was closed: %.400s", s->spec.id, why);
+	begin_end(s, why);
+}
+
+void cbx_session_fail(struct cbx_session *s, const struct cbx_err *err)
+{
+	_cleanup_free_ char *text = NULL;
+
+	if (s->state == CBX_CLOSING)
+		return;
+	s->end = *err;
+	text = cbx_xasprintf("failed: %.500s", s->end.msg);
+	note(s, text);
+	begin_end(s, s->end.msg);
+}
+
+void cbx_session_sandbox_gone(struct cbx_session *s, const struct cbx_event *ev)
+{
+	struct cbx_err err;
+
+	s->gone = true;
+	if (s->state != CBX_CLOSING) {
+		cbx_refuse(&err, "sandbox_failed", ECHILD, "the sandbox ended unexpectedly%s%s",
+			   ev->err.msg[0] ? ": " : "", ev->err.msg);
+		cbx_session_fail(s, &err);
+	}
+	cbx_session_work(s);
+}
+
+/* ---- timers ---- */
+
+static void start_late(evutil_socket_t fd, short what, void *arg)
+{
+	struct cbx_session *s = arg;
+	static const char *const steps[] = {
+		[CBX_INTERP_NONE] = "the sandbox was not ready",
+		[CBX_INTERP_SPAWNING] = "the interpreter was not started",
+		[CBX_INTERP_STARTING] = "the interpreter was started but did not report",
+		[CBX_INTERP_READY] = "the interpreter was ready",
+		[CBX_INTERP_DYING] = "the interpreter was ending",
+	};
+	struct cbx_err err;
+
+	cbx_refuse(&err, "start_timeout", ETIMEDOUT,
+		   "the session was not ready within %d s (%s); the machine may be overloaded: try again",
+		   CBX_START_TIMEOUT_MS / 1000, steps[s->interp.state]);
+	cbx_session_fail(s, &err);
+}
+
+static void ttl_over(evutil_socket_t fd, short what, void *arg)
+{
+	struct cbx_session *s = arg;
+	char why[80];
+
+	snprintf(why, sizeof(why), "its life of %u s (ttl) was over", s->spec.ttl_s);
+	cbx_session_close(s, why);
+}
+
+static void idle_over(evutil_socket_t fd, short what, void *arg)
+{
+	struct cbx_session *s = arg;
+	uint64_t limit = s->spec.idle_s * 1000ull, unused = cbx_now_ms() - s->used_ms;
+	char why[80];
+
+	if (s->state == CBX_STARTING || s->running || s->nqueued)
+		unused = 0;
+	if (unused < limit) {
+		cbx_timer_set(s->idle_timer, limit - unused);
+		return;
+	}
+	snprintf(why, sizeof(why), "%u s without use (idle_timeout)", s->spec.idle_s);
+	cbx_session_close(s, why);
+}
+
+void cbx_session_touch(struct cbx_session *s)
+{
+	s->used_ms = cbx_now_ms();
+}
+
+/* ---- creation ---- */
+
+static bool env_name_valid(const char *name)
+{
+	size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
+
+	return n > 0 && n < 100 && !name[n] && !(name[0] >= '0' && name[0] <= '9') && strncmp(name, "CODEBOX_", 8) != 0;
+}
+
+static void add_item(struct cbx_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add_item(struct cbx_buf *b, const char *fmt, ...)
+{
+	va_list ap;
+	char *text = NULL;
+
+	va_start(ap, fmt);
+	if (vasprintf(&text, fmt, ap) >= 0)
+		cbx_buf_add(b, text, strlen(text) + 1);
+	va_end(ap);
+	free(text);
+}
+
+/* The SPAWN request of this session's interpreters: arguments from the image, an environment made from nothing. */
+static int make_spawn(struct cbx_session *s, const struct cbx_image *image, struct cbx_err *err)
+{
+	static const char *const standard[][2] = {
+		{ "PATH", CBX_INSIDE_HOME "/.local/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin" },
+		{ "HOME", CBX_INSIDE_HOME },
+		{ "USER", "user" },
+		{ "LOGNAME", "user" },
+		{ "SHELL", "/bin/bash" },
+		{ "LANG", "C.UTF-8" },
+		{ "TERM", "dumb" },
+		{ "TMPDIR", "/tmp" },
+		{ "PYTHONDONTWRITEBYTECODE", "1" },
+	};
+	const cJSON *argv, *env = NULL, *v;
+	int r = cbx_image_interpreter(image, "python", &argv, err);
+
+	if (r < 0)
+		return r;
+	cJSON_ArrayForEach (v, argv)
+		if (cJSON_IsString(v) && v->valuestring[0])
+			add_item(&s->spawn, "%s", v->valuestring);
+	add_item(&s->spawn, "%s/python/driver.py", CBX_INSIDE_RUNTIMES);
+	cbx_buf_addc(&s->spawn, '\0');
+	if (cbx_json_get_obj(image->manifest, "environment", &env, err) < 0)
+		return cbx_wrap(err, "image %s", image->name);
+	for (size_t i = 0; i < ARRAY_SIZE(standard); i++) {
+		v = env ? cJSON_GetObjectItemCaseSensitive(env, standard[i][0]) : NULL;
+		if (!cJSON_IsString(v))
+			add_item(&s->spawn, "%s=%s", standard[i][0], standard[i][1]);
+	}
+	cJSON_ArrayForEach (v, env)
+		if (cJSON_IsString(v) && v->string && env_name_valid(v->string))
+			add_item(&s->spawn, "%s=%s", v->string, v->valuestring);
+	add_item(&s->spawn, "CODEBOX_FD=3");
+	add_item(&s->spawn, "CODEBOX_SESSION=%s", s->spec.id);
+	if (s->spawn.len > CBX_INIT_MESSAGE_MAX - sizeof(struct cbx_init_header))
+		return cbx_refuse(err, "image_damaged", E2BIG, "image %s: its arguments and environment are too long",
+				  image->name);
+	return 0;
+}
+
+static int make_plan(struct cbx_session *s, struct cbx_plan *plan, struct cbx_err *err)
+{
+	struct cbx_image image = { 0 };
+	int r;
+
+	memset(plan, 0, sizeof(*plan));
+	r = cbx_image_open(s->engine->config.images_dir, s->spec.image, &image, err);
+	if (r < 0)
+		return r;
+	plan->version = CBX_PLAN_VERSION;
+	r = cbx_image_to_plan(&image, plan, err);
+	if (r >= 0)
+		r = make_spawn(s, &image, err);
+	cbx_image_release(&image);
+	if (r < 0)
+		return r;
+	snprintf(plan->hostname, sizeof(plan->hostname), "codebox");
+	plan->memory_bytes = s->spec.memory_bytes;
+	plan->disk_bytes = s->spec.disk_bytes;
+	plan->disk_inodes = (s->spec.disk_bytes >> 20) * CBX_INODES_PER_MIB;
+	if (plan->disk_inodes < 1024)
+		plan->disk_inodes = 1024;
+	plan->processes = s->spec.processes;
+	return cbx_plan_check(plan, err);
+}
+
+static int check_room(struct cbx_engine *e, const struct cbx_session_spec *spec, struct cbx_err *err)
+{
+	const struct cbx_err *trouble = cbx_engine_trouble(e);
+	struct cbx_session *other;
+
+	if (trouble) {
+		*err = *trouble;
+		return -err->code;
+	}
+	if (spec->id[0]) {
+		TAILQ_FOREACH(other, &e->sessions, entry)
+		if (other->state != CBX_CLOSING && strcmp(other->spec.id, spec->id) == 0)
+			return cbx_refuse(err, "session_exists", EEXIST,
+					  "session %s exists already; use it, close it, or choose another id",
+					  spec->id);
+	}
+	if (e->live >= CBX_SESSIONS_MAX || e->live + e->closing >= 2 * CBX_SESSIONS_MAX)
+		return cbx_refuse(err, "too_many_sessions", EMFILE,
+				  "there are %zu sessions, and no more than %d are allowed; close one first", e->live,
+				  CBX_SESSIONS_MAX);
+	return 0;
+}
+
+static struct cbx_session *session_new(struct cbx_engine *e, const struct cbx_session_spec *spec)
+{
+	struct cbx_session *s = cbx_xcalloc(1, sizeof(*s));
+
+	s->engine = e;
+	s->spec = *spec;
+	if (!s->spec.id[0])
+		cbx_random_name(s->spec.id, 12);
+	if (!s->spec.image[0])
+		snprintf(s->spec.image, sizeof(s->spec.image), "python");
+	s->state = CBX_STARTING;
+	s->sandbox = e->next_sandbox++;
+	s->init.sock = -1;
+	s->interp.sock = s->interp.pipe[0] = s->interp.pipe[1] = -1;
+	s->aside.head_max = s->aside.tail_max = KIB(8);
+	s->next_execution = 1;
+	s->next_query = 1;
+	TAILQ_INIT(&s->init.unsent);
+	TAILQ_INIT(&s->init.unanswered);
+	TAILQ_INIT(&s->queries);
+	TAILQ_INIT(&s->queue);
+	TAILQ_INIT(&s->ended);
+	clock_gettime(CLOCK_REALTIME, &s->created);
+	s->created_ms = s->used_ms = cbx_now_ms();
+	s->work = event_new(e->base, -1, 0, work_event, s);
+	s->start_timer = event_new(e->base, -1, 0, start_late, s);
+	s->ttl_timer = event_new(e->base, -1, 0, ttl_over, s);
+	s->idle_timer = event_new(e->base, -1, 0, idle_over, s);
+	s->cell_timer = event_new(e->base, -1, 0, cbx_execution_timer, s);
+	return s;
+}
+
+int cbx_session_create(struct cbx_engine *e, const struct cbx_session_spec *spec, cbx_ready_fn on_ready, void *arg,
+		       struct cbx_session **ret, struct cbx_err *err)
+{
+	struct cbx_session *s;
+	struct cbx_plan plan;
+	int pair[2] = { -1, -1 };
+	int r = check_room(e, spec, err);
+
+	if (r < 0)
+		return r;
+	s = session_new(e, spec);
+	r = make_plan(s, &plan, err);
+	if (r >= 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		r = cbx_fail(err, errno, "make the sandbox's socket");
+	if (r >= 0 && (cbx_init_open(s, pair[0]) < 0 || !s->work || !s->start_timer || !s->ttl_timer ||
+		       !s->idle_timer || !s->cell_timer))
+		r = cbx_fail(err, ENOMEM, "watch a session");
+	if (r < 0) {
+		cbx_close_p(&pair[1]);
+		session_free(s);
+		return r;
+	}
+	s->on_ready = on_ready;
+	s->on_ready_arg = arg;
+	TAILQ_INSERT_TAIL(&e->sessions, s, entry);
+	e->live++;
+	cbx_timer_set(s->start_timer, CBX_START_TIMEOUT_MS);
+	cbx_timer_set(s->ttl_timer, s->spec.ttl_s * 1000ull);
+	cbx_timer_set(s->idle_timer, s->spec.idle_s * 1000ull);
+	note(s, "created");
+	cbx_link_create(e, s->sandbox, &plan, &pair[1]);
+	*ret = s;
+	return 0;
+}
+
+void cbx_session_init_ready(struct cbx_session *s)
+{
+	struct cbx_err err = { 0 };
+
+	if (s->interp.state != CBX_INTERP_NONE)
+		return;
+	if (cbx_interp_start(s, &err) < 0)
+		cbx_session_fail(s, &err);
+}
+
+void cbx_session_ready(struct cbx_session *s)
+{
+	if (s->state == CBX_STARTING) {
+		s->state = CBX_LIVE;
+		s->was_live = true;
+		event_del(s->start_timer);
+		note(s, "ready");
+	}
+	cbx_session_work(s);
+}
+
+const char *cbx_session_id(const struct cbx_session *s)
+{
+	return s->spec.id;
+}
+
+const struct cbx_session_spec *cbx_session_spec(const struct cbx_session *s)
+{
+	return &s->spec;
+}
+
+const struct cbx_err *cbx_session_failure(const struct cbx_session *s)
+{
+	return s->state == CBX_CLOSING && !s->was_live ? &s->end : NULL;
+}

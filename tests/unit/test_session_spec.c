@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a client may ask of a session, and what a display may hold. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/limits.h"
+#include "session/bundle.h"
+#include "session/session.h"
+
+static int parse(const char *text, struct cbx_session_spec *spec, struct cbx_err *err)
+{
+	cJSON *o = cJSON_Parse(text);
+	int r;
+
+	ck_assert_ptr_nonnull(o);
+	cbx_session_spec_init(spec);
+	memset(err, 0, sizeof(*err));
+	r = cbx_session_spec_parse(o, spec, err);
+	cJSON_Delete(o);
+	return r;
+}
+
+START_TEST(values)
+{
+	struct cbx_session_spec spec;
+	struct cbx_err err;
+
+	ck_assert_int_eq(parse("{}", &spec, &err), 0);
+	ck_assert_uint_eq(spec.memory_bytes, CBX_MEMORY_DEFAULT);
+	ck_assert_uint_eq(spec.timeout_ms, CBX_TIMEOUT_DEFAULT_MS);
+	ck_assert_int_eq(parse("{\"session_id\":\"a.b-c_1\",\"image\":\"host\",\"memory\":\"512M\",\"disk\":1048576,"
+			       "\"processes\":16,\"timeout\":0.5,\"ttl\":\"2h\",\"idle_timeout\":90,\"other\":[]}",
+			       &spec, &err),
+			 0);
+	ck_assert_str_eq(spec.id, "a.b-c_1");
+	ck_assert_str_eq(spec.image, "host");
+	ck_assert_uint_eq(spec.memory_bytes, MIB(512));
+	ck_assert_uint_eq(spec.disk_bytes, MIB(1));
+	ck_assert_uint_eq(spec.processes, 16);
+	ck_assert_uint_eq(spec.timeout_ms, 500);
+	ck_assert_uint_eq(spec.ttl_s, 7200);
+	ck_assert_uint_eq(spec.idle_s, 90);
+	ck_assert_int_eq(parse("{\"memory\":null}", &spec, &err), 0);
+	ck_assert_uint_eq(spec.memory_bytes, CBX_MEMORY_DEFAULT);
+}
+END_TEST
+
+START_TEST(refusals)
+{
+	static const char *const bad[][2] = {
+		{ "{\"memory\":1}", "memory" },
+		{ "{\"memory\":\"1T\"}", "memory" },
+		{ "{\"memory\":\"x\"}", "memory" },
+		{ "{\"memory\":1e300}", "memory" },
+		{ "{\"memory\":-1}", "memory" },
+		{ "{\"disk\":[]}", "disk" },
+		{ "{\"processes\":2.5}", "processes" },
+		{ "{\"processes\":100000}", "processes" },
+		{ "{\"timeout\":0}", "timeout" },
+		{ "{\"timeout\":\"2h\"}", "timeout" },
+		{ "{\"ttl\":\"30d\"}", "ttl" },
+		{ "{\"idle_timeout\":0}", "idle_timeout" },
+		{ "{\"session_id\":\"-x\"}", "session_id" },
+		{ "{\"image\":\"a/b\"}", "image" },
+		{ "{\"image\":7}", "image" },
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct cbx_session_spec spec;
+		struct cbx_err err;
+
+		ck_assert_msg(parse(bad[i][0], &spec, &err) < 0, "%s was accepted", bad[i][0]);
+		ck_assert_str_eq(err.kind, "invalid_argument");
+		ck_assert_msg(strncmp(err.msg, bad[i][1], strlen(bad[i][1])) == 0, "%s: %s", bad[i][0], err.msg);
+	}
+}
+END_TEST
+
+START_TEST(schema_names_what_is_parsed)
+{
+	cJSON *schema = cbx_session_spec_schema();
+
+	ck_assert_int_eq(cJSON_GetArraySize(schema), 8);
+	ck_assert_ptr_nonnull(cJSON_GetObjectItemCaseSensitive(schema, "idle_timeout"));
+	cJSON_Delete(schema);
+}
+END_TEST
+
+/* A frame's bundle: how many members are left, how many were refused. */
+static void bundle(const char *text, int members, size_t invalid)
+{
+	cJSON *frame = cJSON_Parse(text), *b;
+	size_t bytes, bad;
+
+	ck_assert_ptr_nonnull(frame);
+	b = cbx_bundle_from_frame(frame, &bytes, &bad);
+	ck_assert_uint_eq(bad, invalid);
+	if (members)
+		ck_assert_int_eq(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(b, "data")), members);
+	else
+		ck_assert_ptr_null(b);
+	cJSON_Delete(b);
+	cJSON_Delete(frame);
+}
+
+START_TEST(bundles)
+{
+	bundle("{}", 0, 0);
+	bundle("{\"data\":[]}", 0, 0);
+	bundle("{\"data\":{\"text/plain\":\"x\",\"text/html\":\"y\"},\"metadata\":5}", 2, 0);
+	bundle("{\"data\":{\"text/plain\":5}}", 0, 1);
+	bundle("{\"data\":{\"application/json\":{\"a\":[1]},\"application/vnd.x.v1+json\":1}}", 2, 0);
+	bundle("{\"data\":{\"text\":\"x\",\"text/\":\"x\",\"/x\":\"x\",\"text/pl ain\":\"x\",\"TEXT/X\":\"x\"}}", 0, 5);
+	bundle("{\"data\":{\"text/plain\":\"x\",\"text/plain\":\"y\"}}", 1, 1);
+	bundle("{\"data\":{\"image/png\":\"iVBORw0KGgo=\"}}", 0, 1); /* only a signature */
+	bundle("{\"data\":{\"image/jpeg\":\"/9j/4AAQ\\nSkZJRg==\\n\"}}", 1, 0);
+	bundle("{\"data\":{\"image/gif\":\"AAAA\",\"image/svg+xml\":\"<svg/>\"}}", 1, 1);
+	bundle("{\"data\":{\"audio/wav\":\"not base64\",\"application/pdf\":\"\"}}", 0, 2);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("session");
+	TCase *t = tcase_create("session");
+	SRunner *r;
+	int failed;
+
+	tcase_add_test(t, values);
+	tcase_add_test(t, refusals);
+	tcase_add_test(t, schema_names_what_is_parsed);
+	tcase_add_test(t, bundles);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_set_tap(r, "-");
+	srunner_run_all(r, CK_SILENT);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
