@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: a tree from cJSON holds every number as a double and every string unescaped, but an id or a
+ * progress token has to go back exactly as it came. So these are looked up in the message's own text. That text has
+ * passed the strict grammar check already, which leaves strings and brackets as the only things to be minded here; a
+ * name written with escapes is not found, which is as good as absent.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "mcp/internal.h"
+
+static const char *skip_space(const char *p, const char *end)
+{
+	while (p < end && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r'))
+		p++;
+	return p;
+}
+
+static const char *skip_string(const char *p, const char *end)
+{
+	for (p++; p < end && *p != '"'; p++)
+		if (*p == '\\')
+			p++;
+	return p < end ? p + 1 : end;
+}
+
+static const char *skip_value(const char *p, const char *end)
+{
+	size_t depth = 0;
+
+	while (p < end) {
+		switch (*p) {
+		case '"':
+			p = skip_string(p, end);
+			break;
+		case '{':
+		case '[':
+			depth++;
+			p++;
+			continue;
+		case '}':
+		case ']':
+			depth--;
+			p++;
+			break;
+		case ',':
+		case ':':
+		case ' ':
+		case '\t':
+		case '\r':
+		case '\n':
+			p++;
+			continue;
+		default:
+			while (p < end && !strchr(",:]} \t\r\n", *p))
+				p++;
+		}
+		if (!depth)
+			break;
+	}
+	return p;
+}
+
+struct cbx_raw cbx_mcp_raw_member(struct cbx_raw in, const char *key)
+{
+	const char *end = in.p + in.n, *p;
+	size_t klen = strlen(key);
+
+	if (!in.p)
+		return (struct cbx_raw){ 0 };
+	p = skip_space(in.p, end);
+	if (p >= end || *p != '{')
+		return (struct cbx_raw){ 0 };
+	p = skip_space(p + 1, end);
+	while (p < end && *p == '"') {
+		const char *name = p + 1, *name_end, *v;
+
+		p = skip_string(p, end);
+		name_end = p - 1;
+		v = skip_space(p, end);
+		v = skip_space(v + 1, end); /* the colon */
+		if (v >= end)
+			break;
+		p = skip_value(v, end);
+		if ((size_t)(name_end - name) == klen && memcmp(name, key, klen) == 0)
+			return (struct cbx_raw){ v, (size_t)(p - v) };
+		p = skip_space(p, end);
+		if (p < end && *p == ',')
+			p = skip_space(p + 1, end);
+	}
+	return (struct cbx_raw){ 0 };
+}
+
+struct cbx_raw cbx_mcp_raw_element(struct cbx_raw in, size_t *pos)
+{
+	const char *end = in.p + in.n, *p, *from;
+
+	p = skip_space(in.p + *pos, end);
+	if (*pos == 0) {
+		if (p >= end || *p != '[')
+			return (struct cbx_raw){ 0 };
+		p = skip_space(p + 1, end);
+	} else if (p < end && *p == ',') {
+		p = skip_space(p + 1, end);
+	}
+	if (p >= end || *p == ']')
+		return (struct cbx_raw){ 0 };
+	from = p;
+	p = skip_value(p, end);
+	*pos = (size_t)(p - in.p);
+	return (struct cbx_raw){ from, (size_t)(p - from) };
+}
+
+bool cbx_mcp_raw_is_token(struct cbx_raw v)
+{
+	size_t i;
+
+	if (!v.p || !v.n || v.n > CBX_RPC_ID_MAX)
+		return false;
+	if (v.p[0] == '"')
+		return cbx_utf8_valid(v.p, v.n);
+	i = v.p[0] == '-' ? 1 : 0;
+	if (i == v.n)
+		return false;
+	for (; i < v.n; i++)
+		if (v.p[i] < '0' || v.p[i] > '9')
+			return false;
+	return true;
+}
+
+char *cbx_mcp_raw_copy(struct cbx_raw v)
+{
+	struct cbx_buf b = { 0 };
+
+	if (!v.p)
+		return NULL;
+	cbx_buf_add(&b, v.p, v.n);
+	return cbx_buf_steal(&b);
+}
+
+const char *cbx_mcp_str_of(const cJSON *obj, const char *key)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
+
+	return cJSON_IsString(v) ? v->valuestring : NULL;
+}
+
+uint64_t cbx_mcp_num_of(const cJSON *obj, const char *key)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
+
+	if (cJSON_IsRaw(v))
+		return strtoull(v->valuestring, NULL, 10);
+	return cJSON_IsNumber(v) && v->valuedouble >= 0 ? (uint64_t)v->valuedouble : 0;
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: an ended execution becomes a text block, as much like a screen as possible, then images, and the
+ * same as structured content. Everything in it came from a sandbox: each part is cut to a size of its own, base64 and
+ * the first bytes of an image are checked before a client is asked to decode it, and the whole is printed to see how
+ * long it is. When that is too long, images are taken out first, then the texts are halved, until it fits.
+ *
+ * What is left out is always named in the text, with type and size: some clients never show images to their model.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "mcp/internal.h"
+
+#define NAME_CHARS 200
+#define MESSAGE_CHARS 2000
+
+struct render {
+	const cJSON *x;        /* cbx_execution_to_json() */
+	const cJSON *displays;
+	size_t text_max, value_max, image_max; /* characters, characters, bytes of base64 */
+	size_t value_left, image_used;
+	struct cbx_buf text;
+	cJSON *content, *images;
+};
+
+static const char *text_or_empty(const cJSON *obj, const char *key)
+{
+	const char *s = cbx_mcp_str_of(obj, key);
+
+	return s ? s : "";
+}
+
+/* ---- text ---- */
+
+static void new_line(struct cbx_buf *b)
+{
+	if (b->len && b->data[b->len - 1] != '\n')
+		cbx_buf_addc(b, '\n');
+}
+
+/* A value, within what is left for values. */
+static void add_value(struct render *r, const char *s)
+{
+	size_t from;
+
+	new_line(&r->text);
+	from = r->text.len;
+	cbx_mcp_cut(&r->text, s, r->value_left, 0, NULL);
+	from = r->text.len - from;
+	r->value_left -= from < r->value_left ? from : r->value_left;
+}
+
+static void add_fact(struct render *r, const char *mime, uint64_t bytes, const char *more)
+{
+	_cleanup_free_ char *line = NULL;
+	char size[32];
+
+	if (r->value_left < 16)
+		return;
+	cbx_format_size(bytes, size);
+	line = cbx_xasprintf("[%.80s, %s%s]", mime, size, more);
+	add_value(r, line);
+}
+
+/* ---- images ---- */
+
+static bool looks_like(const char *mime, const struct cbx_buf *b)
+{
+	const char *p = b->data;
+
+	if (b->len < 12)
+		return false;
+	if (strcmp(mime, "image/png") == 0)
+		return memcmp(p, "\x89PNG\r\n\x1a\n", 8) == 0;
+	if (strcmp(mime, "image/jpeg") == 0)
+		return memcmp(p, "\xff\xd8\xff", 3) == 0;
+	if (strcmp(mime, "image/gif") == 0)
+		return memcmp(p, "GIF8", 4) == 0;
+	return memcmp(p, "RIFF", 4) == 0 && memcmp(p + 8, "WEBP", 4) == 0;
+}
+
+static bool is_sendable(const char *mime)
+{
+	return strcmp(mime, "image/png") == 0 || strcmp(mime, "image/jpeg") == 0 || strcmp(mime, "image/gif") == 0 ||
+	       strcmp(mime, "image/webp") == 0;
+}
+
+/* base64 as encoders wrap it, on one line. */
+static void unwrap(struct cbx_buf *out, const char *s)
+{
+	for (size_t n; *s; s += n + strspn(s + n, " \t\r\n")) {
+		n = strcspn(s, " \t\r\n");
+		cbx_buf_add(out, s, n);
+	}
+}
+
+static void png_size(const char *mime, const struct cbx_buf *b, char *out, size_t n)
+{
+	const unsigned char *p = (const unsigned char *)b->data;
+
+	if (strcmp(mime, "image/png") == 0 && b->len >= 24)
+		snprintf(out, n, ", %u x %u pixels",
+			 (unsigned)p[16] << 24 | (unsigned)p[17] << 16 | (unsigned)p[18] << 8 | p[19],
+			 (unsigned)p[20] << 24 | (unsigned)p[21] << 16 | (unsigned)p[22] << 8 | p[23]);
+}
+
+/* An image block when it is sound and there is room for it; its facts in any case. */
+static void add_image(struct render *r, const char *mime, const char *data)
+{
+	_cleanup_buf_ struct cbx_buf b64 = { 0 };
+	_cleanup_buf_ struct cbx_buf bytes = { 0 };
+	size_t len = strlen(data);
+	char more[96] = "";
+	bool sent = false;
+	cJSON *image;
+
+	if (len > r->image_max - r->image_used) {
+		snprintf(more, sizeof(more), ": too large to send; save it to a file, or make it smaller");
+		bytes.len = 0;
+	} else {
+		unwrap(&b64, data);
+		len = b64.len;
+		if (cbx_base64_decode(&bytes, cbx_buf_str(&b64), len) < 0 || !looks_like(mime, &bytes)) {
+			snprintf(more, sizeof(more), ": damaged, not sent");
+		} else {
+			cJSON *block = cbx_json_new_obj();
+
+			cbx_json_set_str(block, "type", "image");
+			cbx_json_set(block, "data", cJSON_CreateString(b64.data));
+			cbx_json_set_str(block, "mimeType", mime);
+			cbx_json_push(r->content, block);
+			r->image_used += len;
+			sent = true;
+			png_size(mime, &bytes, more, sizeof(more));
+		}
+	}
+	add_fact(r, mime, bytes.len ? bytes.len : len / 4 * 3, more);
+	image = cbx_json_new_obj();
+	cbx_json_set_str(image, "mime_type", mime);
+	cbx_json_set_u64(image, "bytes", bytes.len ? bytes.len : len / 4 * 3);
+	cbx_json_set_bool(image, "sent", sent);
+	cbx_json_push(r->images, image);
+}
+
+/* ---- MIME bundles ---- */
+
+static bool placeholder(const char *plain)
+{
+	return cbx_starts_with(plain, "<IPython.core.display") || cbx_starts_with(plain, "<Figure size ");
+}
+
+/* The best text of a bundle; NULL: none. A placeholder such as <Figure …> says nothing beside the image itself. */
+static const char *best_text(const cJSON *data, bool has_image, struct cbx_buf *scratch)
+{
+	const char *plain = cbx_mcp_str_of(data, "text/plain"), *other = cbx_mcp_str_of(data, "text/markdown");
+	const cJSON *json = cJSON_GetObjectItemCaseSensitive(data, "application/json");
+
+	if (other)
+		return other;
+	if (plain && !placeholder(plain))
+		return plain;
+	if ((other = cbx_mcp_str_of(data, "text/latex")))
+		return other;
+	if (plain)
+		return has_image ? NULL : plain;
+	if ((other = cbx_mcp_str_of(data, "text/html")))
+		return other;
+	if (json && (cJSON_IsObject(json) || cJSON_IsArray(json))) {
+		cbx_json_print(scratch, json);
+		return scratch->data;
+	}
+	return cJSON_IsString(json) ? json->valuestring : NULL;
+}
+
+static void add_bundle(struct render *r, const cJSON *display, bool is_result)
+{
+	_cleanup_buf_ struct cbx_buf scratch = { 0 };
+	const cJSON *data = cJSON_GetObjectItemCaseSensitive(display, "data"), *v;
+	const char *image = NULL, *text;
+
+	cJSON_ArrayForEach(v, data)
+		if (!image && cJSON_IsString(v) && is_sendable(v->string))
+			image = v->string;
+	text = best_text(data, image, &scratch);
+	if (text && (is_result || !image || !placeholder(text)))
+		add_value(r, text);
+	if (image)
+		add_image(r, image, cbx_mcp_str_of(data, image));
+	cJSON_ArrayForEach(v, data) {
+		if (!cJSON_IsString(v) || is_sendable(v->string))
+			continue;
+		if (!cbx_starts_with(v->string, "image/") && strcmp(v->string, "application/pdf") != 0 &&
+		    !cbx_starts_with(v->string, "audio/") && !cbx_starts_with(v->string, "video/"))
+			continue;
+		if (!image)
+			add_fact(r, v->string, strlen(v->valuestring),
+				 ": not sent in this form; save it to a file to use it");
+	}
+}
+
+/* ---- the whole ---- */
+
+static void build_text(struct render *r, const struct cbx_mcp_call *call)
+{
+	_cleanup_buf_ struct cbx_buf screen = { 0 };
+	const cJSON *omitted = cJSON_GetObjectItemCaseSensitive(r->x, "omitted");
+	const cJSON *error = cJSON_GetObjectItemCaseSensitive(r->x, "error"), *d;
+	const char *traceback = cbx_mcp_str_of(error, "traceback");
+	const char *message = cbx_mcp_str_of(r->x, "message");
+
+	if (call->notice)
+		cbx_buf_addf(&r->text, "[%s]\n", call->notice);
+	cbx_mcp_screen(&screen, text_or_empty(r->x, "output"));
+	cbx_mcp_cut(&r->text, cbx_buf_str(&screen), r->text_max, cbx_mcp_num_of(omitted, "bytes"),
+		    cbx_mcp_str_of(omitted, "file"));
+	r->value_left = r->value_max;
+	cJSON_ArrayForEach(d, r->displays)
+		if (!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(d, "is_result")))
+			add_bundle(r, d, false);
+	cJSON_ArrayForEach(d, r->displays)
+		if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(d, "is_result")))
+			add_bundle(r, d, true);
+	if (error) {
+		new_line(&r->text);
+		if (traceback && traceback[0]) {
+			cbx_mcp_cut(&r->text, traceback, r->value_max, 0, NULL);
+		} else {
+			cbx_mcp_cut(&r->text, text_or_empty(error, "name"), NAME_CHARS, 0, NULL);
+			cbx_buf_adds(&r->text, ": ");
+			cbx_mcp_cut(&r->text, text_or_empty(error, "value"), r->value_max, 0, NULL);
+		}
+	}
+	if (message) {
+		new_line(&r->text);
+		cbx_buf_addc(&r->text, '[');
+		cbx_mcp_cut(&r->text, message, MESSAGE_CHARS, 0, NULL);
+		cbx_buf_addc(&r->text, ']');
+	}
+	while (r->text.len && r->text.data[r->text.len - 1] == '\n')
+		r->text.data[--r->text.len] = '\0';
+	if (!r->text.len)
+		cbx_buf_adds(&r->text, "(no output)");
+	if (call->default_session)
+		cbx_buf_addf(&r->text, "\n[session_id: %s]", call->session_id);
+}
+
+static size_t set_cut(cJSON *obj, const char *key, const char *value, size_t max, uint64_t before,
+		      const char *file)
+{
+	_cleanup_buf_ struct cbx_buf b = { 0 };
+	size_t gone;
+
+	if (!value)
+		return 0;
+	gone = cbx_mcp_cut(&b, value, max, before, file);
+	cbx_json_set_str(obj, key, cbx_buf_str(&b));
+	return gone;
+}
+
+static void copy(cJSON *to, const cJSON *from, const char *key)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(from, key);
+
+	if (v && !cJSON_IsNull(v))
+		cbx_json_set(to, key, cJSON_Duplicate(v, 1));
+}
+
+static cJSON *build_structured(struct render *r, const struct cbx_mcp_call *call)
+{
+	static const char *const first[] = { "status", "session_id", "execution_id", "execution_count", NULL };
+	static const char *const last[] = { "exit_code", "state_kept", "duration_ms", "memory_peak_bytes", NULL };
+	const cJSON *error = cJSON_GetObjectItemCaseSensitive(r->x, "error");
+	const cJSON *omitted = cJSON_GetObjectItemCaseSensitive(r->x, "omitted");
+	const char *out = text_or_empty(r->x, "stdout"), *errout = text_or_empty(r->x, "stderr");
+	const char *file = cbx_mcp_str_of(omitted, "file");
+	uint64_t gone = cbx_mcp_num_of(omitted, "bytes"), to_out, gone_here;
+	cJSON *s = cbx_json_new_obj();
+
+	for (size_t i = 0; first[i]; i++)
+		copy(s, r->x, first[i]);
+	/* What is missing already is counted with the longer of the two. */
+	to_out = strlen(out) >= strlen(errout) ? gone : 0;
+	gone_here = set_cut(s, "stdout", out, r->text_max, to_out, file);
+	gone_here += set_cut(s, "stderr", errout, r->text_max, gone - to_out, file);
+	set_cut(s, "result", cbx_mcp_str_of(r->x, "result"), r->value_max, 0, NULL);
+	if (error) {
+		cJSON *e = cbx_json_new_obj();
+
+		set_cut(e, "name", text_or_empty(error, "name"), NAME_CHARS, 0, NULL);
+		set_cut(e, "value", text_or_empty(error, "value"), r->value_max, 0, NULL);
+		set_cut(e, "traceback", text_or_empty(error, "traceback"), r->value_max, 0, NULL);
+		cbx_json_set(s, "error", e);
+	}
+	set_cut(s, "message", cbx_mcp_str_of(r->x, "message"), MESSAGE_CHARS, 0, NULL);
+	cbx_json_set_str(s, "notice", call->notice);
+	for (size_t i = 0; last[i]; i++)
+		copy(s, r->x, last[i]);
+	if (gone + gone_here) {
+		cJSON *o = cbx_json_new_obj();
+
+		cbx_json_set_u64(o, "bytes", gone + gone_here);
+		cbx_json_set_str(o, "file", file);
+		cbx_json_set(s, "omitted", o);
+	}
+	cbx_json_set(s, "images", r->images);
+	r->images = NULL;
+	return s;
+}
+
+static void print_once(struct cbx_buf *out, struct render *r, const struct cbx_mcp_call *call)
+{
+	_cleanup_json_ cJSON *result = cbx_json_new_obj();
+	const char *status = cbx_mcp_str_of(r->x, "status");
+	cJSON *text = cbx_json_new_obj();
+
+	r->image_used = 0;
+	r->text.len = 0;
+	r->content = cbx_json_new_arr();
+	r->images = cbx_json_new_arr();
+	cbx_json_push(r->content, text);
+	build_text(r, call);
+	cbx_json_set_str(text, "type", "text");
+	cbx_json_set_str(text, "text", cbx_buf_str(&r->text));
+	cbx_json_set(result, "content", r->content);
+	if (call->rev->structured) {
+		cbx_json_set(result, "structuredContent", build_structured(r, call));
+	} else {
+		cJSON_Delete(r->images);
+		r->images = NULL;
+	}
+	cbx_json_set_bool(result, "isError", status && strcmp(status, "killed") == 0);
+	out->len = 0;
+	cbx_json_print(out, result);
+}
+
+void cbx_mcp_result_print(struct cbx_buf *out, const struct cbx_mcp_call *call, const struct cbx_execution *x,
+			  size_t room)
+{
+	_cleanup_json_ cJSON *json = cbx_execution_to_json(x, false);
+	struct render r = { .x = json, .displays = cbx_execution_displays(x), .text_max = CBX_TEXT_CHARS,
+			    .value_max = CBX_VALUE_CHARS, .image_max = room };
+
+	for (;;) {
+		size_t over;
+
+		print_once(out, &r, call);
+		if (out->len <= room || r.text_max < 32)
+			break;
+		over = out->len - room;
+		if (r.image_used) {
+			r.image_max = r.image_used > over ? r.image_used - over : 0;
+		} else {
+			r.text_max /= 2;
+			r.value_max /= 2;
+		}
+	}
+	cbx_buf_release(&r.text);
+}
+
+cJSON *cbx_mcp_result_schema(void)
+{
+	static const char *const required[] = { "status", "session_id", "execution_id", "stdout", "stderr",
+						"state_kept", "duration_ms", "images", NULL };
+	static const char *const statuses[] = { "ok", "error", "timeout", "killed", "cancelled", NULL };
+	static const char *const in_error[] = { "name", "value", "traceback", NULL };
+	static const char *const in_omitted[] = { "bytes", NULL };
+	static const char *const in_image[] = { "mime_type", "bytes", "sent", NULL };
+	cJSON *p = cbx_json_new_obj(), *q, *values = cbx_json_new_arr(), *images;
+
+	for (size_t i = 0; statuses[i]; i++)
+		cbx_json_push_str(values, statuses[i]);
+	cbx_json_set(cbx_mcp_schema_property(p, "status", "string",
+					     "ok; error: an exception in the code; timeout: it was interrupted; "
+					     "killed: the interpreter ended; cancelled: interrupted on request"),
+		     "enum", values);
+	cbx_mcp_schema_property(p, "session_id", "string",
+				"Pass it to later calls to use the same variables and files.");
+	cbx_mcp_schema_property(p, "execution_id", "integer", "Counts the session's cells from 1.");
+	cbx_mcp_schema_property(p, "execution_count", "integer", "The number in In[n] and Out[n].");
+	cbx_mcp_schema_property(p, "stdout", "string", "What the code printed.");
+	cbx_mcp_schema_property(p, "stderr", "string", "What it wrote to standard error.");
+	cbx_mcp_schema_property(p, "result", "string", "The value of the last expression, as text.");
+	q = cbx_json_new_obj();
+	cbx_mcp_schema_property(q, "name", "string", "The exception's class.");
+	cbx_mcp_schema_property(q, "value", "string", "Its message.");
+	cbx_mcp_schema_property(q, "traceback", "string", "Where it came from.");
+	cbx_json_set(p, "error", cbx_mcp_schema_object(q, in_error, true));
+	cbx_mcp_schema_property(p, "message", "string", "What else happened, and what to do about it.");
+	cbx_mcp_schema_property(p, "notice", "string", "Something about the session that is good to know.");
+	cbx_mcp_schema_property(p, "exit_code", "integer", "What the code gave to exit().");
+	cbx_mcp_schema_property(p, "state_kept", "boolean", "Whether the session's variables are still there.");
+	cbx_mcp_schema_property(p, "duration_ms", "number", "Time that the cell took.");
+	cbx_mcp_schema_property(p, "memory_peak_bytes", "integer", "Most memory that was seen in use.");
+	q = cbx_json_new_obj();
+	cbx_mcp_schema_property(q, "bytes", "integer", "Bytes of output that are not in this answer.");
+	cbx_mcp_schema_property(q, "file", "string", "File of the session with the whole output.");
+	cbx_json_set(p, "omitted", cbx_mcp_schema_object(q, in_omitted, true));
+	q = cbx_json_new_obj();
+	cbx_mcp_schema_property(q, "mime_type", "string", "Such as image/png.");
+	cbx_mcp_schema_property(q, "bytes", "integer", "Its size.");
+	cbx_mcp_schema_property(q, "sent", "boolean", "Whether it is among the image blocks of this answer.");
+	images = cbx_mcp_schema_property(p, "images", "array", "Images that the cell showed, in order.");
+	cbx_json_set(images, "items", cbx_mcp_schema_object(q, in_image, true));
+	return cbx_mcp_schema_object(p, required, true);
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: a tool is a row of a table. A call lives from tools/call to its answer; in between it is on its
+ * connection's list, where a cancellation finds it by the raw text of its request's id. It leaves the list in one of
+ * two ways: ended, with an answer, or dropped, without one. Callbacks that the engine still owes then find `mcp` NULL.
+ *
+ * What a model did wrong is told to the model, as a tool's result with isError: it can read it and try again. What a
+ * client did wrong (no such tool, no arguments object) is a JSON-RPC error.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "mcp/internal.h"
+
+/* In the order in which clients see them. */
+static const struct cbx_mcp_tool *const tools[] = {
+	&cbx_mcp_run_code,
+	&cbx_mcp_create_session,
+	&cbx_mcp_list_sessions,
+	&cbx_mcp_close_session,
+};
+
+/* What to do after an error of this kind, where the message does not say it in terms of tools. */
+static const struct {
+	const char *kind;
+	const char *hint;
+} hints[] = {
+	{ "session_not_found", "Call list_sessions to see which exist, or leave session_id out." },
+	{ "session_expired", "Its variables and files are gone. Call create_session, or leave session_id out." },
+	{ "session_exists", "Choose another session_id, or use that session by passing its id to run_code." },
+	{ "too_many_sessions", "Call list_sessions, and close_session for those that are not needed." },
+	{ "queue_full", "Wait until earlier calls have been answered, or use another session." },
+	{ "code_too_long", "Send the code in several cells, or put data into a file of the session." },
+	{ "no_sandbox",
+	  "No code can run on this computer until its user has fixed that; \"codebox doctor\" in a terminal "
+	  "says more." },
+};
+
+/* ---- schemas ---- */
+
+cJSON *cbx_mcp_schema_property(cJSON *properties, const char *name, const char *type, const char *description)
+{
+	cJSON *p = cbx_json_new_obj();
+
+	cbx_json_set_str(p, "type", type);
+	cbx_json_set_str(p, "description", description);
+	cbx_json_set(properties, name, p);
+	return p;
+}
+
+cJSON *cbx_mcp_schema_object(cJSON *properties, const char *const *required, bool closed)
+{
+	cJSON *schema = cbx_json_new_obj(), *names = cbx_json_new_arr();
+
+	cbx_json_set_str(schema, "type", "object");
+	cbx_json_set(schema, "properties", properties);
+	for (; required && *required; required++)
+		cbx_json_push_str(names, *required);
+	if (cJSON_GetArraySize(names))
+		cbx_json_set(schema, "required", names);
+	else
+		cJSON_Delete(names);
+	if (closed)
+		cbx_json_set_bool(schema, "additionalProperties", false);
+	return schema;
+}
+
+static cJSON *describe(const struct cbx_mcp_tool *t, const struct cbx_mcp_revision *rev)
+{
+	cJSON *j = cbx_json_new_obj();
+
+	cbx_json_set_str(j, "name", t->name);
+	if (rev->titles)
+		cbx_json_set_str(j, "title", t->title);
+	cbx_json_set_str(j, "description", t->description);
+	cbx_json_set(j, "inputSchema", t->input());
+	if (rev->structured)
+		cbx_json_set(j, "outputSchema", t->output());
+	if (rev->annotations) {
+		cJSON *a = cbx_json_new_obj();
+
+		cbx_json_set_str(a, "title", t->title);
+		cbx_json_set_bool(a, "readOnlyHint", t->hints & CBX_TOOL_READ_ONLY);
+		cbx_json_set_bool(a, "destructiveHint", t->hints & CBX_TOOL_DESTRUCTIVE);
+		cbx_json_set_bool(a, "idempotentHint", t->hints & CBX_TOOL_IDEMPOTENT);
+		cbx_json_set_bool(a, "openWorldHint", t->hints & CBX_TOOL_OPEN_WORLD);
+		cbx_json_set(j, "annotations", a);
+	}
+	return j;
+}
+
+cJSON *cbx_mcp_tools_list(const struct cbx_mcp_revision *rev)
+{
+	cJSON *result = cbx_json_new_obj(), *list = cbx_json_new_arr();
+
+	for (size_t i = 0; i < ARRAY_SIZE(tools); i++)
+		cbx_json_push(list, describe(tools[i], rev));
+	cbx_json_set(result, "tools", list);
+	return result;
+}
+
+/* ---- life of a call ---- */
+
+static struct cbx_mcp_call *call_new(struct cbx_mcp *mcp, const struct cbx_mcp_tool *tool,
+				     const struct cbx_mcp_revision *rev, struct cbx_mcp_slot *slot)
+{
+	struct cbx_mcp_call *call = cbx_xcalloc(1, sizeof(*call));
+
+	call->mcp = mcp;
+	call->tool = tool;
+	call->rev = rev;
+	call->slot = *slot;
+	call->refs = 1;
+	memset(slot, 0, sizeof(*slot));
+	TAILQ_INSERT_TAIL(&mcp->calls, call, entry);
+	mcp->ncalls++;
+	return call;
+}
+
+void cbx_mcp_call_unref(struct cbx_mcp_call *call)
+{
+	if (--call->refs)
+		return;
+	free(call->notice);
+	free(call);
+}
+
+static void call_leave(struct cbx_mcp_call *call)
+{
+	cbx_mcp_progress_stop(call);
+	TAILQ_REMOVE(&call->mcp->calls, call, entry);
+	call->mcp->ncalls--;
+	call->mcp = NULL;
+	cbx_mcp_call_unref(call);
+}
+
+void cbx_mcp_call_end_text(struct cbx_mcp_call *call, const struct cbx_buf *result)
+{
+	cbx_mcp_progress_stop(call);
+	cbx_mcp_answer_text(call->mcp, &call->slot, result);
+	call_leave(call);
+}
+
+static cJSON *text_content(const char *text)
+{
+	cJSON *content = cbx_json_new_arr(), *block = cbx_json_new_obj();
+
+	cbx_json_set_str(block, "type", "text");
+	cbx_json_set_str(block, "text", text);
+	cbx_json_push(content, block);
+	return content;
+}
+
+void cbx_mcp_call_end(struct cbx_mcp_call *call, const char *text, cJSON *structured)
+{
+	_cleanup_json_ cJSON *result = cbx_json_new_obj();
+	_cleanup_buf_ struct cbx_buf printed = { 0 };
+
+	cbx_json_set(result, "content", text_content(text));
+	if (call->rev->structured)
+		cbx_json_set(result, "structuredContent", structured);
+	else
+		cJSON_Delete(structured);
+	cbx_json_set_bool(result, "isError", false);
+	cbx_json_print(&printed, result);
+	cbx_mcp_call_end_text(call, &printed);
+}
+
+void cbx_mcp_call_refuse(struct cbx_mcp_call *call, const struct cbx_err *err)
+{
+	_cleanup_json_ cJSON *result = cbx_json_new_obj();
+	_cleanup_buf_ struct cbx_buf printed = { 0 };
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+	size_t n = strlen(err->msg);
+
+	cbx_buf_adds(&text, err->msg);
+	if (n && !strchr(".!?", err->msg[n - 1]))
+		cbx_buf_addc(&text, '.');
+	for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
+		if (strcmp(hints[i].kind, err->kind) == 0)
+			cbx_buf_addf(&text, " %s", hints[i].hint);
+	cbx_json_set(result, "content", text_content(cbx_buf_str(&text)));
+	cbx_json_set_bool(result, "isError", true);
+	cbx_json_print(&printed, result);
+	cbx_mcp_call_end_text(call, &printed);
+}
+
+void cbx_mcp_call_drop(struct cbx_mcp_call *call)
+{
+	struct cbx_engine *engine = call->mcp->engine;
+
+	cbx_mcp_drop(call->mcp, &call->slot);
+	call->refs++;
+	call_leave(call); /* first, so that a callback out of cancel() finds nobody to answer */
+	if (call->tool->cancel)
+		call->tool->cancel(call, engine);
+	cbx_mcp_call_unref(call);
+}
+
+void cbx_mcp_tools_cancel(struct cbx_mcp *mcp, const char *id)
+{
+	struct cbx_mcp_call *call;
+
+	TAILQ_FOREACH(call, &mcp->calls, entry) {
+		if (call->slot.id && strcmp(call->slot.id, id) == 0) {
+			cbx_mcp_call_drop(call);
+			return;
+		}
+	}
+}
+
+/* ---- tools/call ---- */
+
+static const struct cbx_mcp_tool *find_tool(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(tools); i++)
+		if (strcmp(tools[i]->name, name) == 0)
+			return tools[i];
+	return NULL;
+}
+
+static bool id_in_use(const struct cbx_mcp *mcp, const struct cbx_mcp_slot *slot)
+{
+	struct cbx_mcp_call *call;
+
+	TAILQ_FOREACH(call, &mcp->calls, entry)
+		if (call->slot.id && slot->id && strcmp(call->slot.id, slot->id) == 0)
+			return true;
+	return false;
+}
+
+/* Arguments that the tool does not have are refused: a misspelt one would otherwise be without effect, silently. */
+static int check_names(const struct cbx_mcp_tool *tool, const cJSON *args, struct cbx_err *err)
+{
+	_cleanup_json_ cJSON *schema = NULL;
+	_cleanup_buf_ struct cbx_buf names = { 0 };
+	const cJSON *props, *arg, *p;
+
+	if (!args || !args->child)
+		return 0;
+	schema = tool->input();
+	props = cJSON_GetObjectItemCaseSensitive(schema, "properties");
+	cJSON_ArrayForEach(arg, args) {
+		if (cJSON_GetObjectItemCaseSensitive(props, arg->string))
+			continue;
+		cJSON_ArrayForEach(p, props)
+			cbx_buf_addf(&names, "%s%s", names.len ? ", " : "", p->string);
+		return cbx_refuse(err, "invalid_argument", EINVAL, "%.80s: %s has no such argument; %s%s", arg->string,
+				  tool->name, names.len ? "accepted are: " : "it takes none", cbx_buf_str(&names));
+	}
+	return 0;
+}
+
+void cbx_mcp_tools_call(const struct cbx_mcp_message *m, const struct cbx_mcp_revision *rev, struct cbx_mcp_slot *slot)
+{
+	const struct cbx_mcp_tool *tool;
+	const struct cbx_err *trouble = cbx_engine_trouble(m->mcp->engine);
+	const cJSON *args = NULL;
+	const char *name = NULL;
+	struct cbx_mcp_call *call;
+	struct cbx_err err;
+
+	if (cbx_json_get_str(m->params, "name", &name, &err) < 0 ||
+	    cbx_json_get_obj(m->params, "arguments", &args, &err) < 0) {
+		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "Invalid params: %s", err.msg);
+		return;
+	}
+	tool = name ? find_tool(name) : NULL;
+	if (!tool) {
+		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "Unknown tool: %.100s", name ? name : "(no name)");
+		return;
+	}
+	if (id_in_use(m->mcp, slot)) {
+		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_REQUEST,
+			      "Invalid Request: a call with this id is still going on");
+		return;
+	}
+	call = call_new(m->mcp, tool, rev, slot);
+	if (trouble) {
+		cbx_mcp_call_refuse(call, trouble);
+	} else if (m->mcp->ncalls > CBX_CALLS_MAX) {
+		cbx_refuse(&err, "too_many_calls", EAGAIN,
+			   "%d calls are going on already on this connection; wait until some have been answered",
+			   CBX_CALLS_MAX);
+		cbx_mcp_call_refuse(call, &err);
+	} else if (check_names(tool, args, &err) < 0) {
+		cbx_mcp_call_refuse(call, &err);
+	} else if (cbx_mcp_progress_start(call, m, &err) < 0) {
+		cbx_mcp_error(m->mcp, &call->slot, CBX_RPC_INVALID_PARAMS, "Invalid params: %s", err.msg);
+		call_leave(call);
+	} else {
+		tool->call(call, args);
+	}
+}

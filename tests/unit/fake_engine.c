@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: sessions and executions are list entries; each execution has an event of its own in which it
+ * starts, runs and ends, so that callbacks come from the event loop as they do from the real engine. Endings of closed
+ * sessions come later, too, from the same events.
+ */
+#include "fake_engine.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "base/cleanup.h"
+
+struct cbx_execution {
+	TAILQ_ENTRY(cbx_execution) entry;
+	struct cbx_session *session;
+	uint64_t id;
+	enum cbx_status status;
+	char *code;
+	struct cbx_watch watch;
+	struct event *ev;
+	struct cbx_buf out, err, both;
+	char *result, *message;
+	bool raised, killed_by_close;
+	cJSON *displays;
+};
+
+struct cbx_session {
+	TAILQ_ENTRY(cbx_session) entry;
+	struct cbx_engine *engine;
+	struct cbx_session_spec spec;
+	char *closed; /* why; NULL: alive */
+	uint64_t executions;
+	cbx_ready_fn on_ready;
+	void *arg;
+	struct event *ready;
+	TAILQ_HEAD(, cbx_execution) list;
+};
+
+struct cbx_engine {
+	struct event_base *base;
+	TAILQ_HEAD(, cbx_session) sessions;
+	bool fail_setup;
+	struct cbx_err trouble;
+	size_t made, interrupts;
+};
+
+struct cbx_engine *fake_engine_new(struct event_base *base)
+{
+	struct cbx_engine *e = cbx_xcalloc(1, sizeof(*e));
+
+	e->base = base;
+	TAILQ_INIT(&e->sessions);
+	return e;
+}
+
+static void execution_free(struct cbx_execution *x)
+{
+	TAILQ_REMOVE(&x->session->list, x, entry);
+	event_free(x->ev);
+	free(x->code);
+	free(x->result);
+	free(x->message);
+	cbx_buf_release(&x->out);
+	cbx_buf_release(&x->err);
+	cbx_buf_release(&x->both);
+	cJSON_Delete(x->displays);
+	free(x);
+}
+
+void fake_engine_free(struct cbx_engine *e)
+{
+	struct cbx_session *s;
+
+	while ((s = TAILQ_FIRST(&e->sessions))) {
+		while (TAILQ_FIRST(&s->list))
+			execution_free(TAILQ_FIRST(&s->list));
+		TAILQ_REMOVE(&e->sessions, s, entry);
+		event_free(s->ready);
+		free(s->closed);
+		free(s);
+	}
+	free(e);
+}
+
+void fake_engine_break(struct cbx_engine *e)
+{
+	cbx_refuse(&e->trouble, "no_sandbox", EPERM,
+		   "user namespaces are switched off; run sysctl user.max_user_namespaces=10000");
+}
+
+void fake_engine_fail_setup(struct cbx_engine *e, bool on)
+{
+	e->fail_setup = on;
+}
+
+size_t fake_engine_interrupts(const struct cbx_engine *e)
+{
+	return e->interrupts;
+}
+
+size_t fake_engine_running(const struct cbx_engine *e)
+{
+	struct cbx_session *s;
+	struct cbx_execution *x;
+	size_t n = 0;
+
+	TAILQ_FOREACH(s, &e->sessions, entry)
+		TAILQ_FOREACH(x, &s->list, entry)
+			n += x->status == CBX_RUNNING;
+	return n;
+}
+
+const struct cbx_err *cbx_engine_trouble(const struct cbx_engine *e)
+{
+	return e->trouble.code ? &e->trouble : NULL;
+}
+
+/* ---- sessions ---- */
+
+static void on_ready(evutil_socket_t fd, short what, void *arg)
+{
+	struct cbx_session *s = arg;
+	struct cbx_err err;
+
+	if (s->closed)
+		cbx_refuse(&err, "session_expired", ENOENT, "the session is gone: %s", s->closed);
+	if (s->on_ready)
+		s->on_ready(s->arg, s, s->closed ? &err : NULL);
+	s->on_ready = NULL;
+}
+
+int cbx_session_create(struct cbx_engine *e, const struct cbx_session_spec *spec, cbx_ready_fn fn, void *arg,
+		       struct cbx_session **ret, struct cbx_err *err)
+{
+	struct timeval now = { 0, 0 };
+	struct cbx_session *s;
+
+	if (e->trouble.code) {
+		*err = e->trouble;
+		return -err->code;
+	}
+	if (spec->image[0] && strcmp(spec->image, "python") != 0)
+		return cbx_refuse(err, "image_not_found", ENOENT, "image: there is no \"%s\"; there are: python",
+				  spec->image);
+	TAILQ_FOREACH(s, &e->sessions, entry)
+		if (!s->closed && strcmp(s->spec.id, spec->id) == 0)
+			return cbx_refuse(err, "session_exists", EEXIST, "session_id: %s exists already", spec->id);
+	s = cbx_xcalloc(1, sizeof(*s));
+	s->engine = e;
+	s->spec = *spec;
+	if (!s->spec.id[0])
+		snprintf(s->spec.id, sizeof(s->spec.id), "fake-%zu", ++e->made);
+	s->on_ready = fn;
+	s->arg = arg;
+	TAILQ_INIT(&s->list);
+	TAILQ_INSERT_TAIL(&e->sessions, s, entry);
+	s->ready = event_new(e->base, -1, 0, on_ready, s);
+	if (e->fail_setup)
+		cbx_session_close(s, "the image's interpreter does not start");
+	event_add(s->ready, &now);
+	*ret = s;
+	return 0;
+}
+
+int cbx_session_find(struct cbx_engine *e, const char *id, struct cbx_session **ret, struct cbx_err *err)
+{
+	struct cbx_session *s;
+	const char *why = NULL;
+
+	TAILQ_FOREACH(s, &e->sessions, entry) {
+		if (strcmp(s->spec.id, id) != 0)
+			continue;
+		if (!s->closed) {
+			*ret = s;
+			return 0;
+		}
+		why = s->closed;
+	}
+	if (why)
+		return cbx_refuse(err, "session_expired", ENOENT, "session_id: %s has expired: %s", id, why);
+	return cbx_refuse(err, "session_not_found", ENOENT, "session_id: there is no session %s", id);
+}
+
+const char *cbx_session_id(const struct cbx_session *s)
+{
+	return s->spec.id;
+}
+
+static void wake(struct cbx_execution *x)
+{
+	struct timeval now = { 0, 0 };
+
+	event_add(x->ev, &now);
+}
+
+void cbx_session_close(struct cbx_session *s, const char *why)
+{
+	struct cbx_execution *x;
+
+	if (s->closed)
+		return;
+	s->closed = cbx_xstrdup(why);
+	TAILQ_FOREACH(x, &s->list, entry) {
+		if (x->status <= CBX_RUNNING) {
+			x->killed_by_close = true;
+			wake(x);
+		}
+	}
+}
+
+void fake_session_expire(struct cbx_engine *e, const char *id)
+{
+	struct cbx_session *s;
+	struct cbx_err err;
+
+	if (cbx_session_find(e, id, &s, &err) >= 0)
+		cbx_session_close(s, "it was idle for an hour");
+}
+
+cJSON *cbx_session_to_json(const struct cbx_session *s)
+{
+	cJSON *o = cbx_json_new_obj(), *limits;
+
+	cbx_json_set_str(o, "session_id", s->spec.id);
+	cbx_json_set_str(o, "image", s->spec.image[0] ? s->spec.image : "python");
+	cbx_json_set_str(o, "state", "idle");
+	cbx_json_set_u64(o, "executions", s->executions);
+	cbx_json_set_u64(o, "expires_in_s", s->spec.idle_s);
+	cbx_json_set_bool(o, "one_shot", s->spec.one_shot);
+	limits = cbx_json_new_obj();
+	cbx_json_set_u64(limits, "memory_bytes", s->spec.memory_bytes);
+	cbx_json_set_u64(limits, "disk_bytes", s->spec.disk_bytes);
+	cbx_json_set(o, "limits", limits);
+	return o;
+}
+
+cJSON *cbx_session_list(const struct cbx_engine *e)
+{
+	cJSON *a = cbx_json_new_arr();
+	struct cbx_session *s;
+
+	TAILQ_FOREACH(s, &e->sessions, entry)
+		if (!s->closed)
+			cbx_json_push(a, cbx_session_to_json(s));
+	return a;
+}
+
+/* ---- executions ---- */
+
+const char *cbx_status_name(enum cbx_status status)
+{
+	static const char *const names[] = { "queued", "running", "ok", "error", "timeout", "killed", "cancelled" };
+
+	return names[status];
+}
+
+static void end(struct cbx_execution *x, enum cbx_status status)
+{
+	struct cbx_watch w = x->watch;
+
+	x->status = status;
+	memset(&x->watch, 0, sizeof(x->watch));
+	if (w.on_end)
+		w.on_end(w.arg, x);
+}
+
+static void print(struct cbx_execution *x, const char *stream, const char *p, size_t n)
+{
+	cbx_utf8_append(strcmp(stream, "stdout") == 0 ? &x->out : &x->err, p, n);
+	cbx_utf8_append(&x->both, p, n);
+	if (x->watch.on_output)
+		x->watch.on_output(x->watch.arg, x, stream, p, n);
+}
+
+static void print_raw(struct cbx_execution *x, const char *s)
+{
+	_cleanup_buf_ struct cbx_buf b = { 0 };
+
+	for (; *s; s++) {
+		if (*s == '\\' && s[1] == 'x') {
+			unsigned v = 0;
+
+			sscanf(s + 2, "%2x", &v);
+			cbx_buf_addc(&b, (char)v);
+			s += 3;
+		} else if (*s == '\\') {
+			s++;
+			cbx_buf_addc(&b, *s == 'n' ? '\n' : *s == 'r' ? '\r' : *s == 't' ? '\t' : *s);
+		} else {
+			cbx_buf_addc(&b, *s);
+		}
+	}
+	print(x, "stdout", b.data, b.len);
+}
+
+static void show(struct cbx_execution *x, const char *mime, const char *value, bool is_result)
+{
+	cJSON *d = cbx_json_new_obj(), *data = cbx_json_new_obj();
+
+	cbx_json_set_str(data, mime, value);
+	if (cbx_starts_with(mime, "image/"))
+		cbx_json_set_str(data, "text/plain", "<Figure size 640x480 with 1 Axes>");
+	cbx_json_set(d, "data", data);
+	cbx_json_set(d, "metadata", cbx_json_new_obj());
+	cbx_json_set_bool(d, "is_result", is_result);
+	cbx_json_push(x->displays, d);
+	if (x->watch.on_display)
+		x->watch.on_display(x->watch.arg, x, d, is_result);
+}
+
+static void show_bytes(struct cbx_execution *x, const char *mime, size_t n)
+{
+	static const char png[] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x02\x80\0\0\x01\xe0\x08\x06\0\0\0";
+	_cleanup_buf_ struct cbx_buf bytes = { 0 };
+	_cleanup_buf_ struct cbx_buf b64 = { 0 };
+
+	if (strcmp(mime, "image/png") == 0)
+		cbx_buf_add(&bytes, png, sizeof(png) - 1);
+	while (bytes.len < n)
+		cbx_buf_addc(&bytes, (char)(bytes.len * 7));
+	cbx_base64_encode(&b64, bytes.data, bytes.len);
+	show(x, mime, b64.data, false);
+}
+
+/* One command; false: the cell goes on later. */
+static bool command(struct cbx_execution *x, const char *line)
+{
+	const char *rest = strchr(line, ' ');
+	char mime[64];
+	size_t n;
+	char c;
+	int at = 0;
+
+	rest = rest ? rest + 1 : "";
+	if (cbx_starts_with(line, "print ") || cbx_starts_with(line, "error ")) {
+		_cleanup_free_ char *s = cbx_xasprintf("%s\n", rest);
+
+		print(x, line[0] == 'p' ? "stdout" : "stderr", s, strlen(s));
+	} else if (cbx_starts_with(line, "raw ")) {
+		print_raw(x, rest);
+	} else if (cbx_starts_with(line, "value ")) {
+		free(x->result);
+		x->result = cbx_xstrdup(rest);
+		show(x, "text/plain", rest, true);
+	} else if (sscanf(line, "fill %zu %c", &n, &c) == 2) {
+		_cleanup_buf_ struct cbx_buf b = { 0 };
+
+		memset(cbx_buf_reserve(&b, n), c, n);
+		print(x, "stdout", b.data, n);
+	} else if (sscanf(line, "show-text %63s %n", mime, &at) == 1 && at) {
+		show(x, mime, line + at, false);
+	} else if (sscanf(line, "show %63s %zu", mime, &n) == 2) {
+		show_bytes(x, mime, n);
+	} else if (strcmp(line, "raise") == 0) {
+		x->raised = true;
+	} else {
+		return strcmp(line, "wait") != 0;
+	}
+	return true;
+}
+
+static void on_event(evutil_socket_t fd, short what, void *arg)
+{
+	struct cbx_execution *x = arg;
+	char *save = NULL;
+
+	if (x->killed_by_close) {
+		x->message = cbx_xasprintf("the session was closed: %s", x->session->closed);
+		end(x, CBX_KILLED);
+		return;
+	}
+	if (x->status == CBX_CANCELLED || x->status == CBX_RUNNING) {
+		x->message = cbx_xstrdup("interrupted on request; variables are kept");
+		end(x, CBX_CANCELLED);
+		return;
+	}
+	x->status = CBX_RUNNING;
+	if (x->watch.on_start)
+		x->watch.on_start(x->watch.arg, x);
+	for (char *line = strtok_r(x->code, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		if (strcmp(line, "die") == 0) {
+			x->message = cbx_xstrdup("the interpreter was killed: memory limit; variables are gone");
+			end(x, CBX_KILLED);
+			return;
+		}
+		if (strcmp(line, "time") == 0) {
+			x->message = cbx_xstrdup("time was up after 1 s; variables are kept");
+			end(x, CBX_TIMEOUT);
+			return;
+		}
+		if (!command(x, line))
+			return;
+	}
+	end(x, x->raised ? CBX_ERROR : CBX_OK);
+}
+
+int cbx_session_run(struct cbx_session *s, const char *code, uint64_t timeout_ms, const struct cbx_watch *watch,
+		    struct cbx_execution **ret, struct cbx_err *err)
+{
+	struct cbx_execution *x = cbx_xcalloc(1, sizeof(*x));
+
+	x->session = s;
+	x->id = ++s->executions;
+	x->code = cbx_xstrdup(code);
+	if (watch)
+		x->watch = *watch;
+	x->displays = cbx_json_new_arr();
+	x->ev = event_new(s->engine->base, -1, 0, on_event, x);
+	TAILQ_INSERT_TAIL(&s->list, x, entry);
+	wake(x);
+	*ret = x;
+	return 0;
+}
+
+void cbx_execution_unwatch(struct cbx_execution *x)
+{
+	memset(&x->watch, 0, sizeof(x->watch));
+}
+
+void cbx_execution_interrupt(struct cbx_execution *x)
+{
+	x->session->engine->interrupts++;
+	if (x->status == CBX_QUEUED)
+		x->status = CBX_CANCELLED;
+	if (x->status == CBX_CANCELLED || x->status == CBX_RUNNING)
+		wake(x);
+}
+
+uint64_t cbx_execution_id(const struct cbx_execution *x)
+{
+	return x->id;
+}
+
+enum cbx_status cbx_execution_status(const struct cbx_execution *x)
+{
+	return x->status;
+}
+
+int cbx_execution_find(struct cbx_session *s, uint64_t id, struct cbx_execution **ret, struct cbx_err *err)
+{
+	struct cbx_execution *x;
+
+	TAILQ_FOREACH(x, &s->list, entry) {
+		if (x->id == id) {
+			*ret = x;
+			return 0;
+		}
+	}
+	return cbx_refuse(err, "execution_not_found", ENOENT, "execution_id: there is no %llu", (unsigned long long)id);
+}
+
+cJSON *cbx_execution_to_json(const struct cbx_execution *x, bool with_displays)
+{
+	cJSON *o = cbx_json_new_obj();
+
+	cbx_json_set_str(o, "session_id", x->session->spec.id);
+	cbx_json_set_u64(o, "execution_id", x->id);
+	cbx_json_set_str(o, "status", cbx_status_name(x->status));
+	cbx_json_set_bool(o, "state_kept", x->status != CBX_KILLED);
+	cbx_json_set_u64(o, "execution_count", x->id);
+	cbx_json_set_str(o, "stdout", cbx_buf_str(&x->out));
+	cbx_json_set_str(o, "stderr", cbx_buf_str(&x->err));
+	cbx_json_set_str(o, "output", cbx_buf_str(&x->both));
+	cbx_json_set_str(o, "result", x->result);
+	if (x->raised) {
+		cJSON *e = cbx_json_new_obj();
+
+		cbx_json_set_str(e, "name", "ValueError");
+		cbx_json_set_str(e, "value", "bad");
+		cbx_json_set_str(e, "traceback", "Traceback (most recent call last):\n  line 1\nValueError: bad");
+		cbx_json_set(o, "error", e);
+	}
+	cbx_json_set_str(o, "message", x->message);
+	cbx_json_set_u64(o, "duration_ms", 1);
+	return o;
+}
+
+const cJSON *cbx_execution_displays(const struct cbx_execution *x)
+{
+	return x->displays;
+}

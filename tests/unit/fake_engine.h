@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_TESTS_FAKE_ENGINE_H
+#define CBX_TESTS_FAKE_ENGINE_H
+
+/*
+ * The functions of session/session.h in memory, for tests of the protocols above it. Code is a list of commands, one a
+ * line, carried out by a toy:
+ *
+ *   print TEXT     TEXT and a newline to stdout       error TEXT   the same to stderr
+ *   raw TEXT       TEXT with C escapes, no newline    value TEXT   the value of the last expression
+ *   fill N C       N times the character C            show MIME N  a display of N bytes; PNG data where MIME says so
+ *   show-text MIME TEXT                               raise        an exception
+ *   wait           run until interrupted              die          the interpreter is killed
+ *   time           the time is up, state is kept
+ */
+#include "session/session.h"
+
+struct cbx_engine *fake_engine_new(struct event_base *base);
+void fake_engine_free(struct cbx_engine *e);
+/* From now on no sandbox can be made. */
+void fake_engine_break(struct cbx_engine *e);
+/* Set-up of sessions fails after session_create has returned. */
+void fake_engine_fail_setup(struct cbx_engine *e, bool on);
+/* The session ends by itself. */
+void fake_session_expire(struct cbx_engine *e, const char *id);
+/* Cells that are going on. */
+size_t fake_engine_running(const struct cbx_engine *e);
+/* Interrupts that were asked for so far. */
+size_t fake_engine_interrupts(const struct cbx_engine *e);
+
+#endif
