@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: bytes are read into one flat buffer and handed out line by line, a bounded number in a turn. A
+ * line that grows over the limit is dropped as it comes, up to its newline. Sending tries the socket at once and queues
+ * the rest. Closing is always begun here and finished from the event loop, so that ops may call anything.
+ */
+#include "daemon/conn.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/limits.h"
+
+#define CHUNK	       KIB(64)
+#define LINES_PER_TURN 32
+#define PAUSE_ABOVE    MIB(8) /* pending: no more requests are read */
+#define RESUME_BELOW   MIB(1)
+#define LINGER_S       3 /* how long a closing connection may take to send what is pending */
+
+struct cbx_conn {
+	int fd;
+	struct event *in, *out, *again, *linger;
+	struct cbx_buf rx;
+	size_t scanned; /* rx holds no newline before this */
+	struct evbuffer *tx;
+	struct cbx_conn_ops ops;
+	void *state;
+	void (*gone)(void *arg);
+	void *arg;
+	bool discarding, paused, closing, told;
+};
+
+void cbx_conn_free(struct cbx_conn *c)
+{
+	struct event *events[] = { c->in, c->out, c->again, c->linger };
+
+	c->closing = true;
+	if (!c->told) {
+		c->told = true;
+		c->ops.on_close(c->state);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
+		if (events[i])
+			event_free(events[i]);
+	if (c->tx)
+		evbuffer_free(c->tx);
+	cbx_buf_release(&c->rx);
+	cbx_close_p(&c->fd);
+	if (c->gone)
+		c->gone(c->arg);
+	free(c);
+}
+
+size_t cbx_conn_pending(const struct cbx_conn *c)
+{
+	return evbuffer_get_length(c->tx);
+}
+
+int cbx_conn_fd(const struct cbx_conn *c)
+{
+	return c->fd;
+}
+
+/* From the event loop, while closing: tell the owner, and end when all is sent. */
+static void close_step(struct cbx_conn *c)
+{
+	if (!c->told) {
+		c->told = true;
+		c->ops.on_close(c->state);
+	}
+	if (cbx_conn_pending(c) == 0)
+		cbx_conn_free(c);
+}
+
+void cbx_conn_close(struct cbx_conn *c)
+{
+	struct timeval tv = { .tv_sec = LINGER_S };
+
+	if (c->closing)
+		return;
+	c->closing = true;
+	event_del(c->in);
+	event_add(c->linger, &tv);
+	event_active(c->again, EV_TIMEOUT, 1);
+}
+
+/* The peer has gone or gives up its rights: nothing more can be sent. */
+static void drop(struct cbx_conn *c)
+{
+	evbuffer_drain(c->tx, evbuffer_get_length(c->tx));
+	event_del(c->out);
+	cbx_conn_close(c);
+}
+
+static void send_out(struct cbx_conn *c)
+{
+	while (evbuffer_get_length(c->tx)) {
+		int n = evbuffer_write(c->tx, c->fd);
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+			event_add(c->out, NULL);
+			return;
+		}
+		if (n <= 0) {
+			drop(c);
+			return;
+		}
+	}
+}
+
+void cbx_conn_send(struct cbx_conn *c, const char *line, size_t len)
+{
+	bool idle;
+
+	if (c->closing)
+		return;
+	if (cbx_conn_pending(c) + len > CBX_CLIENT_QUEUE_MAX) {
+		drop(c);
+		return;
+	}
+	idle = !event_pending(c->out, EV_WRITE, NULL);
+	if (evbuffer_add(c->tx, line, len) < 0 || evbuffer_add(c->tx, "\n", 1) < 0) {
+		drop(c);
+		return;
+	}
+	if (idle)
+		send_out(c);
+	if (!c->closing && cbx_conn_pending(c) > PAUSE_ABOVE && !c->paused) {
+		c->paused = true;
+		event_del(c->in);
+	}
+}
+
+/* One line at p, with its newline at p[len]. */
+static void one_line(struct cbx_conn *c, char *p, size_t len)
+{
+	if (c->discarding || len > CBX_MESSAGE_MAX) {
+		c->discarding = false;
+		c->ops.on_too_long(c->state);
+		return;
+	}
+	if (len && p[len - 1] == '\r')
+		len--;
+	p[len] = '\0';
+	c->ops.on_line(c->state, p, len);
+}
+
+static void lines(struct cbx_conn *c)
+{
+	size_t at = 0;
+	int n = 0;
+
+	while (!c->closing && !c->paused && at < c->rx.len) {
+		char *from = c->rx.data + (c->scanned > at ? c->scanned : at);
+		char *nl = memchr(from, '\n', (size_t)(c->rx.data + c->rx.len - from));
+
+		if (!nl) {
+			c->scanned = c->rx.len;
+			break;
+		}
+		if (n++ == LINES_PER_TURN) {
+			event_active(c->again, EV_TIMEOUT, 1);
+			break;
+		}
+		one_line(c, c->rx.data + at, (size_t)(nl - c->rx.data) - at);
+		at = (size_t)(nl - c->rx.data) + 1;
+	}
+	cbx_buf_drop(&c->rx, at);
+	c->scanned -= c->scanned < at ? c->scanned : at;
+	if (c->rx.len > CBX_MESSAGE_MAX && c->scanned == c->rx.len) {
+		c->discarding = true;
+		c->rx.len = 0;
+	}
+	if (c->discarding && c->scanned == c->rx.len)
+		c->rx.len = 0;
+	if (c->rx.len == 0) {
+		c->scanned = 0;
+		if (c->rx.cap > 2 * CHUNK)
+			cbx_buf_release(&c->rx);
+	}
+}
+
+static void conn_in(evutil_socket_t fd, short what, void *arg)
+{
+	struct cbx_conn *c = arg;
+	ssize_t n = read(c->fd, cbx_buf_reserve(&c->rx, CHUNK), CHUNK);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		cbx_conn_close(c);
+		return;
+	}
+	c->rx.len += (size_t)n;
+	c->rx.data[c->rx.len] = '\0';
+	lines(c);
+}
+
+static void conn_out(evutil_socket_t fd, short what, void *arg)
+{
+	struct cbx_conn *c = arg;
+
+	send_out(c);
+	if (c->closing) {
+		if (c->told && cbx_conn_pending(c) == 0)
+			cbx_conn_free(c);
+		return;
+	}
+	if (c->paused && cbx_conn_pending(c) < RESUME_BELOW) {
+		c->paused = false;
+		event_add(c->in, NULL);
+		event_active(c->again, EV_TIMEOUT, 1);
+	}
+}
+
+static void conn_again(evutil_socket_t fd, short what, void *arg)
+{
+	struct cbx_conn *c = arg;
+
+	if (c->closing)
+		close_step(c);
+	else
+		lines(c);
+}
+
+static void conn_linger(evutil_socket_t fd, short what, void *arg)
+{
+	cbx_conn_free(arg);
+}
+
+struct cbx_conn *cbx_conn_new(struct event_base *base, int fd, const struct cbx_conn_ops *ops, void *state,
+			      void (*gone)(void *arg), void *arg)
+{
+	struct cbx_conn *c = cbx_xcalloc(1, sizeof(*c));
+
+	c->fd = fd;
+	c->ops = *ops;
+	c->state = state;
+	c->tx = evbuffer_new();
+	c->in = event_new(base, fd, EV_READ | EV_PERSIST, conn_in, c);
+	c->out = event_new(base, fd, EV_WRITE, conn_out, c);
+	c->again = event_new(base, -1, 0, conn_again, c);
+	c->linger = event_new(base, -1, 0, conn_linger, c);
+	if (!c->tx || !c->in || !c->out || !c->again || !c->linger || event_add(c->in, NULL) < 0) {
+		c->told = true;
+		cbx_conn_free(c);
+		return NULL;
+	}
+	c->gone = gone;
+	c->arg = arg;
+	return c;
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: codeboxd serves two unix sockets from one event loop. The order of the start matters when it is
+ * started by root: directories are made and given to the service id; the engine starts the supervisor's first stage,
+ * which needs root to write id maps; then root is given up for good, and only then is a client listened to. Whoever
+ * starts it, it ends up with no capability, no_new_privs, and not dumpable.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/daemon.h"
+#include "doctor/doctor.h"
+
+#define OPEN_FILES 16384 /* wanted: some 10 descriptors a session, one a client */
+
+struct options {
+	bool foreground;
+	enum cbx_log_level level;
+	uint64_t idle_ms;
+};
+
+static const char help[] =
+	"Usage: codeboxd [OPTION...]\n"
+	"\n"
+	"The codebox daemon: keeps sessions and serves the codebox command and MCP clients. It is started by the "
+	"first\n"
+	"codebox command that needs it, or by systemd; there is seldom a reason to start it by hand.\n"
+	"\n"
+	"  --foreground             make the sockets, instead of taking them from LISTEN_FDS\n"
+	"  --idle-timeout SECONDS   end after so long without sessions and clients; 0: never (default 300)\n"
+	"  --log-level LEVEL        error, warning, info or debug (default info)\n"
+	"  --help, --version\n"
+	"\n"
+	"Environment: CODEBOX_IDLE_TIMEOUT, CODEBOX_RUNTIME_DIR, CODEBOX_DATA_DIR, CODEBOX_STATE_DIR. See "
+	"codeboxd(8).\n";
+
+static int parse_level(const char *s, enum cbx_log_level *ret, struct cbx_err *err)
+{
+	static const struct {
+		const char *name;
+		enum cbx_log_level level;
+	} levels[] = { { "error", CBX_LOG_ERROR },
+		       { "warning", CBX_LOG_WARNING },
+		       { "info", CBX_LOG_INFO },
+		       { "debug", CBX_LOG_DEBUG } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(levels); i++) {
+		if (strcmp(s, levels[i].name) == 0) {
+			*ret = levels[i].level;
+			return 0;
+		}
+	}
+	return cbx_refuse(err, "invalid_argument", EINVAL,
+			  "--log-level: \"%.40s\" is not error, warning, info or debug", s);
+}
+
+/* 0: go on; 1: done (help, version); -errno. */
+static int parse_options(int argc, char **argv, struct options *o, struct cbx_err *err)
+{
+	static const struct option longs[] = {
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ "foreground", no_argument, NULL, 'f' },
+		{ "idle-timeout", required_argument, NULL, 'i' },
+		{ "log-level", required_argument, NULL, 'l' },
+		{ NULL, 0, NULL, 0 },
+	};
+	const char *idle = getenv("CODEBOX_IDLE_TIMEOUT");
+	int c, r = 0;
+
+	if (idle && idle[0])
+		r = cbx_parse_duration_ms(idle, "CODEBOX_IDLE_TIMEOUT", 0, 1000ull * 3600 * 24 * 365, &o->idle_ms, err);
+	while (r >= 0 && (c = getopt_long(argc, argv, "hV", longs, NULL)) != -1) {
+		switch (c) {
+		case 'h':
+			fputs(help, stdout);
+			return 1;
+		case 'V':
+			printf("codeboxd %s\n", PACKAGE_VERSION);
+			return 1;
+		case 'f':
+			o->foreground = true;
+			break;
+		case 'i':
+			r = cbx_parse_duration_ms(optarg, "--idle-timeout", 0, 1000ull * 3600 * 24 * 365, &o->idle_ms,
+						  err);
+			break;
+		case 'l':
+			r = parse_level(optarg, &o->level, err);
+			break;
+		default:
+			return cbx_refuse(err, "invalid_argument", EINVAL, "see codeboxd --help");
+		}
+	}
+	if (r >= 0 && optind < argc)
+		return cbx_refuse(err, "invalid_argument", EINVAL, "unexpected argument \"%.80s\"", argv[optind]);
+	return r;
+}
+
+/* Descriptors 0 to 2 must be something, or a socket of ours could become the log. */
+static void fill_standard_descriptors(void)
+{
+	int fd;
+
+	do {
+		fd = open("/dev/null", O_RDWR);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd > STDERR_FILENO)
+		close(fd);
+}
+
+static void raise_open_files(void)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) < 0)
+		return;
+	if (lim.rlim_cur < OPEN_FILES) {
+		lim.rlim_cur = lim.rlim_max < OPEN_FILES ? lim.rlim_max : OPEN_FILES;
+		if (setrlimit(RLIMIT_NOFILE, &lim) < 0)
+			cbx_warn("cannot raise the limit on open files: %s", strerror(errno));
+	}
+}
+
+/* ---- what the engine tells ---- */
+
+static void engine_down(void *arg, const struct cbx_err *why)
+{
+	cbx_error("%s", why->msg);
+	cbx_lifecycle_stop(arg, 1, "the supervisor has ended");
+}
+
+static void engine_idle(void *arg)
+{
+	cbx_lifecycle_check(arg);
+}
+
+static void engine_note(void *arg, const char *session, const char *text)
+{
+	cbx_info("session %s: %s", session, text);
+}
+
+static int engine_diagnose(void *arg, struct cbx_err *ret)
+{
+	struct cbx_daemon *d = arg;
+	int r = cbx_doctor_diagnosis(&d->dirs, ret);
+
+	if (r < 0)
+		cbx_error("%s", ret->msg);
+	return r;
+}
+
+static int start_engine(struct cbx_daemon *d, struct cbx_err *err)
+{
+	_cleanup_free_ char *runtimes = cbx_xasprintf("%s/runtimes", d->dirs.share);
+	_cleanup_free_ char *syscalls = cbx_xasprintf("%s/syscalls", d->dirs.share);
+	struct cbx_engine_config config = {
+		.images_dir = d->dirs.images,
+		.libexec_dir = d->dirs.libexec,
+		.runtimes_dir = runtimes,
+		.syscalls_dir = syscalls,
+		.service_uid = d->service.uid,
+		.service_gid = d->service.gid,
+		.on_down = engine_down,
+		.on_idle = engine_idle,
+		.on_note = engine_note,
+		.diagnose = engine_diagnose,
+		.arg = d,
+	};
+
+	return cbx_engine_new(d->base, &config, &d->engine, err);
+}
+
+/* ---- start and end ---- */
+
+static int prepare_directories(struct cbx_daemon *d, struct cbx_err *err)
+{
+	_cleanup_free_ char *lock = NULL;
+	int r = cbx_service_make_dir(&d->service, d->dirs.runtime, 0700, err);
+
+	if (r < 0)
+		return r;
+	/* A store that cannot be made is no reason not to start: every session will say that it has no image. */
+	if (cbx_service_make_dir(&d->service, d->dirs.data, 0755, err) < 0 ||
+	    cbx_service_make_dir(&d->service, d->dirs.images, 0755, err) < 0)
+		cbx_warn("%s", err->msg);
+	lock = cbx_xasprintf("%s/lock", d->dirs.runtime);
+	d->lock_fd = open(lock, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+	if (d->lock_fd < 0)
+		return cbx_fail(err, errno, "open %s", lock);
+	if (d->service.from_root && fchown(d->lock_fd, d->service.uid, d->service.gid) < 0)
+		return cbx_fail(err, errno, "give %s to user %u", lock, (unsigned)d->service.uid);
+	return 0;
+}
+
+static int harden(struct cbx_daemon *d, struct cbx_err *err)
+{
+	int r = cbx_service_become(&d->service, err);
+
+	if (r < 0)
+		return r;
+	/* Not before the supervisor's stage was forked: it runs newuidmap, which is setuid. */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return cbx_fail(err, errno, "set no_new_privs");
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return cbx_fail(err, errno, "become undumpable");
+	return 0;
+}
+
+static int start(struct cbx_daemon *d, const struct options *o, struct cbx_err *err)
+{
+	struct event_config *config;
+	int r = cbx_listeners_from_environment(d, err);
+
+	if (r == 0 && !o->foreground)
+		return cbx_refuse(err, "invalid_start", EINVAL,
+				  "no sockets were passed in LISTEN_FDS; use a codebox command, or --foreground");
+	if (r >= 0 && cbx_service_init(&d->service, err) < 0)
+		return -err->code;
+	if (r >= 0 && prepare_directories(d, err) < 0)
+		return -err->code;
+	if (r == 0)
+		r = cbx_listeners_make(d, err);
+	if (r < 0)
+		return r;
+	config = event_config_new();
+	if (config)
+		event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+	d->base = config ? event_base_new_with_config(config) : NULL;
+	if (config)
+		event_config_free(config);
+	if (!d->base)
+		return cbx_fail(err, ENOMEM, "make the event loop");
+	r = start_engine(d, err);
+	if (r >= 0)
+		r = harden(d, err);
+	if (r >= 0)
+		r = cbx_lifecycle_start(d, err);
+	if (r >= 0)
+		r = cbx_listeners_start(d, err);
+	return r;
+}
+
+static void finish(struct cbx_daemon *d)
+{
+	struct cbx_client_entry *client;
+
+	d->stopping = true;
+	cbx_listeners_unlink(d);
+	cbx_listeners_close(d);
+	while ((client = TAILQ_FIRST(&d->clients)))
+		cbx_conn_free(client->conn);
+	cbx_engine_free(d->engine);
+	cbx_lifecycle_release(d);
+	if (d->base)
+		event_base_free(d->base);
+	cbx_dirs_release(&d->dirs);
+	cbx_close_p(&d->lock_fd);
+	cbx_info("ended");
+	cbx_close_p(&d->last_words);
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = { .level = CBX_LOG_INFO, .idle_ms = CBX_DAEMON_IDLE_S * 1000ull };
+	struct cbx_daemon d = { .lock_fd = -1, .last_words = -1 };
+	struct cbx_err err = { 0 };
+	int r;
+
+	fill_standard_descriptors();
+	cbx_log_open("codeboxd", CBX_LOG_INFO, getenv("JOURNAL_STREAM") != NULL);
+	r = parse_options(argc, argv, &options, &err);
+	if (r != 0) {
+		if (r < 0)
+			fprintf(stderr, "codeboxd: %s\n", err.msg);
+		return r < 0 ? 2 : 0;
+	}
+	cbx_log_open("codeboxd", options.level, getenv("JOURNAL_STREAM") != NULL);
+	signal(SIGPIPE, SIG_IGN);
+	umask(077);
+	raise_open_files();
+	TAILQ_INIT(&d.clients);
+	for (size_t i = 0; i < CBX_LISTENERS; i++)
+		d.listeners[i].fd = -1;
+	d.idle_s = (unsigned)((options.idle_ms + 999) / 1000);
+	r = cbx_dirs_init(&d.dirs, &err);
+	if (r >= 0)
+		r = start(&d, &options, &err);
+	if (r >= 0) {
+		cbx_info("version %s serves %s", PACKAGE_VERSION, d.dirs.runtime);
+		cbx_lifecycle_check(&d);
+		event_base_dispatch(d.base);
+	} else {
+		cbx_error("cannot start: %s", err.msg);
+		d.exit_status = 1;
+	}
+	finish(&d);
+	return d.exit_status;
+}

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""codeboxd with an interpreter, an init and a supervisor that lie, die or flood; and long runs that must leak nothing.
+
+CBX_CELLS and CBX_SESSIONS make the long runs longer.
+"""
+import base64
+import os
+import signal
+import time
+
+from harness import FRAME, Daemon, Refused, client, main, session, shared, wait_until
+
+
+# ---- a hostile interpreter ----
+
+def test_frames_that_break_the_protocol_end_the_interpreter():
+    c = client()
+    for expression, text in (("os.write(FD, b'\\xff\\xff\\xff\\xff')", "over the limit"), ("frame(b'{')", "not JSON"),
+                             ("frame(b'[]')", "not an object"), ("frame(b'{}')", "without \"ev\""),
+                             ("frame(b'{\"ev\":\"boo\"}')", "unknown message"),
+                             ("frame(b'{\"ev\":\"done\",\"id\":99,\"status\":\"ok\"}')", "never was"),
+                             ("frame(b'{\"ev\":\"done\",\"id\":1,\"status\":5}')", "\"done\" that is wrong"),
+                             ("frame(b'{\"ev\":\"ready\"}')", "\"ready\" that is wrong"),
+                             ("frame(b'{\"ev\":\"complete\",\"id\":7}')", "not asked")):
+        r = c.run(FRAME + expression + "\nimport time; time.sleep(60)")
+        assert r["status"] == "killed" and text in r["message"], (expression, r["message"])
+    assert c.run("1")["result"] == "1"
+    c.close()
+
+
+def test_displays_are_checked_and_bounded():
+    c = client()
+    r = c.run(FRAME + """
+import json, base64
+me = int(open('me').read()) if os.path.exists('me') else None
+def show(data): frame(json.dumps({'ev': 'display', 'id': me, 'data': data, 'metadata': {}}).encode())
+""")
+    assert r["status"] == "ok", r
+    number = r["execution_id"] + 1
+    png = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40) + b"IEND\xaeB`\x82").decode()
+    r = c.run(f"me = {number}\nshow({{'image/png': '{png}', 'text/plain': 'ok'}})\n"
+              "show({'image/png': 'AAAA'})\nshow({'image/png': '*'})\nshow({'x y': 'a'})\nshow({'text/html': 5})")
+    shown = [e["data"] for e in c.events if e["event"] == "display"]
+    assert shown == [{"image/png": png, "text/plain": "ok"}], shown
+    assert "4 parts of displays were left out" in r["message"], r["message"]
+    r = c.run(f"me = {number + 1}\nfor i in range(1000): show({{'text/plain': 'x'}})")
+    assert len(r["displays"]) == 64 and "936 displays were left out" in r["message"], r["message"]
+    r = c.run(f"me = {number + 2}\nfor i in range(5): show({{'text/plain': 'x' * (5 << 20)}})", timeout=60)
+    assert len(r["displays"]) == 3 and "2 displays were left out" in r["message"], r["message"]
+    r = c.run(f"me = {number}\nshow({{'text/plain': 'late'}})")
+    assert r["status"] == "ok" and r["displays"] == [], r
+    c.close()
+
+
+def test_an_interpreter_that_does_not_start():
+    d = Daemon("driver=/nonexistent/driver.py")
+    e = d.client().refused("session.create")
+    assert e.kind == "interpreter_failed" and "exit code 2" in e.message and "No such file" in e.message, e
+    e = d.client().refused("run", code="1")
+    assert e.kind == "interpreter_failed", e
+    assert d.stop() == 0
+
+
+# ---- a hostile init, a supervisor in trouble ----
+
+def test_lies_of_init_end_the_session_alone():
+    for mode, kind in (("garbage", "sandbox_failed"), ("fail", "no_sandbox")):
+        d = Daemon(mode)
+        c = d.client()
+        assert c.refused("session.create").kind == kind, mode
+        assert c.refused("run", code="1").kind == kind, mode
+        assert c.call("session.list")["sessions"] == []
+        assert d.stop() == 0
+    d = Daemon("liar")
+    c = d.client()
+    sid = session(c)
+    e = c.refused("file.stat", session_id=sid, path="x")
+    assert e.kind == "sandbox_failed" and "was not made" in e.message, e
+    assert c.refused("session.info", session_id=sid).kind == "session_expired"
+    assert d.stop() == 0
+    d = Daemon("longer")
+    c = d.client()
+    sid = session(c)
+    c.call("file.write", session_id=sid, path="x", data="aGVsbG8=")
+    assert c.refused("file.read", session_id=sid, path="x").kind == "sandbox_failed"
+    assert d.stop() == 0
+
+
+def test_no_sandbox_is_said_and_the_daemon_stays():
+    for mode, text in (("down", "Operation not permitted"), ("exit", "")):
+        d = Daemon(mode)
+        c = d.client()
+        assert wait_until(lambda: c.call("hello")["trouble"]), mode
+        assert text in c.call("hello")["trouble"]
+        for method, params in (("session.create", {}), ("run", {"code": "1"})):
+            e = c.refused(method, **params)
+            assert e.kind == "no_sandbox" and text in e.message, e
+        assert d.stop() == 0
+
+
+def test_requests_made_before_the_supervisor_fails():
+    d = Daemon("down")
+    c = d.client()
+    numbers = [c.send("session.create"), c.send("run", code="1")]
+    for n in numbers:
+        try:
+            c.wait(n)
+        except Refused as e:
+            assert e.kind == "no_sandbox", e
+        else:
+            raise AssertionError("it was not refused")
+    assert d.stop() == 0
+
+
+def test_the_supervisors_end_ends_the_daemon():
+    d = Daemon()
+    c = d.client()
+    number = c.send("run", code="import time; time.sleep(60)")
+    assert wait_until(lambda: c.recv().get("event") == "start")
+    with open(f"/proc/{d.process.pid}/task/{d.process.pid}/children") as f:
+        for pid in f.read().split():
+            os.kill(int(pid), signal.SIGKILL)
+    try:
+        r = c.wait(number)
+        assert r["status"] == "killed", r
+    except EOFError:
+        pass
+    assert d.process.wait(30) == 1
+    assert "supervisor" in d.text()
+    assert not os.path.exists(d.socket)
+    d.stop()
+
+
+# ---- a client that does not read ----
+
+def test_a_client_that_does_not_read_hurts_nobody():
+    c, d = client(), client()
+    sid = session(d)
+    c.send("run", code="import os\nb = b'y' * 65536\nwhile True: os.write(1, b)", session_id=sid, timeout=2)
+    for _ in range(20):
+        assert d.call("hello")["trouble"] is None
+        time.sleep(0.05)
+    r = c.wait(c.number)
+    assert r["status"] == "timeout", r
+    assert any("faster than they were read" in e.get("text", "") for e in c.events)
+    d.call("session.close", session_id=sid)
+    c.close()
+    d.close()
+
+
+# ---- leaks ----
+
+def usage(d, c):
+    with open(f"/proc/{d.process.pid}/status") as f:
+        rss = next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
+    return rss, c.call("hello")["descriptors"]
+
+
+def test_many_cells_leave_nothing_behind():
+    cells = int(os.environ.get("CBX_CELLS", "600"))
+    d = Daemon()
+    c = d.client()
+    for i in range(100):
+        c.run(f"print({i}); {i}")
+    rss, fds = usage(d, c)
+    for i in range(cells):
+        assert c.run(f"print({i}); {i}")["result"] == str(i)
+    after, fds_after = usage(d, c)
+    assert fds_after == fds, (fds, fds_after)
+    assert after < rss + 2048, (rss, after)
+    assert d.stop() == 0
+
+
+def test_many_sessions_leave_nothing_behind():
+    sessions = int(os.environ.get("CBX_SESSIONS", "40"))
+    d = Daemon()
+    c = d.client()
+
+    def cycle():
+        sid = session(c)
+        assert c.run("1", session_id=sid)["result"] == "1"
+        c.call("session.close", session_id=sid)
+
+    for _ in range(10):
+        cycle()
+    assert wait_until(lambda: c.call("hello")["sessions"] == 0)
+    rss, fds = usage(d, c)
+    for _ in range(sessions):
+        cycle()
+    assert wait_until(lambda: usage(d, c)[1] <= fds), (fds, usage(d, c))
+    assert usage(d, c)[0] < rss + 2048, (rss, usage(d, c))
+    assert d.stop() == 0
+
+
+def test_the_daemon_that_served_most_of_these_ends_well():
+    client().call("hello")
+    assert shared[0].stop() == 0
+
+
+if __name__ == "__main__":
+    main(globals())
