@@ -1,0 +1,2 @@
+wettest = summary["mm"].idxmax()
+print(f"{wettest} is the wettest of {len(summary)}: {summary.loc[wettest, 'mm']} mm")

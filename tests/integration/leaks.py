@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Many cells in one session, and many sessions one after another, leave codeboxd and the supervisor as they were.
+CBX_CELLS (default 10000) and CBX_SESSIONS (default 200; `make soak` does 1000)."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from cbxtest import Box, children, run, wait_until  # noqa: E402
+from control import Control  # noqa: E402
+
+CELLS = int(os.environ.get("CBX_CELLS", "10000"))
+SESSIONS = int(os.environ.get("CBX_SESSIONS", "200"))
+box = Box()
+
+
+def field(pid, name):
+    with open(f"/proc/{pid}/status") as f:
+        for line in f:
+            if line.startswith(name + ":"):
+                return int(line.split()[1])
+    return 0
+
+
+def descriptors(family):
+    """codeboxd's own count (it is not dumpable, so nobody else may look), and the supervisor's."""
+    return [box.hello()["descriptors"]] + [len(os.listdir(f"/proc/{p}/fd")) for p in family[1:]]
+
+
+def look():
+    daemon = box.daemon_pid()
+    family = [daemon] + [p for p in children(daemon) if "supervi" in open(f"/proc/{p}/comm").read()]
+    return {
+        "fds": descriptors(family),
+        "processes": len(children(daemon)),
+        "rss": sum(field(p, "VmRSS") for p in family),
+        "cgroup": open(f"/proc/{daemon}/cgroup").read(),
+    }
+
+
+def same(before, after, slack_kib):
+    assert all(a <= b for a, b in zip(after["fds"], before["fds"])), (before, after)
+    assert after["processes"] == before["processes"], (before, after)
+    assert after["cgroup"] == before["cgroup"], (before, after)
+    assert after["rss"] - before["rss"] < slack_kib, (before, after)
+
+
+def test_many_cells_in_one_session():
+    image = box.image("python-minimal", "host", "python")
+    box("run", "--session", "cells", "--image", image, "-c", "n = 0", check=True)
+    with Control(box) as c:
+        for _ in range(500):  # past the first growth of every buffer
+            c.call("run", session_id="cells", code="n += 1; print(n)")
+        before = look()
+        for _ in range(CELLS):
+            r = c.call("run", session_id="cells", code="n += 1; print(n)")
+        assert r["stdout"] == f"{CELLS + 500}\n", r
+        same(before, look(), 2048)
+        c.call("session.close", session_id="cells")
+
+
+def test_many_sessions_one_after_another():
+    image = box.image("python-minimal", "host", "python")
+    with Control(box) as c:
+        def one():
+            s = c.call("session.create", image=image)["session_id"]
+            assert c.call("run", session_id=s, code="print(6 * 7)")["stdout"] == "42\n"
+            c.call("session.close", session_id=s)
+
+        for _ in range(20):
+            one()
+        alone = len([p for p in children(box.daemon_pid())])
+        assert wait_until(lambda: len(children(box.daemon_pid())) <= 1), alone
+        before = look()
+        for _ in range(SESSIONS):
+            one()
+        assert wait_until(lambda: len(children(box.daemon_pid())) <= before["processes"])
+        same(before, look(), 2048)
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""SIGKILL to codeboxd, or to the supervisor, at random moments under load: afterwards no process, mount or file of it is
+left, and the next command works. Rounds for each: CBX_KILL_ROUNDS (default 10)."""
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from cbxtest import Box, children, run, wait_until  # noqa: E402
+
+ROUNDS = int(os.environ.get("CBX_KILL_ROUNDS", "10"))
+box = Box()
+strangers = set(map(int, filter(str.isdigit, os.listdir("/proc"))))
+SPREAD = "import subprocess, os, time\nfor i in range(3):\n    subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+
+
+def identity(pid):
+    """A process is its pid and start time."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return pid, f.read().rpartition(")")[2].split()[19]
+    except OSError:
+        return None
+
+
+def state(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rpartition(")")[2].split()[0]
+    except OSError:
+        return None
+
+
+def alive(who):
+    # A zombie holds nothing but its number, until whoever adopted it looks.
+    return identity(who[0]) == who and state(who[0]) not in ("Z", "X")
+
+
+def mounts():
+    with open("/proc/self/mountinfo") as f:
+        return f.read()
+
+
+def supervisor_of(daemon):
+    for pid in children(daemon):
+        try:
+            with open(f"/proc/{pid}/comm") as f:
+                if f.read().startswith("codebox-supervi"):
+                    return pid
+        except OSError:
+            pass
+    return None
+
+
+def one_round(image, victim):
+    clients = [box.popen("run", "--session", f"k{i}", "--image", image, "-c", SPREAD + "time.sleep(600)",
+                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for i in range(3)]
+    try:
+        assert wait_until(lambda: box.daemon_pid() is not None), "no codeboxd"
+        daemon = box.daemon_pid()
+        time.sleep(random.random() * 0.8)
+        target = daemon if victim == "codeboxd" else supervisor_of(daemon)
+        if target is None:
+            target = daemon  # not started yet: that too is a moment
+        family = [identity(daemon)] + [identity(p) for p in children(daemon)]
+        os.kill(target, signal.SIGKILL)
+        # What was born between the look and the kill belongs to the family of those we know.
+        family = [f for f in family if f]
+        assert wait_until(lambda: not any(alive(f) for f in family)), [f for f in family if alive(f)]
+        for c in clients:
+            assert c.wait(30) != 0
+    finally:
+        for c in clients:
+            c.kill()
+            c.wait()
+
+
+def leftovers(before_mounts, before_tmp):
+    assert mounts() == before_mounts
+    new = {f for f in set(os.listdir("/tmp")) - before_tmp if f.startswith("codebox")}
+    assert not new, new
+    left = [p for p in map(int, filter(str.isdigit, os.listdir("/proc"))) if belongs(p)]
+    assert not left, left
+
+
+def name(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as f:
+            return f.read().strip()
+    except OSError:
+        return ""
+
+
+def adopted_by_another_daemon(pid):
+    """Ours is dead; another's children are no business of this test."""
+    while pid > 1:
+        if name(pid) == "codeboxd":
+            return True
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                pid = int(f.read().rpartition(")")[2].split()[1])
+        except OSError:
+            return True
+    return False
+
+
+def belongs(pid):
+    """One of our programs, or a sleeper that a cell left, and nobody's child."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            sleeper = f.read() == b"sleep\x00600\x00"
+    except OSError:
+        return False
+    ours = sleeper or name(pid) in ("codebox-init", "codebox-supervi")
+    return ours and pid not in strangers and state(pid) not in (None, "Z") and not adopted_by_another_daemon(pid)
+
+
+def hammer(victim):
+    image = box.image("host", "python-minimal", "python")
+    before, tmp = mounts(), set(os.listdir("/tmp"))
+    for n in range(ROUNDS):
+        one_round(image, victim)
+        leftovers(before, tmp)
+    r = box("run", "--image", image, "-c", "print(6 * 7)")
+    assert r.stdout == "42\n", (r.stdout, r.stderr)
+
+
+def test_killing_codeboxd_leaves_nothing():
+    hammer("codeboxd")
+
+
+def test_killing_the_supervisor_leaves_nothing():
+    hammer("supervisor")
+
+
+def test_killing_init_ends_that_session_only():
+    image = box.image("host", "python-minimal", "python")
+    for s in ("a", "b"):
+        box("run", "--session", s, "--image", image, "-c", "import os; x = 1", check=True)
+    daemon = box.daemon_pid()
+    inits = []
+    for pid in children(daemon):
+        try:
+            with open(f"/proc/{pid}/comm") as f:
+                if f.read().strip() == "codebox-init":
+                    inits.append(pid)
+        except OSError:
+            pass
+    assert len(inits) == 2, inits
+    os.kill(min(inits), signal.SIGKILL)
+    results = []
+    assert wait_until(lambda: len(box.json("session", "ls", "--json")["sessions"]) == 1)
+    for s in ("a", "b"):
+        results.append(box("run", "--session", s, "-c", "print(x)").stdout.strip())
+    assert "1" in results, results
+
+
+if __name__ == "__main__":
+    run(globals())
