@@ -136,6 +136,7 @@ static void exec_scope(const char *runtime)
 	argv[n++] = "--scope";
 	argv[n++] = "--quiet";
 	argv[n++] = "--collect";
+	argv[n++] = "--description=codeboxd, sandboxes for code";
 	argv[n++] = "-p";
 	argv[n++] = "Delegate=yes";
 	argv[n++] = "--";

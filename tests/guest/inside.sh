@@ -1,0 +1,107 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs in the guest, as root, from a unit; see run. Every line that starts with ok, not ok or # goes to the console.
+export PATH=$PREFIX/bin:/usr/bin:/bin:/usr/sbin:/sbin
+n=0
+failed=0
+
+# check NAME COMMAND...: the command's last lines are shown when it fails
+check() {
+	local name=$1 out
+	shift
+	n=$((n + 1))
+	if out=$("$@" 2>&1); then
+		echo "ok $n - $name"
+	else
+		failed=$((failed + 1))
+		echo "not ok $n - $name"
+		printf '%s\n' "$out" | tail -n 12 | sed 's/^/# /'
+	fi
+}
+# The way an MCP client starts a server: neither XDG_RUNTIME_DIR nor the bus is in the environment.
+user() {
+	su - tester -c "unset XDG_RUNTIME_DIR DBUS_SESSION_BUS_ADDRESS; PATH=$PATH; $1"
+}
+manager() {
+	su - tester -c "export XDG_RUNTIME_DIR=/run/user/1001; PATH=$PATH; $1"
+}
+
+one_cell() {
+	[ "$(user "codebox run --image host -c 'print(6 * 7)'")" = 42 ]
+}
+own_scope() {
+	local pid
+	pid=$(pgrep -u tester -x codeboxd) || return 1
+	cat "/proc/$pid/cgroup"
+	grep -q '^0::/user.slice/user-1001.slice/user@1001.service/.*\.scope$' "/proc/$pid/cgroup"
+}
+group_killed() {
+	local pid
+	pid=$(pgrep -u tester -x codeboxd) || return 1
+	# A client that kills its whole process group does not take the daemon along.
+	su - tester -c "PATH=$PATH; setsid bash -c 'codebox run --image host -c \"1\"; kill -9 0'" || true
+	[ "$(pgrep -u tester -x codeboxd)" = "$pid" ]
+}
+stopped() {
+	user 'codebox stop' && ! pgrep -u tester -f 'codeboxd|codebox-supervisor|codebox-init'
+}
+units() {
+	su - tester -c "mkdir -p ~/.config/systemd/user && cp $PREFIX/lib/systemd/user/* ~/.config/systemd/user/" &&
+		manager 'systemctl --user daemon-reload && systemctl --user start codeboxd.socket'
+}
+by_socket() {
+	one_cell && [ "$(manager 'systemctl --user is-active codeboxd.service')" = active ]
+}
+socket_again() {
+	user 'codebox stop' || return 1
+	[ "$(manager 'systemctl --user is-active codeboxd.socket')" = active ] && one_cell
+}
+as_root() {
+	codebox image build host && codebox run --image host -c 'print(open("/proc/self/uid_map").read())' | tee /tmp/map
+	read -r inside outside count </tmp/map
+	[ "$inside" = 1000 ] && [ "$outside" != 0 ] && [ "$count" = 1 ] && codebox stop
+}
+no_user_namespaces() {
+	local out
+	sysctl -q -w user.max_user_namespaces=0
+	out=$(user "codebox run --image host -c 1" 2>&1)
+	local rc=$?
+	sysctl -q -w user.max_user_namespaces=15000
+	echo "$rc: $out"
+	[ $rc = 3 ] && [[ $out == *max_user_namespaces* ]]
+}
+legacy_switch() {
+	[ -e /proc/sys/kernel/unprivileged_userns_clone ] || return 0
+	local out
+	user 'codebox stop'
+	sysctl -q -w kernel.unprivileged_userns_clone=0
+	out=$(user "codebox run --image host -c 1" 2>&1)
+	local rc=$?
+	sysctl -q -w kernel.unprivileged_userns_clone=1
+	echo "$rc: $out"
+	[ $rc = 3 ] && [[ $out == *unprivileged_userns_clone* ]]
+}
+
+echo "# Linux $(uname -r)"
+loginctl enable-linger tester
+for _ in $(seq 100); do
+	[ -e /run/user/1001/systemd/private ] && break
+	sleep 0.2
+done
+check "an image of the guest's own /usr" user 'codebox image build host'
+check "the doctor finds everything it requires" user 'codebox doctor'
+check "a cell, with nothing in the environment" one_cell
+check "codeboxd has a scope of its own" own_scope
+check "it outlives a client's process group" group_killed
+check "stop leaves no process" stopped
+check "user units are taken" units
+check "a client's connection starts the service" by_socket
+check "after a stop the socket starts it again" socket_again
+manager 'systemctl --user stop codeboxd.socket codeboxd.service' >/dev/null 2>&1
+check "as root" as_root
+check "user namespaces switched off: said, with the remedy" no_user_namespaces
+check "Debian's own switch: said, with the remedy" legacy_switch
+echo "1..$n"
+echo "# inside: end"
+sync
+poweroff -f
