@@ -193,8 +193,8 @@ static int prepare_directories(struct cbx_daemon *d, struct cbx_err *err)
 	if (r < 0)
 		return r;
 	/* A store that cannot be made is no reason not to start: every session will say that it has no image. */
-	if (cbx_service_make_dir(&d->service, d->dirs.data, 0755, err) < 0 ||
-	    cbx_service_make_dir(&d->service, d->dirs.images, 0755, err) < 0)
+	if (cbx_service_make_dir(&d->service, d->dirs.data, 0750, err) < 0 ||
+	    cbx_service_make_dir(&d->service, d->dirs.images, 0750, err) < 0)
 		cbx_warn("%s", err->msg);
 	lock = cbx_xasprintf("%s/lock", d->dirs.runtime);
 	d->lock_fd = open(lock, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);

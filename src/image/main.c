@@ -72,11 +72,11 @@ static int become_service(const struct cbx_dirs *dirs, bool writing, struct cbx_
 	int r = cbx_service_init(&service, err);
 
 	if (r == 0 && writing)
-		r = cbx_service_make_dir(&service, dirs->data, 0755, err);
+		r = cbx_service_make_dir(&service, dirs->data, 0750, err);
 	if (r == 0 && writing)
-		r = cbx_service_make_dir(&service, dirs->images, 0755, err);
+		r = cbx_service_make_dir(&service, dirs->images, 0750, err);
 	if (r == 0 && writing)
-		r = cbx_service_make_dir(&service, cache, 0755, err);
+		r = cbx_service_make_dir(&service, cache, 0750, err);
 	if (r == 0)
 		r = cbx_service_become(&service, err);
 	/* A change of ids makes a process undumpable, and its /proc files root's: the worker must write its id maps. */
