@@ -19,11 +19,34 @@
 /* One MCP connection (mcp). */
 #define CBX_CALLS_MAX 256                /* tool calls going on at once; more: tool error */
 #define CBX_BATCH_MAX 64                 /* messages in one JSON-RPC batch; more: error */
+#define CBX_JOBS_MAX 64                  /* resource and completion requests going on at once; more: error */
+#define CBX_STREAMS_MAX 16               /* open subscriptions/listen requests; more: error */
+#define CBX_SUBSCRIPTIONS_MAX 256        /* resources that one of them asks for; more: error */
+#define CBX_LIST_FILES_MAX 500           /* files of one session in resources/list; more are not listed */
 #define CBX_RPC_ID_MAX 1024              /* bytes of a request's id or progress token; longer: error */
 #define CBX_TEXT_CHARS 20000             /* characters of output in an answer; more: head and tail, said so */
 #define CBX_VALUE_CHARS 10000            /* characters of values shown, and of a traceback; likewise */
 #define CBX_PROGRESS_MIN_MS 250          /* between two progress messages of a call at least ... */
 #define CBX_PROGRESS_MAX_MS 5000         /* ... and at most */
+
+/* The HTTP listener (http). */
+#define CBX_HTTP_CONNECTIONS_MAX 128     /* connections; more wait in the kernel until one has ended */
+#define CBX_HTTP_HEADERS_MAX KIB(16)     /* a request's headers; longer: status 400 */
+#define CBX_HTTP_BODY_MAX MIB(8)         /* a request's body; longer: status 413 */
+#define CBX_HTTP_STREAM_MAX MIB(4)       /* waiting for a client that does not read; then: cut off */
+#define CBX_HTTP_WAITING_MAX KIB(64)     /* notifications kept for a session without a stream; more: dropped */
+#define CBX_HTTP_SESSIONS_MAX 256        /* Mcp-Session-Ids; more: the longest idle one ends, or status 503 */
+#define CBX_HTTP_SESSION_IDLE_S 3600     /* of a session without a request or stream; then: ended */
+#define CBX_HTTP_IDLE_S 60               /* of a connection without a request, or that takes nothing; then: closed */
+#define CBX_HTTP_STREAM_AFTER_MS 1000    /* without an answer: a stream of events is begun ... */
+#define CBX_HTTP_KEEPALIVE_S 15          /* ... and a comment sent in it so often */
+
+#define CBX_WAIT_MS 45000                /* run_code, get_execution: wait for a cell's end; then: status "running" */
+#define CBX_READ_DEFAULT KIB(20)         /* read_file: bytes when no length is given */
+#define CBX_READ_MAX KIB(192)            /* read_file: most bytes of one answer; more: the answer says where to go on */
+#define CBX_LIST_MAX 500                 /* list_files: entries of one answer; likewise */
+#define CBX_INLINE_IMAGE_MAX KIB(200)    /* an image file that a cell wrote, sent with its result; larger: a link */
+#define CBX_INLINE_IMAGES_MAX 4          /* likewise, when a cell wrote no more than so many */
 
 /* Sessions. */
 #define CBX_SESSIONS_MAX 256             /* session: live at once; more: error "too_many_sessions" */
@@ -44,6 +67,8 @@
 #define CBX_OUTPUT_FILE_MAX MIB(16)      /* whole output kept in a file of the session up to this; then it ends */
 #define CBX_DISPLAYS_MAX 64              /* MIME bundles of one execution; more are counted and dropped */
 #define CBX_DISPLAY_BYTES_MAX MIB(16)    /* their bytes altogether; likewise */
+
+#define CBX_CHANGES_MAX 200              /* changed files listed; more are counted */
 
 /* What comes from an interpreter (hostile). */
 #define CBX_FRAME_MAX MIB(12)            /* one frame; longer: the interpreter is killed */

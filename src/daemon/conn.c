@@ -36,6 +36,12 @@ struct cbx_conn {
 	bool discarding, paused, closing, told;
 };
 
+void cbx_conn_stop(struct cbx_conn *c)
+{
+	if (!c->closing && c->ops.on_stop)
+		c->ops.on_stop(c->state);
+}
+
 void cbx_conn_free(struct cbx_conn *c)
 {
 	struct event *events[] = { c->in, c->out, c->again, c->linger };

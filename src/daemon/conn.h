@@ -18,6 +18,7 @@ struct cbx_conn_ops {
 	void (*on_line)(void *state, char *line, size_t len); /* NUL-terminated, without its newline */
 	void (*on_too_long)(void *state);		      /* a line over CBX_MESSAGE_MAX was thrown away */
 	void (*on_close)(void *state); /* the peer has gone, or cbx_conn_close(); state is the callee's to free */
+	void (*on_stop)(void *state);  /* optional; a last message may be sent */
 };
 
 /* Takes fd. `gone` is called when the connection is about to be freed. NULL: out of memory, fd is closed. */
@@ -30,6 +31,8 @@ size_t cbx_conn_pending(const struct cbx_conn *conn);
 int cbx_conn_fd(const struct cbx_conn *conn); /* borrowed */
 /* No more lines; what is pending is still sent, for a short while. */
 void cbx_conn_close(struct cbx_conn *conn);
+/* The daemon is about to end: on_stop, unless the connection is closing; cbx_conn_free() follows. */
+void cbx_conn_stop(struct cbx_conn *conn);
 /* At once: on_close and gone are called before this returns. */
 void cbx_conn_free(struct cbx_conn *conn);
 

@@ -170,7 +170,7 @@ static void control_close(void *state)
 		next = TAILQ_NEXT(q, entry);
 		if (!x)
 			continue; /* its callback frees it */
-		cbx_execution_unwatch(x);
+		cbx_execution_unwatch(x, q);
 		cbx_execution_interrupt(x);
 		free(q);
 	}

@@ -20,6 +20,7 @@
 #include "base/dirs.h"
 #include "base/err.h"
 #include "daemon/conn.h"
+#include "http/http.h"
 #include "session/session.h"
 
 enum cbx_listener_kind { CBX_LISTEN_CONTROL, CBX_LISTEN_MCP, CBX_LISTENERS };
@@ -48,6 +49,7 @@ struct cbx_daemon {
 	struct cbx_dirs dirs;
 	struct cbx_service service;
 	struct cbx_listener listeners[CBX_LISTENERS];
+	struct cbx_http *http; /* NULL: not asked for */
 	struct cbx_client_list clients;
 	size_t nclients;
 	int lock_fd;	  /* <runtime>/lock */

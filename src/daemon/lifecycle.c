@@ -41,7 +41,7 @@ void cbx_lifecycle_check(struct cbx_daemon *d)
 {
 	struct timeval tv = { .tv_sec = d->idle_s };
 
-	if (d->stopping || d->idle_s == 0 || d->nclients || cbx_engine_sessions(d->engine))
+	if (d->stopping || d->idle_s == 0 || d->nclients || cbx_engine_sessions(d->engine) || cbx_http_busy(d->http))
 		return;
 	event_add(d->idle, &tv);
 }
@@ -51,7 +51,7 @@ static void idle_over(evutil_socket_t fd, short what, void *arg)
 	struct cbx_daemon *d = arg;
 	struct timeval soon = { .tv_sec = 1 };
 
-	if (d->nclients || cbx_engine_sessions(d->engine))
+	if (d->nclients || cbx_engine_sessions(d->engine) || cbx_http_busy(d->http))
 		return;
 	if (d->lock_fd >= 0 && flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
 		event_add(d->idle, &soon); /* somebody is starting a daemon, or finds this one */

@@ -29,6 +29,8 @@ struct options {
 	bool foreground;
 	enum cbx_log_level level;
 	uint64_t idle_ms;
+	bool idle_given;
+	const char *http, *token_file;
 };
 
 static const char help[] =
@@ -40,6 +42,8 @@ static const char help[] =
 	"\n"
 	"  --foreground             make the sockets, instead of taking them from LISTEN_FDS\n"
 	"  --idle-timeout SECONDS   end after so long without sessions and clients; 0: never (default 300)\n"
+	"  --http ADDRESS:PORT      serve MCP over HTTP too, at http://ADDRESS:PORT/mcp; loopback addresses only\n"
+	"  --http-token-file FILE   ask HTTP clients for the bearer token in this file\n"
 	"  --log-level LEVEL        error, warning, info or debug (default info)\n"
 	"  --help, --version\n"
 	"\n"
@@ -75,6 +79,8 @@ static int parse_options(int argc, char **argv, struct options *o, struct cbx_er
 		{ "foreground", no_argument, NULL, 'f' },
 		{ "idle-timeout", required_argument, NULL, 'i' },
 		{ "log-level", required_argument, NULL, 'l' },
+		{ "http", required_argument, NULL, 'H' },
+		{ "http-token-file", required_argument, NULL, 'T' },
 		{ NULL, 0, NULL, 0 },
 	};
 	const char *idle = getenv("CODEBOX_IDLE_TIMEOUT");
@@ -94,8 +100,15 @@ static int parse_options(int argc, char **argv, struct options *o, struct cbx_er
 			o->foreground = true;
 			break;
 		case 'i':
+			o->idle_given = true;
 			r = cbx_parse_duration_ms(optarg, "--idle-timeout", 0, 1000ull * 3600 * 24 * 365, &o->idle_ms,
 						  err);
+			break;
+		case 'H':
+			o->http = optarg;
+			break;
+		case 'T':
+			o->token_file = optarg;
 			break;
 		case 'l':
 			r = parse_level(optarg, &o->level, err);
@@ -104,6 +117,11 @@ static int parse_options(int argc, char **argv, struct options *o, struct cbx_er
 			return cbx_refuse(err, "invalid_argument", EINVAL, "see codeboxd --help");
 		}
 	}
+	if (r >= 0 && o->token_file && !o->http)
+		return cbx_refuse(err, "invalid_argument", EINVAL, "--http-token-file is of use with --http only");
+	/* Nobody starts it again when an HTTP client comes. */
+	if (o->http && !o->idle_given && !(idle && idle[0]))
+		o->idle_ms = 0;
 	if (r >= 0 && optind < argc)
 		return cbx_refuse(err, "invalid_argument", EINVAL, "unexpected argument \"%.80s\"", argv[optind]);
 	return r;
@@ -183,6 +201,24 @@ static int start_engine(struct cbx_daemon *d, struct cbx_err *err)
 	return cbx_engine_new(d->base, &config, &d->engine, err);
 }
 
+static void http_idle(void *arg)
+{
+	cbx_lifecycle_check(arg);
+}
+
+static int start_http(struct cbx_daemon *d, const struct options *o, struct cbx_err *err)
+{
+	struct cbx_http_config config = {
+		.engine = d->engine,
+		.address = o->http,
+		.token_file = o->token_file,
+		.on_idle = http_idle,
+		.arg = d,
+	};
+
+	return o->http ? cbx_http_new(d->base, &config, &d->http, err) : 0;
+}
+
 /* ---- start and end ---- */
 
 static int prepare_directories(struct cbx_daemon *d, struct cbx_err *err)
@@ -245,6 +281,8 @@ static int start(struct cbx_daemon *d, const struct options *o, struct cbx_err *
 		return cbx_fail(err, ENOMEM, "make the event loop");
 	r = start_engine(d, err);
 	if (r >= 0)
+		r = start_http(d, o, err);
+	if (r >= 0)
 		r = harden(d, err);
 	if (r >= 0)
 		r = cbx_lifecycle_start(d, err);
@@ -260,8 +298,11 @@ static void finish(struct cbx_daemon *d)
 	d->stopping = true;
 	cbx_listeners_unlink(d);
 	cbx_listeners_close(d);
-	while ((client = TAILQ_FIRST(&d->clients)))
+	while ((client = TAILQ_FIRST(&d->clients))) {
+		cbx_conn_stop(client->conn);
 		cbx_conn_free(client->conn);
+	}
+	cbx_http_free(d->http);
 	cbx_engine_free(d->engine);
 	cbx_lifecycle_release(d);
 	if (d->base)
@@ -300,6 +341,9 @@ int main(int argc, char **argv)
 		r = start(&d, &options, &err);
 	if (r >= 0) {
 		cbx_info("version %s serves %s", PACKAGE_VERSION, d.dirs.runtime);
+		if (d.http)
+			cbx_info("serves MCP at %s%s", cbx_http_url(d.http),
+				 options.token_file ? "" : ", to everybody on this computer: no token is asked for");
 		cbx_lifecycle_check(&d);
 		event_base_dispatch(d.base);
 	} else {

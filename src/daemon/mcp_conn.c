@@ -33,6 +33,13 @@ static void mcp_too_long(void *state)
 	cbx_mcp_too_long(m->mcp);
 }
 
+static void mcp_stop(void *state)
+{
+	struct mcp_conn *m = state;
+
+	cbx_mcp_end_streams(m->mcp);
+}
+
 static void mcp_close(void *state)
 {
 	struct mcp_conn *m = state;
@@ -45,6 +52,7 @@ static const struct cbx_conn_ops mcp_ops = {
 	.on_line = mcp_line,
 	.on_too_long = mcp_too_long,
 	.on_close = mcp_close,
+	.on_stop = mcp_stop,
 };
 
 int cbx_mcp_accept(struct cbx_daemon *d, int fd, struct cbx_client_entry *client)

@@ -140,6 +140,12 @@ const struct cbx_mcp_tool cbx_mcp_create_session = {
 		"and its variables and files are gone. All arguments have sensible defaults.",
 	.input = create_input,
 	.output = create_output,
+	.modern_description =
+		"Make a new session: an interpreter with variables and files of its own. Only needed for other limits, or "
+		"for an id of your choice; run_code makes a session by itself when session_id is left out.\n\n"
+		"Pass the session_id of the answer to run_code. A session lives until close_session, until it has not "
+		"been used for idle_timeout, or until ttl is over; after that its id is answered with \"expired\", "
+		"and its variables and files are gone. All arguments have sensible defaults.",
 	.call = create,
 	.cancel = create_cancel,
 };
@@ -185,10 +191,10 @@ static void list(struct cbx_mcp_call *call, const cJSON *args)
 
 	cJSON_ArrayForEach(s, all) {
 		const char *id = cbx_mcp_str_of(s, "session_id");
-		bool is_default = id && strcmp(id, call->mcp->default_session) == 0;
+		bool is_default = id && !call->rev->modern && strcmp(id, call->mcp->default_session) == 0;
 
 		/* Other connections' own sessions are no business of this one. */
-		if (is_default || !cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(s, "one_shot")))
+		if (cbx_mcp_session_visible(call->mcp, call->rev, s))
 			cbx_json_push(sessions, list_entry(s, is_default, &text));
 	}
 	cbx_json_set(result, "sessions", sessions);
@@ -207,6 +213,63 @@ const struct cbx_mcp_tool cbx_mcp_list_sessions = {
 	.input = no_arguments,
 	.output = list_output,
 	.call = list,
+};
+
+/* ---- session_info ---- */
+
+static cJSON *info_input(void)
+{
+	cJSON *p = cbx_json_new_obj();
+
+	cbx_mcp_schema_session(p);
+	return cbx_mcp_schema_object(p, NULL, true);
+}
+
+static cJSON *info_output(void)
+{
+	cJSON *schema = create_output(), *p = cJSON_GetObjectItemCaseSensitive(schema, "properties");
+
+	describe(p, "queue_length", "integer", "Cells that wait for their turn.");
+	describe(p, "running", "integer", "The execution_id of the cell that runs now.");
+	describe(p, "default", "boolean", "Whether run_code uses it when session_id is left out.");
+	return schema;
+}
+
+static void info(struct cbx_mcp_call *call, const cJSON *args)
+{
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+	struct cbx_session *session;
+	struct cbx_err err;
+	uint64_t running;
+	cJSON *about;
+
+	if (cbx_mcp_arg_session(call, args, &session, &err) < 0) {
+		cbx_mcp_call_refuse(call, &err);
+		return;
+	}
+	about = cbx_session_to_json(session);
+	cJSON_DeleteItemFromObjectCaseSensitive(about, "one_shot");
+	cbx_json_set_bool(about, "default",
+			  !call->rev->modern && strcmp(call->mcp->default_session, call->session_id) == 0);
+	running = cbx_mcp_num_of(about, "running");
+	cbx_buf_addf(&text, "Session %s is %s: image %s, %llu cells run", call->session_id, cbx_mcp_str_of(about, "state"),
+		     cbx_mcp_str_of(about, "image"), (unsigned long long)cbx_mcp_num_of(about, "executions"));
+	if (running)
+		cbx_buf_addf(&text, ", execution %llu runs now, %llu wait", (unsigned long long)running,
+			     (unsigned long long)cbx_mcp_num_of(about, "queue_length"));
+	cbx_buf_addf(&text, "; it is closed in %llu s if it is not used.",
+		     (unsigned long long)cbx_mcp_num_of(about, "expires_in_s"));
+	cbx_mcp_call_end(call, cbx_buf_str(&text), about);
+}
+
+const struct cbx_mcp_tool cbx_mcp_session_info = {
+	.name = "session_info",
+	.title = "Look at a session",
+	.description = "Tell all about one session: state, what runs in it, limits, time left, interpreter, protections.",
+	.hints = CBX_TOOL_READ_ONLY | CBX_TOOL_IDEMPOTENT,
+	.input = info_input,
+	.output = info_output,
+	.call = info,
 };
 
 /* ---- close_session ---- */

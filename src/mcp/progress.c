@@ -102,7 +102,7 @@ static void send_progress(struct cbx_mcp_call *call)
 		cbx_buf_addf(&params, ",\"message\":%s", cbx_buf_str(&quoted));
 	}
 	cbx_buf_addc(&params, '}');
-	cbx_mcp_notify(call->mcp, "notifications/progress", &params);
+	cbx_mcp_notify_slot(call->mcp, &call->slot, "notifications/progress", &params);
 	arm(g, CBX_PROGRESS_MAX_MS);
 }
 

@@ -65,11 +65,12 @@ static const char *skip_value(const char *p, const char *end)
 
 struct cbx_raw cbx_mcp_raw_member(struct cbx_raw in, const char *key)
 {
-	const char *end = in.p + in.n, *p;
 	size_t klen = strlen(key);
+	const char *end, *p;
 
 	if (!in.p)
 		return (struct cbx_raw){ 0 };
+	end = in.p + in.n;
 	p = skip_space(in.p, end);
 	if (p >= end || *p != '{')
 		return (struct cbx_raw){ 0 };
@@ -95,8 +96,11 @@ struct cbx_raw cbx_mcp_raw_member(struct cbx_raw in, const char *key)
 
 struct cbx_raw cbx_mcp_raw_element(struct cbx_raw in, size_t *pos)
 {
-	const char *end = in.p + in.n, *p, *from;
+	const char *end, *p, *from;
 
+	if (!in.p)
+		return (struct cbx_raw){ 0 };
+	end = in.p + in.n;
 	p = skip_space(in.p + *pos, end);
 	if (*pos == 0) {
 		if (p >= end || *p != '[')

@@ -16,14 +16,19 @@
 
 #define NAME_CHARS 200
 #define MESSAGE_CHARS 2000
+#define FILES_SHOWN 20 /* as content; structured content has all that the engine lists */
 
 struct render {
 	const cJSON *x;        /* cbx_execution_to_json() */
 	const cJSON *displays;
+	const struct cbx_mcp_image *written; /* image files */
+	size_t nwritten;
 	size_t text_max, value_max, image_max; /* characters, characters, bytes of base64 */
+	size_t files_max;		       /* files that are listed */
 	size_t value_left, image_used;
+	uint64_t files_left; /* not listed at all */
 	struct cbx_buf text;
-	cJSON *content, *images;
+	cJSON *content, *images, *files;
 };
 
 static const char *text_or_empty(const cJSON *obj, const char *key)
@@ -67,7 +72,7 @@ static void add_fact(struct render *r, const char *mime, uint64_t bytes, const c
 
 /* ---- images ---- */
 
-static bool looks_like(const char *mime, const struct cbx_buf *b)
+bool cbx_mcp_image_sound(const char *mime, const struct cbx_buf *b)
 {
 	const char *p = b->data;
 
@@ -82,7 +87,7 @@ static bool looks_like(const char *mime, const struct cbx_buf *b)
 	return memcmp(p, "RIFF", 4) == 0 && memcmp(p + 8, "WEBP", 4) == 0;
 }
 
-static bool is_sendable(const char *mime)
+bool cbx_mcp_image_sendable(const char *mime)
 {
 	return strcmp(mime, "image/png") == 0 || strcmp(mime, "image/jpeg") == 0 || strcmp(mime, "image/gif") == 0 ||
 	       strcmp(mime, "image/webp") == 0;
@@ -123,7 +128,7 @@ static void add_image(struct render *r, const char *mime, const char *data)
 	} else {
 		unwrap(&b64, data);
 		len = b64.len;
-		if (cbx_base64_decode(&bytes, cbx_buf_str(&b64), len) < 0 || !looks_like(mime, &bytes)) {
+		if (cbx_base64_decode(&bytes, cbx_buf_str(&b64), len) < 0 || !cbx_mcp_image_sound(mime, &bytes)) {
 			snprintf(more, sizeof(more), ": damaged, not sent");
 		} else {
 			cJSON *block = cbx_json_new_obj();
@@ -182,7 +187,7 @@ static void add_bundle(struct render *r, const cJSON *display, bool is_result)
 	const char *image = NULL, *text;
 
 	cJSON_ArrayForEach(v, data)
-		if (!image && cJSON_IsString(v) && is_sendable(v->string))
+		if (!image && cJSON_IsString(v) && cbx_mcp_image_sendable(v->string))
 			image = v->string;
 	text = best_text(data, image, &scratch);
 	if (text && (is_result || !image || !placeholder(text)))
@@ -190,7 +195,7 @@ static void add_bundle(struct render *r, const cJSON *display, bool is_result)
 	if (image)
 		add_image(r, image, cbx_mcp_str_of(data, image));
 	cJSON_ArrayForEach(v, data) {
-		if (!cJSON_IsString(v) || is_sendable(v->string))
+		if (!cJSON_IsString(v) || cbx_mcp_image_sendable(v->string))
 			continue;
 		if (!cbx_starts_with(v->string, "image/") && strcmp(v->string, "application/pdf") != 0 &&
 		    !cbx_starts_with(v->string, "audio/") && !cbx_starts_with(v->string, "video/"))
@@ -201,7 +206,95 @@ static void add_bundle(struct render *r, const cJSON *display, bool is_result)
 	}
 }
 
+/* ---- files ---- */
+
+/* As an image block; false: no room, or it is not what its name says. */
+static bool add_written(struct render *r, const char *path)
+{
+	for (size_t i = 0; i < r->nwritten; i++) {
+		const struct cbx_mcp_image *m = &r->written[i];
+		_cleanup_buf_ struct cbx_buf b64 = { 0 };
+		cJSON *block;
+
+		if (strcmp(m->path, path) != 0 || m->bytes.len != m->size || !cbx_mcp_image_sound(m->mime, &m->bytes))
+			continue;
+		cbx_base64_encode(&b64, m->bytes.data, m->bytes.len);
+		if (b64.len > r->image_max - r->image_used)
+			continue;
+		block = cbx_json_new_obj();
+		cbx_json_set_str(block, "type", "image");
+		cbx_json_set(block, "data", cJSON_CreateString(b64.data));
+		cbx_json_set_str(block, "mimeType", m->mime);
+		cbx_json_push(r->content, block);
+		r->image_used += b64.len;
+		return true;
+	}
+	return false;
+}
+
+static void add_link(struct render *r, const cJSON *file, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	cJSON *block = cbx_json_new_obj();
+
+	cbx_json_set_str(block, "type", "resource_link");
+	cbx_json_set_str(block, "uri", cbx_mcp_str_of(file, "uri"));
+	cbx_json_set_str(block, "name", slash ? slash + 1 : path);
+	cbx_json_set_str(block, "description", path);
+	cbx_json_set_str(block, "mimeType", cbx_mcp_str_of(file, "mime_type"));
+	cbx_json_set_u64(block, "size", cbx_mcp_num_of(file, "size"));
+	cbx_json_push(r->content, block);
+}
+
+/* What the cell changed: the first few by name in the text, and as blocks; all in r->files. */
+static void add_files(struct render *r, const struct cbx_mcp_call *call)
+{
+	uint64_t more = cbx_mcp_num_of(r->x, "files_omitted");
+	size_t listed = 0;
+	const cJSON *f;
+
+	cJSON_ArrayForEach(f, cJSON_GetObjectItemCaseSensitive(r->x, "files")) {
+		const char *path = text_or_empty(f, "path"), *mime = text_or_empty(f, "mime_type");
+		char size[32];
+		cJSON *copy;
+
+		if (listed == r->files_max) {
+			more++;
+			continue;
+		}
+		copy = cJSON_Duplicate(f, 1);
+		cbx_json_set_bool(copy, "sent", add_written(r, path));
+		cbx_json_push(r->files, copy);
+		if (listed++ >= FILES_SHOWN)
+			continue;
+		if (!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(copy, "sent")) && call->rev->structured)
+			add_link(r, f, path);
+		new_line(&r->text);
+		cbx_format_size(cbx_mcp_num_of(f, "size"), size);
+		cbx_buf_adds(&r->text, "[file written: ");
+		cbx_mcp_clean_name(&r->text, path);
+		cbx_buf_addf(&r->text, ", %s, %s]", size, mime);
+	}
+	if (listed > FILES_SHOWN || more) {
+		new_line(&r->text);
+		cbx_buf_addf(&r->text, "[and %llu more files; list_files shows them]",
+			     (unsigned long long)(more + listed - (listed > FILES_SHOWN ? FILES_SHOWN : listed)));
+	}
+	r->files_left = more;
+}
+
 /* ---- the whole ---- */
+
+static const char running[] = "The cell is still running. Call get_execution with this execution_id (and wait) to "
+			      "see how it goes on, or interrupt to stop it.";
+
+/* A cell that waits for its turn is on its way, too. */
+static bool is_running(const cJSON *x)
+{
+	const char *status = text_or_empty(x, "status");
+
+	return strcmp(status, "running") == 0 || strcmp(status, "queued") == 0;
+}
 
 static void build_text(struct render *r, const struct cbx_mcp_call *call)
 {
@@ -214,8 +307,12 @@ static void build_text(struct render *r, const struct cbx_mcp_call *call)
 	if (call->notice)
 		cbx_buf_addf(&r->text, "[%s]\n", call->notice);
 	cbx_mcp_screen(&screen, text_or_empty(r->x, "output"));
-	cbx_mcp_cut(&r->text, cbx_buf_str(&screen), r->text_max, cbx_mcp_num_of(omitted, "bytes"),
-		    cbx_mcp_str_of(omitted, "file"));
+	if (cbx_mcp_cut(&r->text, cbx_buf_str(&screen), r->text_max, cbx_mcp_num_of(omitted, "bytes"),
+			cbx_mcp_str_of(omitted, "file")) || omitted) {
+		new_line(&r->text);
+		cbx_buf_addf(&r->text, "[get_execution with execution_id %llu and output_from 0 pages through all of it]\n",
+			     (unsigned long long)call->execution_id);
+	}
 	r->value_left = r->value_max;
 	cJSON_ArrayForEach(d, r->displays)
 		if (!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(d, "is_result")))
@@ -239,11 +336,19 @@ static void build_text(struct render *r, const struct cbx_mcp_call *call)
 		cbx_mcp_cut(&r->text, message, MESSAGE_CHARS, 0, NULL);
 		cbx_buf_addc(&r->text, ']');
 	}
+	add_files(r, call);
+	if (is_running(r->x)) {
+		new_line(&r->text);
+		cbx_buf_addf(&r->text, "[%s]", running);
+	}
 	while (r->text.len && r->text.data[r->text.len - 1] == '\n')
 		r->text.data[--r->text.len] = '\0';
 	if (!r->text.len)
 		cbx_buf_adds(&r->text, "(no output)");
-	if (call->default_session)
+	if (is_running(r->x))
+		cbx_buf_addf(&r->text, "\n[session_id: %s, execution_id: %llu]", call->session_id,
+			     (unsigned long long)call->execution_id);
+	else if (call->default_session)
 		cbx_buf_addf(&r->text, "\n[session_id: %s]", call->session_id);
 }
 
@@ -281,6 +386,8 @@ static cJSON *build_structured(struct render *r, const struct cbx_mcp_call *call
 
 	for (size_t i = 0; first[i]; i++)
 		copy(s, r->x, first[i]);
+	if (is_running(r->x))
+		cJSON_ReplaceItemInObjectCaseSensitive(s, "status", cJSON_CreateString("running"));
 	/* What is missing already is counted with the longer of the two. */
 	to_out = strlen(out) >= strlen(errout) ? gone : 0;
 	gone_here = set_cut(s, "stdout", out, r->text_max, to_out, file);
@@ -294,7 +401,7 @@ static cJSON *build_structured(struct render *r, const struct cbx_mcp_call *call
 		set_cut(e, "traceback", text_or_empty(error, "traceback"), r->value_max, 0, NULL);
 		cbx_json_set(s, "error", e);
 	}
-	set_cut(s, "message", cbx_mcp_str_of(r->x, "message"), MESSAGE_CHARS, 0, NULL);
+	set_cut(s, "message", is_running(r->x) ? running : cbx_mcp_str_of(r->x, "message"), MESSAGE_CHARS, 0, NULL);
 	cbx_json_set_str(s, "notice", call->notice);
 	for (size_t i = 0; last[i]; i++)
 		copy(s, r->x, last[i]);
@@ -306,7 +413,10 @@ static cJSON *build_structured(struct render *r, const struct cbx_mcp_call *call
 		cbx_json_set(s, "omitted", o);
 	}
 	cbx_json_set(s, "images", r->images);
-	r->images = NULL;
+	cbx_json_set(s, "files", r->files);
+	r->images = r->files = NULL;
+	if (r->files_left)
+		cbx_json_set_u64(s, "files_omitted", r->files_left);
 	return s;
 }
 
@@ -320,6 +430,7 @@ static void print_once(struct cbx_buf *out, struct render *r, const struct cbx_m
 	r->text.len = 0;
 	r->content = cbx_json_new_arr();
 	r->images = cbx_json_new_arr();
+	r->files = cbx_json_new_arr();
 	cbx_json_push(r->content, text);
 	build_text(r, call);
 	cbx_json_set_str(text, "type", "text");
@@ -329,19 +440,20 @@ static void print_once(struct cbx_buf *out, struct render *r, const struct cbx_m
 		cbx_json_set(result, "structuredContent", build_structured(r, call));
 	} else {
 		cJSON_Delete(r->images);
-		r->images = NULL;
+		cJSON_Delete(r->files);
+		r->images = r->files = NULL;
 	}
 	cbx_json_set_bool(result, "isError", status && strcmp(status, "killed") == 0);
 	out->len = 0;
 	cbx_json_print(out, result);
 }
 
-void cbx_mcp_result_print(struct cbx_buf *out, const struct cbx_mcp_call *call, const struct cbx_execution *x,
-			  size_t room)
+void cbx_mcp_result_print(struct cbx_buf *out, const struct cbx_mcp_call *call, const cJSON *x, const cJSON *displays,
+			  const struct cbx_mcp_image *images, size_t nimages, size_t room)
 {
-	_cleanup_json_ cJSON *json = cbx_execution_to_json(x, false);
-	struct render r = { .x = json, .displays = cbx_execution_displays(x), .text_max = CBX_TEXT_CHARS,
-			    .value_max = CBX_VALUE_CHARS, .image_max = room };
+	struct render r = { .x = x, .displays = displays, .written = images, .nwritten = nimages,
+			    .text_max = CBX_TEXT_CHARS, .value_max = CBX_VALUE_CHARS, .image_max = room,
+			    .files_max = CBX_CHANGES_MAX };
 
 	for (;;) {
 		size_t over;
@@ -355,6 +467,7 @@ void cbx_mcp_result_print(struct cbx_buf *out, const struct cbx_mcp_call *call, 
 		} else {
 			r.text_max /= 2;
 			r.value_max /= 2;
+			r.files_max /= 2;
 		}
 	}
 	cbx_buf_release(&r.text);
@@ -363,18 +476,20 @@ void cbx_mcp_result_print(struct cbx_buf *out, const struct cbx_mcp_call *call, 
 cJSON *cbx_mcp_result_schema(void)
 {
 	static const char *const required[] = { "status", "session_id", "execution_id", "stdout", "stderr",
-						"state_kept", "duration_ms", "images", NULL };
-	static const char *const statuses[] = { "ok", "error", "timeout", "killed", "cancelled", NULL };
+						"state_kept", "duration_ms", "images", "files", NULL };
+	static const char *const statuses[] = { "ok", "error", "timeout", "killed", "cancelled", "running", NULL };
 	static const char *const in_error[] = { "name", "value", "traceback", NULL };
 	static const char *const in_omitted[] = { "bytes", NULL };
 	static const char *const in_image[] = { "mime_type", "bytes", "sent", NULL };
+	static const char *const in_file[] = { "path", "size", "mime_type", "uri", "sent", NULL };
 	cJSON *p = cbx_json_new_obj(), *q, *values = cbx_json_new_arr(), *images;
 
 	for (size_t i = 0; statuses[i]; i++)
 		cbx_json_push_str(values, statuses[i]);
 	cbx_json_set(cbx_mcp_schema_property(p, "status", "string",
 					     "ok; error: an exception in the code; timeout: it was interrupted; "
-					     "killed: the interpreter ended; cancelled: interrupted on request"),
+					     "killed: the interpreter ended; cancelled: interrupted on request; "
+					     "running: not ended yet, see get_execution"),
 		     "enum", values);
 	cbx_mcp_schema_property(p, "session_id", "string",
 				"Pass it to later calls to use the same variables and files.");
@@ -404,5 +519,14 @@ cJSON *cbx_mcp_result_schema(void)
 	cbx_mcp_schema_property(q, "sent", "boolean", "Whether it is among the image blocks of this answer.");
 	images = cbx_mcp_schema_property(p, "images", "array", "Images that the cell showed, in order.");
 	cbx_json_set(images, "items", cbx_mcp_schema_object(q, in_image, true));
+	q = cbx_json_new_obj();
+	cbx_mcp_schema_property(q, "path", "string", "Relative to /workspace.");
+	cbx_mcp_schema_property(q, "size", "integer", "Bytes.");
+	cbx_mcp_schema_property(q, "mime_type", "string", "What its name says of its contents.");
+	cbx_mcp_schema_property(q, "uri", "string", "Its address as a resource; read_file takes it, too.");
+	cbx_mcp_schema_property(q, "sent", "boolean", "Whether it is among the image blocks of this answer.");
+	cbx_json_set(cbx_mcp_schema_property(p, "files", "array", "Files that the cell made or changed."), "items",
+		     cbx_mcp_schema_object(q, in_file, true));
+	cbx_mcp_schema_property(p, "files_omitted", "integer", "How many more there are.");
 	return cbx_mcp_schema_object(p, required, true);
 }

@@ -2,8 +2,8 @@
 /*
  * Theory of operation: every message passes one gate, receive(). It finds out what the message is – request,
  * notification, answer, or nothing of the kind – checks what JSON-RPC asks of it, and hands requests to an era together
- * with a slot for the answer. There is one era so far; which one a message belongs to is decided in dispatch() and
- * nowhere else.
+ * with a slot for the answer. Which era a message belongs to is decided in dispatch() and nowhere else, for each
+ * message anew: a connection may serve both.
  *
  * A slot is the right to one answer. Slots of a batch collect their answers in it, and the last slot that is ended
  * sends the whole array. The batch itself holds one slot's worth while its elements are handed out, so that it cannot
@@ -18,13 +18,56 @@
 #include "base/limits.h"
 #include "mcp/internal.h"
 
-#define ENVELOPE 128 /* bytes around a result: {"jsonrpc":"2.0","id":…,"result":…} without the id */
+#define ENVELOPE 512 /* bytes around a result: {"jsonrpc":"2.0","id":…,"result":…} without the id, and modern_head() */
 
 struct cbx_mcp_batch {
+	struct cbx_mcp_origin *origin;
 	struct cbx_buf out;
 	size_t pending;
 	size_t room; /* for each answer */
 };
+
+/* ---- streams ---- */
+
+static void origin_unref(struct cbx_mcp *mcp, struct cbx_mcp_origin *origin)
+{
+	if (!origin || --origin->slots)
+		return;
+	if (origin->stream && mcp->io.done)
+		mcp->io.done(mcp->io.arg, origin->stream);
+	LIST_REMOVE(origin, entry);
+	free(origin);
+}
+
+/* A slot for a request of the message that is being received. */
+static struct cbx_mcp_slot slot_open(struct cbx_mcp *mcp, struct cbx_mcp_batch *batch)
+{
+	if (batch)
+		batch->pending++;
+	else if (mcp->origin)
+		mcp->origin->slots++;
+	mcp->asked = true;
+	return (struct cbx_mcp_slot){ .batch = batch, .origin = batch ? batch->origin : mcp->origin };
+}
+
+static void emit(struct cbx_mcp *mcp, struct cbx_mcp_origin *origin, int code, const struct cbx_buf *line)
+{
+	if (!mcp->io.send)
+		return;
+	if (!origin)
+		mcp->io.send(mcp->io.arg, line->data, line->len);
+	else if (origin->stream)
+		mcp->io.send_to(mcp->io.arg, origin->stream, code, line->data, line->len);
+}
+
+void cbx_mcp_forget(struct cbx_mcp *mcp, void *stream)
+{
+	struct cbx_mcp_origin *origin;
+
+	LIST_FOREACH(origin, &mcp->origins, entry)
+		if (origin->stream == stream)
+			origin->stream = NULL;
+}
 
 /* ---- answers ---- */
 
@@ -32,10 +75,11 @@ static void batch_put(struct cbx_mcp *mcp, struct cbx_mcp_batch *batch)
 {
 	if (--batch->pending)
 		return;
-	if (batch->out.len && mcp->io.send) {
+	if (batch->out.len) {
 		cbx_buf_addc(&batch->out, ']');
-		mcp->io.send(mcp->io.arg, batch->out.data, batch->out.len);
+		emit(mcp, batch->origin, 0, &batch->out);
 	}
+	origin_unref(mcp, batch->origin);
 	cbx_buf_release(&batch->out);
 	free(batch);
 }
@@ -54,17 +98,53 @@ static void slot_end(struct cbx_mcp *mcp, struct cbx_mcp_slot *slot)
 {
 	if (slot->batch)
 		batch_put(mcp, slot->batch);
+	else
+		origin_unref(mcp, slot->origin);
 	slot->batch = NULL;
+	slot->origin = NULL;
 	free(slot->id);
 	slot->id = NULL;
 }
 
+/* The members that every result has in the modern era go before those of its own. Returns bytes of value used up. */
+static size_t modern_head(struct cbx_buf *out, const struct cbx_buf *value)
+{
+	static const struct cbx_raw none = { NULL, 0 };
+	struct cbx_raw text = { value->data, value->len };
+	_cleanup_json_ cJSON *head = cbx_json_new_obj();
+	_cleanup_buf_ struct cbx_buf printed = { 0 };
+	struct cbx_raw type = value->len ? cbx_mcp_raw_member(text, "resultType") : none;
+	struct cbx_raw about = value->len ? cbx_mcp_raw_member(text, "_meta") : none;
+
+	if (value->len < 2 || value->data[0] != '{')
+		return 0;
+	if (!type.p)
+		cbx_json_set_str(head, "resultType", "complete");
+	if (!about.p) {
+		cJSON *meta = cbx_json_new_obj();
+
+		cbx_mcp_server_info(meta, CBX_META "serverInfo", cbx_mcp_modern_newest());
+		cbx_json_set(head, "_meta", meta);
+	}
+	if (!head->child)
+		return 0;
+	cbx_json_print(&printed, head);
+	cbx_buf_add(out, printed.data, printed.len - 1);
+	if (value->data[1] != '}')
+		cbx_buf_addc(out, ',');
+	return 1;
+}
+
 /* Send {"jsonrpc":"2.0","id":…,"<member>":<value>}. */
-static void deliver(struct cbx_mcp *mcp, struct cbx_mcp_slot *slot, const char *member, const struct cbx_buf *value)
+static void deliver(struct cbx_mcp *mcp, struct cbx_mcp_slot *slot, const char *member, int code,
+		    const struct cbx_buf *value)
 {
 	_cleanup_buf_ struct cbx_buf line = { 0 };
 	struct cbx_buf *out = slot->batch ? &slot->batch->out : &line;
+	size_t used = 0;
 
+	if (!slot->modern)
+		cbx_mcp_news_flush(mcp);
 	if (slot->batch)
 		cbx_buf_addc(out, out->len ? ',' : '[');
 	cbx_buf_adds(out, "{\"jsonrpc\":\"2.0\",\"id\":");
@@ -72,10 +152,12 @@ static void deliver(struct cbx_mcp *mcp, struct cbx_mcp_slot *slot, const char *
 	cbx_buf_adds(out, ",\"");
 	cbx_buf_adds(out, member);
 	cbx_buf_adds(out, "\":");
-	cbx_buf_add(out, value->data, value->len);
+	if (slot->modern && !code)
+		used = modern_head(out, value);
+	cbx_buf_add(out, value->data + used, value->len - used);
 	cbx_buf_addc(out, '}');
-	if (!slot->batch && mcp->io.send)
-		mcp->io.send(mcp->io.arg, line.data, line.len);
+	if (!slot->batch)
+		emit(mcp, slot->origin, code, &line);
 	slot_end(mcp, slot);
 }
 
@@ -85,7 +167,7 @@ void cbx_mcp_answer_text(struct cbx_mcp *mcp, struct cbx_mcp_slot *slot, const s
 		cbx_mcp_error(mcp, slot, CBX_RPC_INTERNAL, "the answer of %zu bytes is over the limit of %zu",
 			      result->len, cbx_mcp_room(slot));
 	else
-		deliver(mcp, slot, "result", result);
+		deliver(mcp, slot, "result", 0, result);
 }
 
 void cbx_mcp_answer(struct cbx_mcp *mcp, struct cbx_mcp_slot *slot, cJSON *result)
@@ -97,20 +179,38 @@ void cbx_mcp_answer(struct cbx_mcp *mcp, struct cbx_mcp_slot *slot, cJSON *resul
 	cbx_mcp_answer_text(mcp, slot, &text);
 }
 
-void cbx_mcp_error(struct cbx_mcp *mcp, struct cbx_mcp_slot *slot, int code, const char *fmt, ...)
+void cbx_mcp_errorv(struct cbx_mcp *mcp, struct cbx_mcp_slot *slot, int code, cJSON *data, const char *fmt,
+		    va_list ap)
 {
 	_cleanup_buf_ struct cbx_buf text = { 0 };
 	_cleanup_json_ cJSON *error = cbx_json_new_obj();
 	char msg[800];
+
+	vsnprintf(msg, sizeof(msg), fmt, ap);
+	cbx_json_set_i64(error, "code", code);
+	cbx_json_set_str(error, "message", msg);
+	if (data)
+		cbx_json_set(error, "data", data);
+	cbx_json_print(&text, error);
+	deliver(mcp, slot, "error", code, &text);
+}
+
+void cbx_mcp_error(struct cbx_mcp *mcp, struct cbx_mcp_slot *slot, int code, const char *fmt, ...)
+{
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(msg, sizeof(msg), fmt, ap);
+	cbx_mcp_errorv(mcp, slot, code, NULL, fmt, ap);
 	va_end(ap);
-	cbx_json_set_i64(error, "code", code);
-	cbx_json_set_str(error, "message", msg);
-	cbx_json_print(&text, error);
-	deliver(mcp, slot, "error", &text);
+}
+
+void cbx_mcp_error_data(struct cbx_mcp *mcp, struct cbx_mcp_slot *slot, int code, cJSON *data, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	cbx_mcp_errorv(mcp, slot, code, data, fmt, ap);
+	va_end(ap);
 }
 
 void cbx_mcp_drop(struct cbx_mcp *mcp, struct cbx_mcp_slot *slot)
@@ -118,23 +218,46 @@ void cbx_mcp_drop(struct cbx_mcp *mcp, struct cbx_mcp_slot *slot)
 	slot_end(mcp, slot);
 }
 
-void cbx_mcp_notify(struct cbx_mcp *mcp, const char *method, const struct cbx_buf *params)
+static void notify(struct cbx_mcp *mcp, struct cbx_mcp_origin *origin, const char *id, const char *method,
+		   const struct cbx_buf *params)
 {
 	_cleanup_buf_ struct cbx_buf line = { 0 };
 
-	cbx_buf_addf(&line, "{\"jsonrpc\":\"2.0\",\"method\":\"%s\",\"params\":", method);
+	cbx_buf_adds(&line, "{\"jsonrpc\":\"2.0\",");
+	if (id)
+		cbx_buf_addf(&line, "\"id\":\"%s\",", id);
+	cbx_buf_addf(&line, "\"method\":\"%s\",\"params\":", method);
 	cbx_buf_add(&line, params->data, params->len);
 	cbx_buf_addc(&line, '}');
-	if (mcp->io.send)
-		mcp->io.send(mcp->io.arg, line.data, line.len);
+	emit(mcp, origin, CBX_MCP_MORE, &line);
+}
+
+void cbx_mcp_notify(struct cbx_mcp *mcp, const char *method, const struct cbx_buf *params)
+{
+	notify(mcp, NULL, NULL, method, params);
+}
+
+void cbx_mcp_notify_slot(struct cbx_mcp *mcp, const struct cbx_mcp_slot *slot, const char *method,
+			 const struct cbx_buf *params)
+{
+	notify(mcp, slot->origin, NULL, method, params);
+}
+
+void cbx_mcp_request_slot(struct cbx_mcp *mcp, const struct cbx_mcp_slot *slot, const char *id, const char *method,
+			  const struct cbx_buf *params)
+{
+	notify(mcp, slot->origin, id, method, params);
 }
 
 /* ---- messages ---- */
 
-static void dispatch(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+static void dispatch(struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
 {
+	m->rev = m->mcp->rev;
 	if (!slot)
-		cbx_mcp_legacy_notification(m);
+		cbx_mcp_legacy_notification(m); /* those of the modern era are among them */
+	else if (cbx_mcp_is_modern(m))
+		cbx_mcp_modern_request(m, slot);
 	else if (slot->batch && strcmp(m->method, "initialize") == 0)
 		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_REQUEST, "Invalid Request: initialize in a batch");
 	else
@@ -167,11 +290,14 @@ static void receive_object(struct cbx_mcp *mcp, const struct cbx_json_doc *doc, 
 {
 	struct cbx_mcp_message m = { .mcp = mcp, .text = text };
 	struct cbx_raw id = { doc->id, doc->id ? strlen(doc->id) : 0 };
-	struct cbx_mcp_slot slot = { .batch = batch };
+	struct cbx_mcp_slot slot;
 	const char *fault;
 
-	if (is_answer(doc->root))
-		return; /* nothing is ever asked of a client */
+	if (is_answer(doc->root)) {
+		if (mcp->registry->answered && !doc->problem.code)
+			mcp->registry->answered(mcp, doc->root);
+		return;
+	}
 	fault = fault_of(doc->root, &m.method);
 	m.params = cJSON_GetObjectItemCaseSensitive(doc->root, "params");
 	if (!id.p && !fault) {
@@ -179,8 +305,7 @@ static void receive_object(struct cbx_mcp *mcp, const struct cbx_json_doc *doc, 
 			dispatch(&m, NULL);
 		return;
 	}
-	if (batch)
-		batch->pending++;
+	slot = slot_open(mcp, batch);
 	if (id.p && cbx_mcp_raw_is_token(id))
 		slot.id = cbx_mcp_raw_copy(id);
 	else if (id.p && !fault)
@@ -197,10 +322,8 @@ static void receive_object(struct cbx_mcp *mcp, const struct cbx_json_doc *doc, 
 
 static void refuse_message(struct cbx_mcp *mcp, struct cbx_mcp_batch *batch, int code, const char *msg)
 {
-	struct cbx_mcp_slot slot = { .batch = batch };
+	struct cbx_mcp_slot slot = slot_open(mcp, batch);
 
-	if (batch)
-		batch->pending++;
 	cbx_mcp_error(mcp, &slot, code, "%s", msg);
 }
 
@@ -222,6 +345,9 @@ static void receive_batch(struct cbx_mcp *mcp, const cJSON *root, struct cbx_raw
 	}
 	batch = cbx_xcalloc(1, sizeof(*batch));
 	batch->pending = 1;
+	batch->origin = mcp->origin;
+	if (batch->origin)
+		batch->origin->slots++;
 	batch->room = (CBX_REPLY_MAX - 2) / n - 1;
 	while ((element = cbx_mcp_raw_element(text, &pos)).p) {
 		_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
@@ -247,7 +373,7 @@ void cbx_mcp_line(struct cbx_mcp *mcp, const char *line, size_t len)
 	if (i == len)
 		return;
 	if (cbx_json_parse(line, len, &doc, &err) < 0) {
-		struct cbx_mcp_slot slot = { 0 };
+		struct cbx_mcp_slot slot = slot_open(mcp, NULL);
 
 		cbx_mcp_error(mcp, &slot, CBX_RPC_PARSE, "Parse error: %s", err.msg);
 	} else if (cJSON_IsArray(doc.root)) {
@@ -257,6 +383,26 @@ void cbx_mcp_line(struct cbx_mcp *mcp, const char *line, size_t len)
 	} else {
 		receive_object(mcp, &doc, text, NULL);
 	}
+}
+
+bool cbx_mcp_message(struct cbx_mcp *mcp, const char *text, size_t len, void *stream)
+{
+	struct cbx_mcp_origin *origin = cbx_xcalloc(1, sizeof(*origin));
+	bool asked;
+
+	/* One slot is this function's, so that the origin cannot end while the message is handed out. */
+	origin->stream = stream;
+	origin->slots = 1;
+	LIST_INSERT_HEAD(&mcp->origins, origin, entry);
+	mcp->origin = origin;
+	mcp->asked = false;
+	cbx_mcp_line(mcp, text, len);
+	mcp->origin = NULL;
+	asked = mcp->asked;
+	if (!asked)
+		origin->stream = NULL;
+	origin_unref(mcp, origin);
+	return asked;
 }
 
 void cbx_mcp_too_long(struct cbx_mcp *mcp)
@@ -272,13 +418,23 @@ void cbx_mcp_too_long(struct cbx_mcp *mcp)
 
 struct cbx_mcp *cbx_mcp_new(struct cbx_engine *engine, struct event_base *base, const struct cbx_mcp_io *io)
 {
+	return cbx_mcp_new_with(engine, base, io, NULL);
+}
+
+struct cbx_mcp *cbx_mcp_new_with(struct cbx_engine *engine, struct event_base *base, const struct cbx_mcp_io *io,
+				 const struct cbx_mcp_registry *registry)
+{
 	struct cbx_mcp *mcp = cbx_xcalloc(1, sizeof(*mcp));
 
 	mcp->engine = engine;
 	mcp->base = base;
 	mcp->io = *io;
+	mcp->registry = registry ? registry : &cbx_mcp_codebox;
+	LIST_INIT(&mcp->origins);
 	mcp->rev = cbx_mcp_legacy_newest();
 	TAILQ_INIT(&mcp->calls);
+	TAILQ_INIT(&mcp->jobs);
+	TAILQ_INIT(&mcp->streams);
 	return mcp;
 }
 
@@ -291,8 +447,11 @@ void cbx_mcp_free(struct cbx_mcp *mcp)
 	if (!mcp)
 		return;
 	mcp->io.send = NULL;
+	mcp->io.done = NULL;
 	while ((call = TAILQ_FIRST(&mcp->calls)))
 		cbx_mcp_call_drop(call);
+	cbx_mcp_jobs_drop(mcp);
+	cbx_mcp_news_drop(mcp);
 	if (mcp->default_session[0] && cbx_session_find(mcp->engine, mcp->default_session, &session, &err) >= 0)
 		cbx_session_close(session, "its client has disconnected");
 	free(mcp);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: run_code puts a cell into a session's queue and watches it. Between events only ids are kept:
- * the session may be gone at any time. A call without a session id uses the connection's own session, made when it is
- * first needed; when that one has died since, a new one takes its place and the answer says that nothing of it is left.
- *
- * The watch holds a reference to the call. It is given back by the end of the execution, or when the watch was taken
- * off, whichever comes first.
+ * Theory of operation: run_code puts a cell into a session's queue and waits for its end (wait.c), but not for longer
+ * than clients do. Between events only ids are kept: the session may be gone at any time. A call without a session id
+ * uses the connection's own session, made when it is first needed; when that one has died since, a new one takes its
+ * place and the answer says that nothing of it is left. In the modern era connections have no sessions: such a call
+ * makes a session that stays, unless it is cancelled, because then nobody was told of it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,22 +14,28 @@
 #include "base/limits.h"
 #include "mcp/internal.h"
 
-static const char description[] =
-	"Run Python code in a sandbox and get what a notebook cell would show: printed output, the value of the last "
-	"expression, matplotlib figures as images, the traceback of an error.\n\n"
-	"State: variables, imports, functions and files of earlier calls in the same session are still there; do not "
-	"repeat them. Without session_id the session of this connection is used (made when needed, gone when the "
-	"connection ends; its id is in the answer). Calls in one session run one after another, different sessions at "
-	"the same time.\n\n"
-	"Showing things: end the cell with an expression (df.head()) or print(). Figures appear by themselves, "
-	"plt.show() is not needed. Long output is cut in the middle and the answer says where the rest is: print "
-	"less, or summarise.\n\n"
-	"Files: the working directory is /workspace, and it stays with the session. There is no network, and input() "
-	"does not work. Shell: start a line with ! (as in !ls -l).\n\n"
-	"Errors: status \"error\" is an exception in the code: read the traceback, fix the code, call again; "
-	"variables set before the exception are kept. \"timeout\": the cell was interrupted; state_kept says whether "
-	"variables survived; do the work in smaller steps or pass a larger timeout. \"killed\": the interpreter ended "
-	"(memory, a crash, exit) and a fresh one takes its place: variables are gone, files are kept.";
+#define DESCRIPTION(session) \
+	"Run Python code in a sandbox and get what a notebook cell would show: printed output, the value of the last " \
+	"expression, matplotlib figures as images, the traceback of an error.\n\n" \
+	"State: variables, imports, functions and files of earlier calls in the same session are still there; do not " \
+	"repeat them. " session " Calls in one session run one after another, different sessions at the same time.\n\n" \
+	"Showing things: end the cell with an expression (df.head()) or print(). Figures appear by themselves, " \
+	"plt.show() is not needed. Long output is cut in the middle and the answer says where the rest is: print " \
+	"less, or summarise.\n\n" \
+	"Files: the working directory is /workspace, and it stays with the session. There is no network, and input() " \
+	"does not work. Shell: start a line with ! (as in !ls -l).\n\n" \
+	"Errors: status \"error\" is an exception in the code: read the traceback, fix the code, call again; " \
+	"variables set before the exception are kept. \"timeout\": the cell was interrupted; state_kept says whether " \
+	"variables survived; do the work in smaller steps or pass a larger timeout. \"killed\": the interpreter ended " \
+	"(memory, a crash, exit) and a fresh one takes its place: variables are gone, files are kept.\n\n" \
+	"Long work: after 45 s (at once with background) the answer is status \"running\", and the cell goes on: " \
+	"get_execution with its execution_id gets the rest, interrupt stops it."
+
+static const char description[] = DESCRIPTION(
+	"Without session_id the session of this connection is used (made when needed, gone when the connection ends; its "
+	"id is in the answer).");
+static const char modern_description[] = DESCRIPTION(
+	"Without session_id a new session is made; its id is in the answer: pass it in the calls that follow.");
 
 static cJSON *input(void)
 {
@@ -49,12 +54,15 @@ static cJSON *input(void)
 	cbx_json_push_str(values, "python");
 	cbx_json_set(p, "enum", values);
 	cbx_json_set_str(p, "default", "python");
+	cbx_mcp_schema_property(props, "background", "boolean",
+				"Answer at once, with status running; the cell goes on. For what takes minutes.");
 	return cbx_mcp_schema_object(props, required, true);
 }
 
 struct run_args {
 	const char *code, *session_id;
 	uint64_t timeout_ms;
+	bool background;
 };
 
 static int parse(const cJSON *args, struct run_args *ret, struct cbx_err *err)
@@ -69,6 +77,8 @@ static int parse(const cJSON *args, struct run_args *ret, struct cbx_err *err)
 		r = cbx_json_get_double(args, "timeout", 0.1, CBX_TIMEOUT_MAX_MS / 1000.0, &timeout, err);
 	if (r >= 0)
 		r = cbx_json_get_str(args, "language", &language, err);
+	if (r >= 0)
+		r = cbx_json_get_bool(args, "background", &ret->background, err);
 	if (r < 0)
 		return r;
 	ret->timeout_ms = (uint64_t)(timeout * 1000 + 0.5);
@@ -89,7 +99,7 @@ static int parse(const cJSON *args, struct run_args *ret, struct cbx_err *err)
 	return 0;
 }
 
-static int default_session(struct cbx_mcp_call *call, struct cbx_session **ret, struct cbx_err *err)
+int cbx_mcp_default_session(struct cbx_mcp_call *call, struct cbx_session **ret, struct cbx_err *err)
 {
 	struct cbx_mcp *mcp = call->mcp;
 	struct cbx_session_spec spec;
@@ -116,44 +126,16 @@ static int default_session(struct cbx_mcp_call *call, struct cbx_session **ret, 
 	return 0;
 }
 
-static void on_start(void *arg, struct cbx_execution *x)
+static int new_session(struct cbx_mcp_call *call, struct cbx_session **ret, struct cbx_err *err)
 {
-	struct cbx_mcp_call *call = arg;
+	struct cbx_session_spec spec;
 
-	if (call->mcp && call->default_session && strcmp(call->mcp->default_session, call->session_id) == 0)
-		call->mcp->default_used = true;
-}
-
-static void on_output(void *arg, struct cbx_execution *x, const char *stream, const char *p, size_t n)
-{
-	struct cbx_mcp_call *call = arg;
-
-	if (call->mcp)
-		cbx_mcp_progress_output(call, stream, p, n);
-}
-
-static void on_end(void *arg, struct cbx_execution *x)
-{
-	struct cbx_mcp_call *call = arg;
-	const struct cbx_err *trouble;
-
-	if (call->mcp) {
-		_cleanup_buf_ struct cbx_buf result = { 0 };
-
-		trouble = cbx_engine_trouble(call->mcp->engine);
-		if (trouble && cbx_execution_status(x) == CBX_KILLED) {
-			cbx_mcp_call_refuse(call, trouble);
-		} else {
-			cbx_mcp_result_print(&result, call, x, cbx_mcp_room(&call->slot));
-			cbx_mcp_call_end_text(call, &result);
-		}
-	}
-	cbx_mcp_call_unref(call);
+	cbx_session_spec_init(&spec);
+	return cbx_session_create(call->mcp->engine, &spec, NULL, NULL, ret, err);
 }
 
 static void run(struct cbx_mcp_call *call, const cJSON *args)
 {
-	struct cbx_watch watch = { on_start, call->progress ? on_output : NULL, NULL, on_end, call };
 	struct run_args a = { 0 };
 	struct cbx_session *session;
 	struct cbx_execution *x;
@@ -164,40 +146,37 @@ static void run(struct cbx_mcp_call *call, const cJSON *args)
 		r = cbx_session_find(call->mcp->engine, a.session_id, &session, &err);
 	} else if (r >= 0) {
 		call->default_session = true;
-		r = default_session(call, &session, &err);
+		r = call->rev->modern ? new_session(call, &session, &err) : cbx_mcp_default_session(call, &session, &err);
 	}
 	if (r >= 0)
-		r = cbx_session_run(session, a.code, a.timeout_ms, &watch, &x, &err);
+		r = cbx_session_run(session, a.code, a.timeout_ms, NULL, &x, &err);
 	if (r < 0) {
 		cbx_mcp_call_refuse(call, &err);
 		return;
 	}
-	call->refs++;
-	call->execution_id = cbx_execution_id(x);
-	snprintf(call->session_id, sizeof(call->session_id), "%s", cbx_session_id(session));
+	call->answer = cbx_mcp_outcome;
+	cbx_mcp_wait(call, x, a.background ? 0 : CBX_WAIT_MS);
 }
 
 static void cancel(struct cbx_mcp_call *call, struct cbx_engine *engine)
 {
-	struct cbx_session *session;
-	struct cbx_execution *x;
-	struct cbx_err err;
+	struct cbx_execution *x = cbx_mcp_wait_stop(call, engine);
 
-	if (!call->execution_id)
+	if (!x)
 		return;
-	/* When either is gone, on_end is still to come or the reference was given back by it. */
-	if (cbx_session_find(engine, call->session_id, &session, &err) < 0 ||
-	    cbx_execution_find(session, call->execution_id, &x, &err) < 0)
-		return;
-	cbx_execution_unwatch(x);
-	cbx_execution_interrupt(x);
-	cbx_mcp_call_unref(call);
+	if (call->rev->modern && call->default_session)
+		cbx_session_close(cbx_execution_session(x), "the call that made it was cancelled");
+	else
+		cbx_execution_interrupt(x);
 }
 
 const struct cbx_mcp_tool cbx_mcp_run_code = {
 	.name = "run_code",
 	.title = "Run Python code",
 	.description = description,
+	.modern_description = modern_description,
+	.modern_session = "Session to run in, as create_session or an earlier answer told it. Left out: a new one is made, "
+			  "and its id is in the answer.",
 	.input = input,
 	.output = cbx_mcp_result_schema,
 	.call = run,

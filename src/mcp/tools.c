@@ -17,10 +17,20 @@
 /* In the order in which clients see them. */
 static const struct cbx_mcp_tool *const tools[] = {
 	&cbx_mcp_run_code,
+	&cbx_mcp_get_execution,
+	&cbx_mcp_interrupt,
 	&cbx_mcp_create_session,
 	&cbx_mcp_list_sessions,
+	&cbx_mcp_session_info,
 	&cbx_mcp_close_session,
+	&cbx_mcp_list_files,
+	&cbx_mcp_read_file,
+	&cbx_mcp_write_file,
+	&cbx_mcp_upload_file,
+	NULL,
 };
+
+const struct cbx_mcp_registry cbx_mcp_codebox = { .tools = tools };
 
 /* What to do after an error of this kind, where the message does not say it in terms of tools. */
 static const struct {
@@ -32,6 +42,12 @@ static const struct {
 	{ "session_exists", "Choose another session_id, or use that session by passing its id to run_code." },
 	{ "too_many_sessions", "Call list_sessions, and close_session for those that are not needed." },
 	{ "queue_full", "Wait until earlier calls have been answered, or use another session." },
+	{ "execution_forgotten", "Run the code again, or look at the files that it wrote." },
+	{ "execution_not_found", "Pass the execution_id of run_code's answer." },
+	{ "file_not_found", "Call list_files to see which files there are." },
+	{ "is_a_directory", "Call list_files to see what is in it." },
+	{ "not_a_directory", "Pass a directory, or read the file with read_file." },
+	{ "disk_full", "Remove files that are not needed, or make a session with a larger disk." },
 	{ "code_too_long", "Send the code in several cells, or put data into a file of the session." },
 	{ "no_sandbox",
 	  "No code can run on this computer until its user has fixed that; \"codebox doctor\" in a terminal "
@@ -67,16 +83,42 @@ cJSON *cbx_mcp_schema_object(cJSON *properties, const char *const *required, boo
 	return schema;
 }
 
+/* The input schema where a connection has no session of its own. */
+static void without_default_session(const struct cbx_mcp_tool *t, cJSON *schema)
+{
+	cJSON *props = cJSON_GetObjectItemCaseSensitive(schema, "properties");
+	cJSON *session = cJSON_GetObjectItemCaseSensitive(props, "session_id"), *required;
+	const char *text = cbx_mcp_str_of(session, "description");
+
+	if (!text)
+		return;
+	if (t->modern_session) {
+		cJSON_ReplaceItemInObjectCaseSensitive(session, "description", cJSON_CreateString(t->modern_session));
+	} else if (strcmp(text, CBX_SESSION_ARGUMENT) == 0) {
+		cJSON_ReplaceItemInObjectCaseSensitive(session, "description",
+						       cJSON_CreateString(CBX_SESSION_ARGUMENT_REQUIRED));
+		required = cJSON_GetObjectItemCaseSensitive(schema, "required");
+		if (!required) {
+			required = cbx_json_new_arr();
+			cbx_json_set(schema, "required", required);
+		}
+		cbx_json_push_str(required, "session_id");
+	}
+}
+
 static cJSON *describe(const struct cbx_mcp_tool *t, const struct cbx_mcp_revision *rev)
 {
-	cJSON *j = cbx_json_new_obj();
+	cJSON *j = cbx_json_new_obj(), *input;
 
 	cbx_json_set_str(j, "name", t->name);
 	if (rev->titles)
 		cbx_json_set_str(j, "title", t->title);
-	cbx_json_set_str(j, "description", t->description);
-	cbx_json_set(j, "inputSchema", t->input());
-	if (rev->structured)
+	cbx_json_set_str(j, "description", rev->modern && t->modern_description ? t->modern_description : t->description);
+	input = t->input();
+	if (rev->modern)
+		without_default_session(t, input);
+	cbx_json_set(j, "inputSchema", input);
+	if (rev->structured && t->output)
 		cbx_json_set(j, "outputSchema", t->output());
 	if (rev->annotations) {
 		cJSON *a = cbx_json_new_obj();
@@ -91,12 +133,12 @@ static cJSON *describe(const struct cbx_mcp_tool *t, const struct cbx_mcp_revisi
 	return j;
 }
 
-cJSON *cbx_mcp_tools_list(const struct cbx_mcp_revision *rev)
+cJSON *cbx_mcp_tools_list(const struct cbx_mcp *mcp, const struct cbx_mcp_revision *rev)
 {
 	cJSON *result = cbx_json_new_obj(), *list = cbx_json_new_arr();
 
-	for (size_t i = 0; i < ARRAY_SIZE(tools); i++)
-		cbx_json_push(list, describe(tools[i], rev));
+	for (const struct cbx_mcp_tool *const *t = mcp->registry->tools; *t; t++)
+		cbx_json_push(list, describe(*t, rev));
 	cbx_json_set(result, "tools", list);
 	return result;
 }
@@ -123,6 +165,8 @@ void cbx_mcp_call_unref(struct cbx_mcp_call *call)
 {
 	if (--call->refs)
 		return;
+	if (call->release)
+		call->release(call->state);
 	free(call->notice);
 	free(call);
 }
@@ -130,6 +174,9 @@ void cbx_mcp_call_unref(struct cbx_mcp_call *call)
 static void call_leave(struct cbx_mcp_call *call)
 {
 	cbx_mcp_progress_stop(call);
+	if (call->timer)
+		event_free(call->timer);
+	call->timer = NULL;
 	TAILQ_REMOVE(&call->mcp->calls, call, entry);
 	call->mcp->ncalls--;
 	call->mcp = NULL;
@@ -187,6 +234,12 @@ void cbx_mcp_call_refuse(struct cbx_mcp_call *call, const struct cbx_err *err)
 	cbx_mcp_call_end_text(call, &printed);
 }
 
+void cbx_mcp_call_fail(struct cbx_mcp_call *call, int code, cJSON *data, const char *msg)
+{
+	cbx_mcp_error_data(call->mcp, &call->slot, code, data, "%s", msg);
+	call_leave(call);
+}
+
 void cbx_mcp_call_drop(struct cbx_mcp_call *call)
 {
 	struct cbx_engine *engine = call->mcp->engine;
@@ -213,11 +266,11 @@ void cbx_mcp_tools_cancel(struct cbx_mcp *mcp, const char *id)
 
 /* ---- tools/call ---- */
 
-static const struct cbx_mcp_tool *find_tool(const char *name)
+static const struct cbx_mcp_tool *find_tool(const struct cbx_mcp *mcp, const char *name)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(tools); i++)
-		if (strcmp(tools[i]->name, name) == 0)
-			return tools[i];
+	for (const struct cbx_mcp_tool *const *t = mcp->registry->tools; *t; t++)
+		if (strcmp((*t)->name, name) == 0)
+			return *t;
 	return NULL;
 }
 
@@ -256,7 +309,7 @@ static int check_names(const struct cbx_mcp_tool *tool, const cJSON *args, struc
 void cbx_mcp_tools_call(const struct cbx_mcp_message *m, const struct cbx_mcp_revision *rev, struct cbx_mcp_slot *slot)
 {
 	const struct cbx_mcp_tool *tool;
-	const struct cbx_err *trouble = cbx_engine_trouble(m->mcp->engine);
+	const struct cbx_err *trouble = m->mcp->engine ? cbx_engine_trouble(m->mcp->engine) : NULL;
 	const cJSON *args = NULL;
 	const char *name = NULL;
 	struct cbx_mcp_call *call;
@@ -267,7 +320,7 @@ void cbx_mcp_tools_call(const struct cbx_mcp_message *m, const struct cbx_mcp_re
 		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "Invalid params: %s", err.msg);
 		return;
 	}
-	tool = name ? find_tool(name) : NULL;
+	tool = name ? find_tool(m->mcp, name) : NULL;
 	if (!tool) {
 		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "Unknown tool: %.100s", name ? name : "(no name)");
 		return;
@@ -291,6 +344,10 @@ void cbx_mcp_tools_call(const struct cbx_mcp_message *m, const struct cbx_mcp_re
 		cbx_mcp_error(m->mcp, &call->slot, CBX_RPC_INVALID_PARAMS, "Invalid params: %s", err.msg);
 		call_leave(call);
 	} else {
+		call->refs++;
+		call->params = m->params;
 		tool->call(call, args);
+		call->params = NULL;
+		cbx_mcp_call_unref(call);
 	}
 }

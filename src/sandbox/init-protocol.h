@@ -50,10 +50,20 @@ enum cbx_init_type {
 	CBX_INIT_LIST = 8,
 	CBX_INIT_MKDIR = 9,
 	CBX_INIT_REMOVE = 10,
+
+	/*
+	 * Regular files below a directory (the payload's path) whose ctime is at or after arg, ns since the epoch as an
+	 * int64_t, or that lie in a directory that was renamed since; no link is followed, no other file system entered,
+	 * and .codebox in the directory itself is left out. value = how many to skip. Answer: payload as of LIST, with
+	 * paths below the directory for names; value = how many follow, arg = how many there are in all, with
+	 * CBX_INIT_SCAN_CUT when the tree was too large to look at all of it.
+	 */
+	CBX_INIT_SCAN = 11,
 };
 
 #define CBX_INIT_WRITE_TRUNCATE 1
 #define CBX_INIT_WRITE_EXECUTABLE 2
+#define CBX_INIT_SCAN_CUT (1ull << 63)
 
 struct cbx_init_header {
 	uint32_t type;

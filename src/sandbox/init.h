@@ -12,5 +12,7 @@
 /* Carry out a file request. `data` holds h->len bytes and a NUL behind them; the answer's payload goes to `out` (room:
  * CBX_INIT_MAX minus the header). Fills *answer's value, arg and len. */
 void cbx_init_file(const struct cbx_init_header *h, const char *data, struct cbx_init_header *answer, char *out);
+/* CBX_INIT_SCAN of a directory. */
+void cbx_init_scan(const struct cbx_init_header *h, const char *path, struct cbx_init_header *answer, char *out);
 
 #endif

@@ -66,6 +66,7 @@ int cbx_engine_new(struct event_base *base, const struct cbx_engine_config *conf
 	e->diagnosed = cbx_xcalloc(1, sizeof(*e->diagnosed));
 	e->next_sandbox = 1;
 	TAILQ_INIT(&e->sessions);
+	TAILQ_INIT(&e->listeners);
 	TAILQ_INIT(&e->link.queue);
 	e->link.sock = -1;
 	e->child = evsignal_new(base, SIGCHLD, child_event, e);

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "session/internal.h"
@@ -24,8 +25,6 @@
 #define EARLY_MS 1000 /* after a cell's start */
 #define AGAIN_MS 500  /* from the first interrupt to the second */
 #define AGAIN	 "A fresh interpreter runs the next cell: import and define again what it needs."
-
-static const char *const stream_names[] = { "stdout", "stderr" };
 
 const char *cbx_status_name(enum cbx_status status)
 {
@@ -46,8 +45,7 @@ static void pass_on(struct cbx_execution *x, enum cbx_stream stream, const char 
 		return;
 	if (x->spill)
 		cbx_spill_add(x->spill, p, n);
-	if (x->watch.on_output)
-		x->watch.on_output(x->watch.arg, x, stream_names[stream], p, n);
+	cbx_watch_output(x, stream, p, n);
 }
 
 static void spill_run(void *arg, enum cbx_stream stream, const char *p, size_t n)
@@ -137,8 +135,9 @@ int cbx_session_run(struct cbx_session *s, const char *code, uint64_t timeout_ms
 	x->displays = cbx_json_new_arr();
 	x->output.head_max = CBX_OUTPUT_HEAD;
 	x->output.tail_max = CBX_OUTPUT_TAIL;
+	TAILQ_INIT(&x->watchers);
 	if (watch)
-		x->watch = *watch;
+		cbx_execution_watch(x, watch, err); /* the first one finds room */
 	TAILQ_INSERT_TAIL(&s->queue, x, entry);
 	s->nqueued++;
 	cbx_session_touch(s);
@@ -155,7 +154,10 @@ static void aside_run(void *arg, enum cbx_stream stream, const char *p, size_t n
 static void start(struct cbx_session *s, struct cbx_execution *x)
 {
 	cJSON *frame = cbx_json_new_obj();
+	struct timespec now;
 
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	x->since_ns = now.tv_sec * 1000000000ll + now.tv_nsec;
 	TAILQ_REMOVE(&s->queue, x, entry);
 	s->nqueued--;
 	s->running = x;
@@ -172,8 +174,7 @@ static void start(struct cbx_session *s, struct cbx_execution *x)
 	cbx_buf_release(&s->lost);
 	cbx_timer_set(s->cell_timer, x->timeout_ms);
 	cbx_interp_send(s, frame);
-	if (x->watch.on_start)
-		x->watch.on_start(x->watch.arg, x);
+	cbx_watch_start(x);
 	if (cbx_output_total(&s->aside) && s->running == x) {
 		struct cbx_output aside = s->aside;
 
@@ -216,6 +217,7 @@ void cbx_execution_finish(struct cbx_execution *x)
 		event_del(s->cell_timer);
 	}
 	x->finishing = false;
+	cbx_changes_leave(x);
 	cbx_output_trim(&x->output);
 	TAILQ_INSERT_TAIL(&s->ended, x, entry);
 	s->nended++;
@@ -223,11 +225,18 @@ void cbx_execution_finish(struct cbx_execution *x)
 	cbx_session_work(s);
 }
 
+void cbx_execution_settle(struct cbx_execution *x)
+{
+	if (x->finishing && !x->changes && !(x->spill && !cbx_spill_idle(x->spill)))
+		cbx_execution_finish(x);
+}
+
 void cbx_execution_end(struct cbx_execution *x, enum cbx_status status)
 {
 	struct cbx_session *s = x->session;
+	bool ran = x->status != CBX_QUEUED;
 
-	if (x->status == CBX_QUEUED) {
+	if (!ran) {
 		TAILQ_REMOVE(&s->queue, x, entry);
 		s->nqueued--;
 		free(take_ptr(&x->code));
@@ -238,12 +247,14 @@ void cbx_execution_end(struct cbx_execution *x, enum cbx_status status)
 	}
 	x->status = status;
 	x->end_ms = cbx_now_ms();
-	if (x->spill && !cbx_spill_idle(x->spill) && s->state != CBX_CLOSING) {
-		x->finishing = true;
-		cbx_timer_set(s->cell_timer, CBX_SPILL_WAIT_MS);
+	if (!ran || s->state == CBX_CLOSING) {
+		cbx_execution_finish(x);
 		return;
 	}
-	cbx_execution_finish(x);
+	x->finishing = true;
+	cbx_timer_set(s->cell_timer, CBX_SPILL_WAIT_MS);
+	cbx_changes_ask(x);
+	cbx_execution_settle(x);
 }
 
 static void seconds(uint64_t ms, char out[32])
@@ -352,6 +363,9 @@ void cbx_execution_interrupt(struct cbx_execution *x)
 void cbx_execution_free(struct cbx_execution *x)
 {
 	free(x->code);
+	cbx_watch_free(x);
+	cbx_changes_leave(x);
+	cJSON_Delete(x->files);
 	cbx_spill_free(x->spill);
 	cbx_output_release(&x->output);
 	cJSON_Delete(x->displays);
@@ -366,15 +380,10 @@ void cbx_execution_free(struct cbx_execution *x)
 
 size_t cbx_execution_memory(const struct cbx_execution *x)
 {
-	return sizeof(*x) + cbx_output_memory(&x->output) + x->display_bytes;
+	return sizeof(*x) + cbx_output_memory(&x->output) + x->display_bytes + x->files_bytes;
 }
 
 /* ---- looking ---- */
-
-void cbx_execution_unwatch(struct cbx_execution *x)
-{
-	memset(&x->watch, 0, sizeof(x->watch));
-}
 
 uint64_t cbx_execution_id(const struct cbx_execution *x)
 {
@@ -389,6 +398,18 @@ struct cbx_session *cbx_execution_session(const struct cbx_execution *x)
 enum cbx_status cbx_execution_status(const struct cbx_execution *x)
 {
 	return x->finishing ? CBX_RUNNING : x->status;
+}
+
+const char *cbx_execution_output_file(const struct cbx_execution *x)
+{
+	return x->spill ? cbx_spill_path(x->spill) : NULL;
+}
+
+bool cbx_execution_output(const struct cbx_execution *x, uint64_t from, size_t max, struct cbx_buf *out,
+			  uint64_t *ret_total)
+{
+	*ret_total = cbx_output_total(&x->output);
+	return from >= *ret_total || cbx_output_at(&x->output, from, max, out);
 }
 
 const cJSON *cbx_execution_displays(const struct cbx_execution *x)

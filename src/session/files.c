@@ -41,7 +41,21 @@ static void file_error(const struct file_request *q, int64_t value, struct cbx_e
 	cbx_refuse(err, kind, code, "%.300s: %s", q->path, strerror(code));
 }
 
-static bool entries_valid(const char *p, size_t len, int64_t count)
+/* Down from where it starts: no "..", no empty part, no '/' at an end. */
+static bool path_valid(const char *p)
+{
+	for (;;) {
+		size_t n = strcspn(p, "/");
+
+		if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
+			return false;
+		if (!p[n])
+			return true;
+		p += n + 1;
+	}
+}
+
+bool cbx_entries_valid(const char *p, size_t len, int64_t count, bool paths)
 {
 	size_t at = 0;
 
@@ -56,7 +70,9 @@ static bool entries_valid(const char *p, size_t len, int64_t count)
 		    e.name_len >= e.entry_len - sizeof(e) || e.name_len == 0)
 			return false;
 		name = p + at + sizeof(e);
-		if (memchr(name, '\0', e.name_len) || memchr(name, '/', e.name_len) || name[e.name_len])
+		if (memchr(name, '\0', e.name_len) || name[e.name_len])
+			return false;
+		if (paths ? !path_valid(name) : memchr(name, '/', e.name_len) != NULL)
 			return false;
 		at += e.entry_len;
 	}
@@ -73,7 +89,9 @@ static bool answer_valid(const struct file_request *q, const struct cbx_init_hea
 	case CBX_INIT_STAT:
 		return h->len == sizeof(struct cbx_init_stat);
 	case CBX_INIT_LIST:
-		return h->value <= (int64_t)CBX_INIT_MESSAGE_MAX && entries_valid(payload, h->len, h->value);
+		return h->value <= (int64_t)CBX_INIT_MESSAGE_MAX && cbx_entries_valid(payload, h->len, h->value, false);
+	case CBX_INIT_SCAN:
+		return h->value <= (int64_t)CBX_INIT_MESSAGE_MAX && cbx_entries_valid(payload, h->len, h->value, true);
 	default:
 		return h->len == 0;
 	}
@@ -97,6 +115,11 @@ static void answered(void *arg, const struct cbx_init_header *h, const char *pay
 		reply.value = h->value;
 		reply.size = q->type == CBX_INIT_READ ? h->arg : 0;
 		reply.more = q->type == CBX_INIT_LIST && h->arg == 1;
+		if (q->type == CBX_INIT_SCAN) {
+			reply.size = h->arg & ~CBX_INIT_SCAN_CUT;
+			reply.cut = h->arg & CBX_INIT_SCAN_CUT;
+			reply.more = reply.size > q->max + (uint64_t)h->value;
+		}
 		reply.data = payload;
 		reply.len = len;
 	}
@@ -123,7 +146,8 @@ static int ask(struct cbx_session *s, struct cbx_init_header h, const char *path
 	q->path = cbx_xstrdup(path);
 	q->fn = fn;
 	q->arg = arg;
-	cbx_session_touch(s);
+	if (h.type != CBX_INIT_SCAN) /* looking at names is no use of the session */
+		cbx_session_touch(s);
 	r = cbx_init_ask(s, &h, path, path_len + 1, p, n, NULL, 0, false, answered, q, err);
 	if (r < 0)
 		request_free(q);
@@ -162,6 +186,14 @@ int cbx_session_file_list(struct cbx_session *s, const char *path, uint64_t skip
 	struct cbx_init_header h = { .type = CBX_INIT_LIST, .arg = skip };
 
 	return ask(s, h, path, NULL, 0, 0, fn, arg, err);
+}
+
+int cbx_session_file_scan(struct cbx_session *s, const char *path, uint64_t skip, cbx_file_fn fn, void *arg,
+			  struct cbx_err *err)
+{
+	struct cbx_init_header h = { .type = CBX_INIT_SCAN, .value = skip > INT64_MAX ? INT64_MAX : (int64_t)skip };
+
+	return ask(s, h, path, NULL, 0, (size_t)h.value, fn, arg, err);
 }
 
 int cbx_session_file_mkdir(struct cbx_session *s, const char *path, cbx_file_fn fn, void *arg, struct cbx_err *err)

@@ -129,8 +129,7 @@ static void on_bundle(struct cbx_session *s, const cJSON *frame, const char *ev,
 	x->display_bytes += bytes;
 	cbx_json_set_bool(bundle, "is_result", is_result);
 	cbx_json_push(x->displays, bundle);
-	if (x->watch.on_display)
-		x->watch.on_display(x->watch.arg, x, bundle, is_result);
+	cbx_watch_display(x, bundle, is_result);
 }
 
 static void on_error(struct cbx_session *s, const cJSON *frame)

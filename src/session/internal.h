@@ -18,6 +18,8 @@
  *   report.c           sessions and executions as JSON
  *   output.c           bounded record of what was printed; spill.c: the whole of it, in a file of the session
  *   files.c            file access through init
+ *   watch.c            who is told what an execution does
+ *   changes.c          the files that an execution changed; mime.c: their types and names
  *
  * Ownership and re-entrancy. A session is freed in one place, at the end of its `work` event, and only when the
  * supervisor has said that the sandbox is gone; until then its memory stays, in state CBX_CLOSING. Everything that
@@ -93,7 +95,11 @@ struct cbx_engine {
 	struct cbx_err *trouble; /* code 0: none; behind a pointer since a const engine may complete it */
 	bool *diagnosed;
 	bool freeing;
+	TAILQ_HEAD(, cbx_engine_listener) listeners;
 };
+
+/* A session was made or has gone: tell the listeners. */
+void cbx_engine_session_news(struct cbx_session *s, bool gone);
 
 struct cbx_session *cbx_engine_by_sandbox(struct cbx_engine *engine, uint64_t sandbox);
 void cbx_engine_bury(struct cbx_engine *engine, const char *id, const char *why);
@@ -214,6 +220,14 @@ void cbx_frame_handle(struct cbx_session *s, const cJSON *frame);
 /* ---- execution ---- */
 
 struct cbx_spill;
+struct cbx_changes;
+
+struct cbx_watcher {
+	TAILQ_ENTRY(cbx_watcher) entry;
+	struct cbx_watch watch;
+	bool off; /* taken off while watchers are being called */
+};
+TAILQ_HEAD(cbx_watchers, cbx_watcher);
 
 enum cbx_phase { CBX_PHASE_RUN, CBX_PHASE_INTERRUPTED_EARLY, CBX_PHASE_INTERRUPTED, CBX_PHASE_KILLED };
 
@@ -224,15 +238,22 @@ struct cbx_execution {
 	enum cbx_status status;	  /* final once it has left session.running */
 	enum cbx_status stopping; /* CBX_TIMEOUT or CBX_CANCELLED once it is being stopped */
 	enum cbx_phase phase;
-	bool finishing; /* status is known; only the file of its output is still being written */
+	bool finishing; /* status is known; only its output's file and the list of its files are waited for */
 	bool delivered; /* on_end has been called */
 	char *code;	/* until it is sent */
 	size_t code_len;
 	uint64_t timeout_ms;
 	uint64_t start_ms, end_ms;
-	struct cbx_watch watch;
+	struct cbx_watchers watchers;
+	unsigned nwatchers, calling;
 	struct cbx_output output;
 	struct cbx_spill *spill;
+	struct cbx_changes *changes; /* asked for, not answered yet */
+	int64_t since_ns;	     /* CLOCK_REALTIME_COARSE, what files are stamped with, at its start */
+	cJSON *files;		     /* NULL: none */
+	uint64_t files_omitted;
+	size_t files_bytes;
+	bool files_unknown;
 	cJSON *displays;
 	size_t ndisplays, display_bytes;
 	uint64_t displays_dropped, displays_invalid;
@@ -250,6 +271,7 @@ void cbx_execution_print(struct cbx_session *s, enum cbx_stream stream, const ch
 void cbx_execution_done(struct cbx_execution *x, const char *status);
 void cbx_execution_end(struct cbx_execution *x, enum cbx_status status); /* x is session.running, or queued */
 void cbx_execution_finish(struct cbx_execution *x);
+void cbx_execution_settle(struct cbx_execution *x); /* finish, when it waits for nothing any more */
 void cbx_execution_interpreter_died(struct cbx_session *s);
 void cbx_execution_free(struct cbx_execution *x);
 void cbx_execution_timer(evutil_socket_t fd, short what, void *arg); /* the session's cell timer */
@@ -264,7 +286,21 @@ const char *cbx_spill_path(const struct cbx_spill *spill);
 const char *cbx_spill_where(const struct cbx_spill *spill); /* "the whole output is in …" */
 void cbx_spill_free(struct cbx_spill *spill);
 #define CBX_SPILL_PENDING MIB(1) /* waiting for init; more: left out of the file */
-#define CBX_SPILL_WAIT_MS 2000	 /* an execution's end waits so long for its file */
+#define CBX_SPILL_WAIT_MS 2000	 /* an execution's end waits so long for its file, and for the list of its files */
+
+/* watch.c */
+void cbx_watch_start(struct cbx_execution *x);
+void cbx_watch_output(struct cbx_execution *x, enum cbx_stream stream, const char *p, size_t n);
+void cbx_watch_display(struct cbx_execution *x, const cJSON *bundle, bool is_result);
+void cbx_watch_end(struct cbx_execution *x); /* takes all off */
+void cbx_watch_free(struct cbx_execution *x);
+#define CBX_WATCHERS_MAX 32
+
+/* changes.c. The request outlives its execution when that does not wait any longer. */
+void cbx_changes_ask(struct cbx_execution *x);
+void cbx_changes_leave(struct cbx_execution *x);
+/* The answer's entries; paths: names may hold slashes, but lead nowhere but down. */
+bool cbx_entries_valid(const char *p, size_t len, int64_t count, bool paths);
 
 /* ---- session ---- */
 

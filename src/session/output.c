@@ -274,3 +274,23 @@ void cbx_output_each(const struct cbx_output *o, void (*fn)(void *arg, enum cbx_
 	each_run(&o->head, &o->head_runs, 0, fn, arg);
 	each_run(&o->tail, &o->tail_runs, surplus(o), fn, arg);
 }
+
+bool cbx_output_at(const struct cbx_output *o, uint64_t from, size_t max, struct cbx_buf *out)
+{
+	uint64_t tail_at = cbx_output_total(o) - o->tail.len;
+
+	if (from < o->head.len) {
+		size_t n = o->head.len - (size_t)from;
+
+		cbx_buf_add(out, o->head.data + from, n < max ? n : max);
+		return true;
+	}
+	if (from < tail_at)
+		return false;
+	if (from - tail_at < o->tail.len) {
+		size_t n = o->tail.len - (size_t)(from - tail_at);
+
+		cbx_buf_add(out, o->tail.data + (from - tail_at), n < max ? n : max);
+	}
+	return true;
+}

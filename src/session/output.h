@@ -60,6 +60,9 @@ size_t cbx_output_memory(const struct cbx_output *o);
  * says how many; `where` (may be NULL) is put into it, such as "the whole output is in FILE".
  */
 void cbx_output_text(const struct cbx_output *o, enum cbx_stream stream, const char *where, struct cbx_buf *out);
+/* Append up to max bytes as they came, from offset `from` of all that was recorded; false: some of them, or all, are
+ * kept no longer. Fewer than max come at the end, and where the kept head ends. */
+bool cbx_output_at(const struct cbx_output *o, uint64_t from, size_t max, struct cbx_buf *out);
 /* Call fn for each kept run of bytes, in order, as they came. */
 void cbx_output_each(const struct cbx_output *o, void (*fn)(void *arg, enum cbx_stream stream, const char *p, size_t n),
 		     void *arg);

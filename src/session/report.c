@@ -36,6 +36,9 @@ static void set_message(cJSON *o, const struct cbx_execution *x)
 		cbx_buf_addf(&text,
 			     "%s%llu parts of displays were left out: their data was not of the type they were given.",
 			     text.len ? " " : "", (unsigned long long)x->displays_invalid);
+	if (x->files_unknown)
+		cbx_buf_addf(&text, "%sThe files that the cell changed could not be found out in time, or not all of them.",
+			     text.len ? " " : "");
 	if (text.len)
 		cbx_json_set_strn(o, "message", text.data, text.len);
 }
@@ -106,6 +109,9 @@ cJSON *cbx_execution_to_json(const struct cbx_execution *x, bool with_displays)
 	cbx_json_set(o, "displays", with_displays ? cJSON_Duplicate(x->displays, 1) : display_summary(x));
 	set_omitted(o, x);
 	cbx_json_set_u64(o, "duration_ms", x->start_ms ? end - x->start_ms : 0);
+	cbx_json_set(o, "files", x->files ? cJSON_Duplicate(x->files, 1) : cbx_json_new_arr());
+	if (x->files_omitted)
+		cbx_json_set_u64(o, "files_omitted", x->files_omitted);
 	return o;
 }
 

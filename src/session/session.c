@@ -73,18 +73,13 @@ static void deliver(struct cbx_session *s)
 	size_t memory = 0;
 
 	for (;;) {
-		struct cbx_watch watch;
-
 		TAILQ_FOREACH(x, &s->ended, entry)
 		if (!x->delivered)
 			break;
 		if (!x)
 			break;
 		x->delivered = true;
-		watch = x->watch;
-		memset(&x->watch, 0, sizeof(x->watch));
-		if (watch.on_end)
-			watch.on_end(watch.arg, x);
+		cbx_watch_end(x);
 	}
 	TAILQ_FOREACH(x, &s->ended, entry)
 	memory += cbx_execution_memory(x);
@@ -147,6 +142,7 @@ static void begin_end(struct cbx_session *s, const char *why)
 	s->engine->live--;
 	s->engine->closing++;
 	cbx_engine_bury(s->engine, s->spec.id, why);
+	cbx_engine_session_news(s, true);
 	for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
 		if (timers[i])
 			event_del(timers[i]);
@@ -436,6 +432,7 @@ int cbx_session_create(struct cbx_engine *e, const struct cbx_session_spec *spec
 	cbx_timer_set(s->ttl_timer, s->spec.ttl_s * 1000ull);
 	cbx_timer_set(s->idle_timer, s->spec.idle_s * 1000ull);
 	note(s, "created");
+	cbx_engine_session_news(s, false);
 	cbx_link_create(e, s->sandbox, &plan, &pair[1]);
 	*ret = s;
 	return 0;

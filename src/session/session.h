@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -96,6 +97,25 @@ cJSON *cbx_session_to_json(const struct cbx_session *session); /* the public des
 cJSON *cbx_session_list(const struct cbx_engine *engine);      /* array of those */
 void cbx_session_touch(struct cbx_session *session);           /* counts as a use */
 
+/* ---- news ----------------------------------------------------------------------------------------------------- */
+
+/*
+ * Who wants to know what happens in the engine. The callbacks may come from inside any function of this header: they
+ * only take notice, and do not call back into the engine. The struct is the caller's, and stays until it is taken off.
+ */
+struct cbx_engine_listener {
+	TAILQ_ENTRY(cbx_engine_listener) entry;
+	/* A session was made, or has gone. */
+	void (*on_session)(void *arg, const char *session_id, bool one_shot, bool gone);
+	/* See cbx_engine_files_changed(). */
+	void (*on_files)(void *arg, const char *session_id, const cJSON *files);
+	void *arg;
+};
+void cbx_engine_listen(struct cbx_engine *engine, struct cbx_engine_listener *listener);
+void cbx_engine_unlisten(struct cbx_engine *engine, struct cbx_engine_listener *listener);
+/* Tell all listeners that files of a session have changed: an array as in cbx_execution_to_json(). */
+void cbx_engine_files_changed(struct cbx_engine *engine, const char *session_id, const cJSON *files);
+
 /* ---- executions ------------------------------------------------------------------------------------------------ */
 
 enum cbx_status {
@@ -109,7 +129,7 @@ enum cbx_status {
 };
 const char *cbx_status_name(enum cbx_status status); /* "queued", "running", "ok", … */
 
-/* A watcher's callbacks; any may be NULL. `stream` is "stdout" or "stderr"; bytes are as they came. A bundle is
+/* Watchers' callbacks; any may be NULL. `stream` is "stdout" or "stderr"; bytes are as they came. A bundle is
  * {"data":{…},"metadata":{…}}. on_end is the last one, after which the watcher is detached. */
 struct cbx_watch {
 	void (*on_start)(void *arg, struct cbx_execution *x);
@@ -121,12 +141,14 @@ struct cbx_watch {
 
 /*
  * Queue a cell. timeout_ms 0: the session's default. Errors: "code_too_long", "queue_full", "invalid_argument".
- * The watch (may be NULL) is copied. One watcher per execution.
+ * The watch (may be NULL) is copied.
  */
 int cbx_session_run(struct cbx_session *session, const char *code, uint64_t timeout_ms, const struct cbx_watch *watch,
 		    struct cbx_execution **ret, struct cbx_err *err);
-/* Stop calling the watcher; the execution goes on. */
-void cbx_execution_unwatch(struct cbx_execution *x);
+/* One watcher more, up to CBX_WATCHERS_MAX. Errors: "ended" (nothing would be called any more), "too_many_watchers". */
+int cbx_execution_watch(struct cbx_execution *x, const struct cbx_watch *watch, struct cbx_err *err);
+/* Stop calling the watcher with this arg; the execution goes on. */
+void cbx_execution_unwatch(struct cbx_execution *x, const void *arg);
 /* Queued: ends as cancelled at once. Running: SIGINT, SIGKILL after the grace period; ends as cancelled. */
 void cbx_execution_interrupt(struct cbx_execution *x);
 uint64_t cbx_execution_id(const struct cbx_execution *x); /* counts from 1 in its session */
@@ -139,10 +161,16 @@ int cbx_execution_find(struct cbx_session *session, uint64_t id, struct cbx_exec
  * {"session_id","execution_id","status","state_kept","execution_count","exit_code"?,"stdout","stderr","output" (both,
  *  in order),"result"? (text/plain),"error"?{name,value,traceback},"message"? (what happened and what to do, for
  *  timeout, killed and cancelled),"displays":[{"data","metadata","is_result"}],"omitted"?{"bytes","file"},
- *  "duration_ms","memory_peak_bytes"?}
+ *  "duration_ms","memory_peak_bytes"?,"files":[{"path","size","mime_type","uri"}],"files_omitted"?}
+ * files: what changed below /workspace while it ran; paths relative to that; the uri keeps bytes that are not UTF-8.
  * Text is valid UTF-8. with_displays: false leaves binary data out and lists only {"mime","bytes"}.
  */
 cJSON *cbx_execution_to_json(const struct cbx_execution *x, bool with_displays);
+/* Up to max bytes of what was printed (both streams, in order, as they came) from a byte offset on, when memory still
+ * holds them. False: they are at the same offset of the file. *ret_total is how many bytes there are so far. */
+bool cbx_execution_output(const struct cbx_execution *x, uint64_t from, size_t max, struct cbx_buf *out,
+			  uint64_t *ret_total);
+const char *cbx_execution_output_file(const struct cbx_execution *x); /* NULL: none is needed so far */
 /* The bundles as they came, borrowed: array of {"data","metadata","is_result"}. */
 const cJSON *cbx_execution_displays(const struct cbx_execution *x);
 
@@ -163,8 +191,9 @@ int cbx_session_complete(struct cbx_session *session, const char *code, uint64_t
 struct cbx_file_reply {
 	int64_t value;       /* bytes read or written */
 	uint64_t size;       /* READ: the file's size */
-	bool more;           /* LIST: more entries are there */
-	const void *data;    /* READ: the bytes; STAT: struct cbx_init_stat; LIST: entries; borrowed for the call */
+	bool more;           /* LIST, SCAN: more entries are there */
+	bool cut;            /* SCAN: the tree was too large to look at all of it */
+	const void *data;    /* READ: the bytes; STAT: struct cbx_init_stat; LIST, SCAN: entries; borrowed for the call */
 	size_t len;
 };
 typedef void (*cbx_file_fn)(void *arg, const struct cbx_file_reply *reply, const struct cbx_err *err);
@@ -175,7 +204,15 @@ int cbx_session_file_write(struct cbx_session *s, const char *path, uint64_t off
 int cbx_session_file_stat(struct cbx_session *s, const char *path, cbx_file_fn fn, void *arg, struct cbx_err *err);
 int cbx_session_file_list(struct cbx_session *s, const char *path, uint64_t skip, cbx_file_fn fn, void *arg,
 			  struct cbx_err *err);
+/* Regular files of all directories below one; `size` of the reply is how many there are. */
+int cbx_session_file_scan(struct cbx_session *s, const char *path, uint64_t skip, cbx_file_fn fn, void *arg,
+			  struct cbx_err *err);
 int cbx_session_file_mkdir(struct cbx_session *s, const char *path, cbx_file_fn fn, void *arg, struct cbx_err *err);
 int cbx_session_file_remove(struct cbx_session *s, const char *path, cbx_file_fn fn, void *arg, struct cbx_err *err);
+
+/* The MIME type that a file's name promises; "application/octet-stream" when it promises none. */
+const char *cbx_mime_by_name(const char *path);
+/* Append codebox://sessions/<id>/files/<path>: bytes other than unreserved characters and '/' as %XX. */
+void cbx_file_uri(struct cbx_buf *out, const char *session_id, const char *path);
 
 #endif

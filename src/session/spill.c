@@ -75,8 +75,7 @@ static void written(void *arg, const struct cbx_init_header *h, const char *payl
 	else
 		cbx_buf_drop(&sp->pending, (size_t)h->value);
 	push(sp);
-	if (cbx_spill_idle(sp) && sp->x->finishing)
-		cbx_execution_finish(sp->x);
+	cbx_execution_settle(sp->x);
 }
 
 static void push(struct cbx_spill *sp)

@@ -160,7 +160,7 @@ def test_usage_errors_are_2_with_a_hint():
 
 def test_register():
     box = Box()
-    r = box.ok("register", "claude-desktop")
+    r = box.ok("register", "claude-desktop", "--print")
     contains(r.out, "claude_desktop_config.json")
     text = "{" + r.out[r.out.index('"mcpServers"'):] + "}"
     conf = json.loads(text)["mcpServers"]["codebox"]
@@ -380,7 +380,8 @@ def test_scope():
     same(len(box.starts()), 1)
     with open(box.path("run/args")) as f:
         args = f.read()
-    contains(args, "--user --scope --quiet --collect -p Delegate=yes --")
+    contains(args, "--user --scope --quiet --collect ")
+    contains(args, " -p Delegate=yes -- ")
 
 
 def test_scope_that_fails():
@@ -918,7 +919,7 @@ def test_completion():
     same(complete(box, "session", "rm", ""), ["alpha", "beta"])
     same(complete(box, "run", "--session", "b"), ["beta"])
     same(complete(box, "cp", "al"), ["alpha:"])
-    same(complete(box, "register", ""), ["claude-desktop", "--help"])
+    same(complete(box, "register", "")[:4], ["claude-desktop", "claude-code", "vscode", "cursor"])
 
 
 def test_doctor():

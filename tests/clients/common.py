@@ -35,17 +35,22 @@ def corpus(name):
     return path if path.is_file() else None
 
 
-def enter_venv():
-    """Go on under the interpreter that has the official client library."""
-    if os.environ.get("CODEBOX_TESTS_IN_VENV"):
-        return
-    r = subprocess.run([str(HERE / "setup.sh"), "python"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def setup(kind):
+    """The cache directory that setup.sh fills; the whole script is skipped when it cannot."""
+    r = subprocess.run([str(HERE / "setup.sh"), kind], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if r.returncode == 77:
         skip_all(r.stderr.strip().splitlines()[-1])
     if r.returncode:
         print(f"Bail out! setup.sh: {r.stderr.strip()}")
         sys.exit(1)
-    python = os.path.join(r.stdout.strip(), "bin", "python3")
+    return r.stdout.strip()
+
+
+def enter_venv(kind="python"):
+    """Go on under the interpreter that has the client library."""
+    if os.environ.get("CODEBOX_TESTS_IN_VENV"):
+        return
+    python = os.path.join(setup(kind), "bin", "python3")
     env = dict(os.environ, CODEBOX_TESTS_IN_VENV="1", PYTHONDONTWRITEBYTECODE="1")
     os.execve(python, [python, "-u", *sys.argv], env)
 

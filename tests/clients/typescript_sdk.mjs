@@ -126,7 +126,8 @@ await group("conversation", () =>
 		equal(c.getServerVersion().name, "codebox", "server name");
 		ok(c.getServerCapabilities().tools, "tools are declared");
 		const { tools } = await c.listTools();
-		equal(tools.map((t) => t.name), ["run_code", "create_session", "list_sessions", "close_session"], "tools");
+		equal(tools.map((t) => t.name), ["run_code", "get_execution", "interrupt", "create_session", "list_sessions",
+			"session_info", "close_session", "list_files", "read_file", "write_file", "upload_file"], "tools");
 		const ajv = new Ajv2020({ strict: false });
 		for (const t of tools)
 			ok(ajv.validateSchema(t.inputSchema) && ajv.validateSchema(t.outputSchema), `${t.name}: schemas are schemas`, ajv.errors);

@@ -22,6 +22,7 @@ import selectors
 import shutil
 import signal
 import socket
+import stat
 import struct
 import tempfile
 
@@ -171,6 +172,23 @@ class Sandbox:
         path, _ = self.path(payload)
         shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
         return (0, 0, b"")
+
+    def do_11(self, payload, value, arg, fds):
+        top, _ = self.path(payload)
+        found = []
+        for base, dirs, names in os.walk(top):
+            dirs[:] = [d for d in dirs if base != top or d != ".codebox"]
+            for name in names:
+                st = os.lstat(os.path.join(base, name))
+                if stat.S_ISREG(st.st_mode) and st.st_ctime_ns >= arg:
+                    found.append((os.path.relpath(os.path.join(base, name), top), st))
+        out, count = b"", 0
+        for name, st in found[value:value + 500]:
+            raw = name.encode() + b"\0"
+            raw += bytes(-len(raw) % 8)
+            out += struct.pack("=IIQqII", st.st_mode, 0, st.st_size, st.st_mtime_ns, len(name.encode()), 32 + len(raw)) + raw
+            count += 1
+        return (count, len(found), out)
 
     def ended(self, pid, status):
         self.pids.discard(pid)

@@ -13,18 +13,22 @@
 
 #include "base/cleanup.h"
 
+#ifndef FAKE_BYTES_MAX
+#define FAKE_BYTES_MAX 4000000 /* of one fill or show: a fuzzer finds larger numbers */
+#endif
+
 struct cbx_execution {
 	TAILQ_ENTRY(cbx_execution) entry;
 	struct cbx_session *session;
 	uint64_t id;
 	enum cbx_status status;
 	char *code;
-	struct cbx_watch watch;
+	struct cbx_watch watch[4]; /* those without an arg are free */
 	struct event *ev;
 	struct cbx_buf out, err, both;
 	char *result, *message;
 	bool raised, killed_by_close;
-	cJSON *displays;
+	cJSON *displays, *files;
 };
 
 struct cbx_session {
@@ -37,15 +41,19 @@ struct cbx_session {
 	void *arg;
 	struct event *ready;
 	TAILQ_HEAD(, cbx_execution) list;
+	struct fake_files *files;
 };
 
 struct cbx_engine {
 	struct event_base *base;
 	TAILQ_HEAD(, cbx_session) sessions;
+	struct fake_listeners listeners;
 	bool fail_setup;
 	struct cbx_err trouble;
 	size_t made, interrupts;
 };
+
+static void session_news(struct cbx_session *s, bool gone);
 
 struct cbx_engine *fake_engine_new(struct event_base *base)
 {
@@ -53,6 +61,7 @@ struct cbx_engine *fake_engine_new(struct event_base *base)
 
 	e->base = base;
 	TAILQ_INIT(&e->sessions);
+	TAILQ_INIT(&e->listeners);
 	return e;
 }
 
@@ -67,6 +76,7 @@ static void execution_free(struct cbx_execution *x)
 	cbx_buf_release(&x->err);
 	cbx_buf_release(&x->both);
 	cJSON_Delete(x->displays);
+	cJSON_Delete(x->files);
 	free(x);
 }
 
@@ -79,6 +89,7 @@ void fake_engine_free(struct cbx_engine *e)
 			execution_free(TAILQ_FIRST(&s->list));
 		TAILQ_REMOVE(&e->sessions, s, entry);
 		event_free(s->ready);
+		fake_files_free(s->files);
 		free(s->closed);
 		free(s);
 	}
@@ -155,8 +166,10 @@ int cbx_session_create(struct cbx_engine *e, const struct cbx_session_spec *spec
 		snprintf(s->spec.id, sizeof(s->spec.id), "fake-%zu", ++e->made);
 	s->on_ready = fn;
 	s->arg = arg;
+	s->files = fake_files_new();
 	TAILQ_INIT(&s->list);
 	TAILQ_INSERT_TAIL(&e->sessions, s, entry);
+	session_news(s, false);
 	s->ready = event_new(e->base, -1, 0, on_ready, s);
 	if (e->fail_setup)
 		cbx_session_close(s, "the image's interpreter does not start");
@@ -189,6 +202,36 @@ const char *cbx_session_id(const struct cbx_session *s)
 	return s->spec.id;
 }
 
+/* ---- for fake_files.c ---- */
+
+struct fake_files *fake_session_files(struct cbx_session *s)
+{
+	return s->files;
+}
+
+struct cbx_engine *fake_session_engine(struct cbx_session *s)
+{
+	return s->engine;
+}
+
+struct fake_listeners *fake_engine_listeners(struct cbx_engine *e)
+{
+	return &e->listeners;
+}
+
+struct event_base *fake_engine_base(struct cbx_engine *e)
+{
+	return e->base;
+}
+
+static void session_news(struct cbx_session *s, bool gone)
+{
+	struct cbx_engine_listener *l;
+
+	TAILQ_FOREACH(l, &s->engine->listeners, entry)
+		l->on_session(l->arg, s->spec.id, s->spec.one_shot, gone);
+}
+
 static void wake(struct cbx_execution *x)
 {
 	struct timeval now = { 0, 0 };
@@ -203,6 +246,7 @@ void cbx_session_close(struct cbx_session *s, const char *why)
 	if (s->closed)
 		return;
 	s->closed = cbx_xstrdup(why);
+	session_news(s, true);
 	TAILQ_FOREACH(x, &s->list, entry) {
 		if (x->status <= CBX_RUNNING) {
 			x->killed_by_close = true;
@@ -259,20 +303,23 @@ const char *cbx_status_name(enum cbx_status status)
 
 static void end(struct cbx_execution *x, enum cbx_status status)
 {
-	struct cbx_watch w = x->watch;
-
 	x->status = status;
-	memset(&x->watch, 0, sizeof(x->watch));
-	if (w.on_end)
-		w.on_end(w.arg, x);
+	for (size_t i = 0; i < ARRAY_SIZE(x->watch); i++) {
+		struct cbx_watch w = x->watch[i];
+
+		memset(&x->watch[i], 0, sizeof(x->watch[i]));
+		if (w.on_end)
+			w.on_end(w.arg, x);
+	}
 }
 
 static void print(struct cbx_execution *x, const char *stream, const char *p, size_t n)
 {
 	cbx_utf8_append(strcmp(stream, "stdout") == 0 ? &x->out : &x->err, p, n);
 	cbx_utf8_append(&x->both, p, n);
-	if (x->watch.on_output)
-		x->watch.on_output(x->watch.arg, x, stream, p, n);
+	for (size_t i = 0; i < ARRAY_SIZE(x->watch); i++)
+		if (x->watch[i].on_output)
+			x->watch[i].on_output(x->watch[i].arg, x, stream, p, n);
 }
 
 static void print_raw(struct cbx_execution *x, const char *s)
@@ -285,8 +332,8 @@ static void print_raw(struct cbx_execution *x, const char *s)
 
 			sscanf(s + 2, "%2x", &v);
 			cbx_buf_addc(&b, (char)v);
-			s += 3;
-		} else if (*s == '\\') {
+			s += strnlen(s + 1, 3);
+		} else if (*s == '\\' && s[1]) {
 			s++;
 			cbx_buf_addc(&b, *s == 'n' ? '\n' : *s == 'r' ? '\r' : *s == 't' ? '\t' : *s);
 		} else {
@@ -307,8 +354,6 @@ static void show(struct cbx_execution *x, const char *mime, const char *value, b
 	cbx_json_set(d, "metadata", cbx_json_new_obj());
 	cbx_json_set_bool(d, "is_result", is_result);
 	cbx_json_push(x->displays, d);
-	if (x->watch.on_display)
-		x->watch.on_display(x->watch.arg, x, d, is_result);
 }
 
 static void show_bytes(struct cbx_execution *x, const char *mime, size_t n)
@@ -323,6 +368,30 @@ static void show_bytes(struct cbx_execution *x, const char *mime, size_t n)
 		cbx_buf_addc(&bytes, (char)(bytes.len * 7));
 	cbx_base64_encode(&b64, bytes.data, bytes.len);
 	show(x, mime, b64.data, false);
+}
+
+static void change(struct cbx_execution *x, const char *path, const void *p, size_t n)
+{
+	_cleanup_buf_ struct cbx_buf uri = { 0 };
+	cJSON *o = cbx_json_new_obj();
+
+	fake_session_put(x->session->engine, x->session->spec.id, path, p, n);
+	cbx_file_uri(&uri, x->session->spec.id, path);
+	cbx_json_set_str(o, "path", path);
+	cbx_json_set_u64(o, "size", n);
+	cbx_json_set_str(o, "mime_type", cbx_mime_by_name(path));
+	cbx_json_set_str(o, "uri", cbx_buf_str(&uri));
+	cbx_json_push(x->files, o);
+}
+
+static void change_png(struct cbx_execution *x, const char *path, size_t n)
+{
+	_cleanup_buf_ struct cbx_buf bytes = { 0 };
+
+	cbx_buf_add(&bytes, "\x89PNG\r\n\x1a\n", 8);
+	while (bytes.len < n)
+		cbx_buf_addc(&bytes, (char)(bytes.len * 7));
+	change(x, path, bytes.data, n);
 }
 
 /* One command; false: the cell goes on later. */
@@ -345,15 +414,19 @@ static bool command(struct cbx_execution *x, const char *line)
 		free(x->result);
 		x->result = cbx_xstrdup(rest);
 		show(x, "text/plain", rest, true);
-	} else if (sscanf(line, "fill %zu %c", &n, &c) == 2) {
+	} else if (sscanf(line, "fill %zu %c", &n, &c) == 2 && n <= FAKE_BYTES_MAX) {
 		_cleanup_buf_ struct cbx_buf b = { 0 };
 
 		memset(cbx_buf_reserve(&b, n), c, n);
 		print(x, "stdout", b.data, n);
 	} else if (sscanf(line, "show-text %63s %n", mime, &at) == 1 && at) {
 		show(x, mime, line + at, false);
-	} else if (sscanf(line, "show %63s %zu", mime, &n) == 2) {
+	} else if (sscanf(line, "show %63s %zu", mime, &n) == 2 && n <= FAKE_BYTES_MAX) {
 		show_bytes(x, mime, n);
+	} else if (sscanf(line, "write %63s %n", mime, &at) == 1 && at) {
+		change(x, mime, line + at, strlen(line + at));
+	} else if (sscanf(line, "png %63s %zu", mime, &n) == 2 && n <= FAKE_BYTES_MAX) {
+		change_png(x, mime, n);
 	} else if (strcmp(line, "raise") == 0) {
 		x->raised = true;
 	} else {
@@ -378,8 +451,9 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 		return;
 	}
 	x->status = CBX_RUNNING;
-	if (x->watch.on_start)
-		x->watch.on_start(x->watch.arg, x);
+	for (size_t i = 0; i < ARRAY_SIZE(x->watch); i++)
+		if (x->watch[i].on_start)
+			x->watch[i].on_start(x->watch[i].arg, x);
 	for (char *line = strtok_r(x->code, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		if (strcmp(line, "die") == 0) {
 			x->message = cbx_xstrdup("the interpreter was killed: memory limit; variables are gone");
@@ -406,8 +480,9 @@ int cbx_session_run(struct cbx_session *s, const char *code, uint64_t timeout_ms
 	x->id = ++s->executions;
 	x->code = cbx_xstrdup(code);
 	if (watch)
-		x->watch = *watch;
+		x->watch[0] = *watch;
 	x->displays = cbx_json_new_arr();
+	x->files = cbx_json_new_arr();
 	x->ev = event_new(s->engine->base, -1, 0, on_event, x);
 	TAILQ_INSERT_TAIL(&s->list, x, entry);
 	wake(x);
@@ -415,9 +490,54 @@ int cbx_session_run(struct cbx_session *s, const char *code, uint64_t timeout_ms
 	return 0;
 }
 
-void cbx_execution_unwatch(struct cbx_execution *x)
+int cbx_execution_watch(struct cbx_execution *x, const struct cbx_watch *watch, struct cbx_err *err)
 {
-	memset(&x->watch, 0, sizeof(x->watch));
+	for (size_t i = 0; i < ARRAY_SIZE(x->watch); i++) {
+		if (!x->watch[i].arg) {
+			x->watch[i] = *watch;
+			return 0;
+		}
+	}
+	return cbx_refuse(err, "too_many_watchers", EBUSY, "too many calls wait");
+}
+
+void cbx_execution_unwatch(struct cbx_execution *x, const void *arg)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(x->watch); i++)
+		if (x->watch[i].arg == arg)
+			memset(&x->watch[i], 0, sizeof(x->watch[i]));
+}
+
+struct cbx_session *cbx_execution_session(const struct cbx_execution *x)
+{
+	return x->session;
+}
+
+struct cbx_execution *cbx_session_running(const struct cbx_session *s)
+{
+	struct cbx_execution *x;
+
+	TAILQ_FOREACH(x, &s->list, entry)
+		if (x->status == CBX_RUNNING)
+			return x;
+	return NULL;
+}
+
+/* What lies from 100,000 on is in a file, if there is one. */
+bool cbx_execution_output(const struct cbx_execution *x, uint64_t from, size_t max, struct cbx_buf *out,
+			  uint64_t *ret_total)
+{
+	*ret_total = x->both.len;
+	if (from >= 100000 && from < x->both.len)
+		return false;
+	if (from < x->both.len)
+		cbx_buf_add(out, x->both.data + from, max < x->both.len - from ? max : x->both.len - (size_t)from);
+	return true;
+}
+
+const char *cbx_execution_output_file(const struct cbx_execution *x)
+{
+	return ".codebox/outputs/1.txt";
 }
 
 void cbx_execution_interrupt(struct cbx_execution *x)
@@ -475,6 +595,7 @@ cJSON *cbx_execution_to_json(const struct cbx_execution *x, bool with_displays)
 	}
 	cbx_json_set_str(o, "message", x->message);
 	cbx_json_set_u64(o, "duration_ms", 1);
+	cbx_json_set(o, "files", cJSON_Duplicate(x->files, 1));
 	return o;
 }
 

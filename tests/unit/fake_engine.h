@@ -12,6 +12,7 @@
  *   show-text MIME TEXT                               raise        an exception
  *   wait           run until interrupted              die          the interpreter is killed
  *   time           the time is up, state is kept
+ *   write PATH TEXT  a file that the cell changes     png PATH N     the same with N bytes of an image
  */
 #include "session/session.h"
 
@@ -27,5 +28,16 @@ void fake_session_expire(struct cbx_engine *e, const char *id);
 size_t fake_engine_running(const struct cbx_engine *e);
 /* Interrupts that were asked for so far. */
 size_t fake_engine_interrupts(const struct cbx_engine *e);
+#define FAKE_DISK 1000000 /* bytes that a file can have when it is written */
+
+/* Put a file into a session. The functions for files are in fake_files.c, which asks for the rest. */
+void fake_session_put(struct cbx_engine *e, const char *id, const char *path, const void *data, size_t n);
+struct fake_files *fake_files_new(void);
+void fake_files_free(struct fake_files *f);
+struct fake_files *fake_session_files(struct cbx_session *s);
+struct cbx_engine *fake_session_engine(struct cbx_session *s);
+struct event_base *fake_engine_base(struct cbx_engine *e);
+TAILQ_HEAD(fake_listeners, cbx_engine_listener);
+struct fake_listeners *fake_engine_listeners(struct cbx_engine *e);
 
 #endif

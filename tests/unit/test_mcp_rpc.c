@@ -48,10 +48,10 @@ static const struct {
 	{ "{\"jsonrpc\":\"2.0\",\"id\":-7,\"method\":\"ping\"}", 1, "-7" },
 	{ " {\"jsonrpc\":\"2.0\", \"method\":\"ping\", \"id\" : \"a\\u0062 \\\" c\" } \r", 1, "\"a\\u0062 \\\" c\"" },
 	{ "{\"jsonrpc\":\"2.0\",\"id\":\"\",\"method\":\"ping\"}", 1, "\"\"" },
-	{ "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"server/discover\",\"params\":{}}", -32601, "2" },
+	{ "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"server/discover\",\"params\":{}}", -32602, "2" },
 	{ "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"logging/setLevel\",\"params\":{\"level\":\"info\"}}", -32601,
 	  "2" },
-	{ "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"resources/list\"}", -32601, "2" },
+	{ "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tasks/list\"}", -32601, "2" },
 	{ "{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}", -32600, "null" },
 	{ "{\"jsonrpc\":\"2.0\",\"id\":1.5,\"method\":\"ping\"}", -32600, "null" },
 	{ "{\"jsonrpc\":\"2.0\",\"id\":1e3,\"method\":\"ping\"}", -32600, "null" },
@@ -151,11 +151,11 @@ START_TEST(before_initialize)
 	ck_assert_ptr_nonnull(at(client_ask(c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}"), "result"));
 	ck_assert_int_eq(int_at(client_ask(c, "{\"jsonrpc\":\"2.0\",\"id\":\"p\",\"method\":\"server/discover\"}"),
 				"error.code"),
-			 -32601);
+			 -32602);
 	ck_assert_int_eq(
 		cJSON_GetArraySize(
 			at(client_ask(c, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\"}"), "result.tools")),
-		4);
+		11);
 	client_free(c);
 }
 END_TEST

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: completion/complete for what a person types into a form: ids of sessions, and paths of files in
+ * a session. Which session is meant is in the arguments that were filled in before; where it is not, a legacy
+ * connection's own session counts. Whatever cannot be completed has no values, which is no error; only a form that
+ * does not exist is one.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "mcp/internal.h"
+
+#define VALUES_MAX 100
+#define COUNT_MAX 1000 /* matches that are looked at: they are sorted before they are cut */
+
+struct completion {
+	struct cbx_mcp_walk walk;
+	char *prefix;
+	char **values;
+	size_t n;
+	bool more;
+};
+
+static void completion_release(void *state)
+{
+	struct completion *c = state;
+
+	for (size_t i = 0; i < c->n; i++)
+		free(c->values[i]);
+	free(c->values);
+	free(c->prefix);
+	free(c);
+}
+
+static void add(struct completion *c, const char *value)
+{
+	if (!cbx_starts_with(value, c->prefix) || !cbx_utf8_valid(value, strlen(value)))
+		return;
+	if (c->n >= COUNT_MAX) {
+		c->more = true;
+		return;
+	}
+	if (!c->values)
+		c->values = cbx_xcalloc(COUNT_MAX, sizeof(*c->values));
+	c->values[c->n++] = cbx_xstrdup(value);
+}
+
+static int compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static cJSON *result_of(struct completion *c)
+{
+	cJSON *result = cbx_json_new_obj(), *o = cbx_json_new_obj(), *values = cbx_json_new_arr();
+	size_t shown = c->n < VALUES_MAX ? c->n : VALUES_MAX;
+
+	if (c->n)
+		qsort(c->values, c->n, sizeof(*c->values), compare);
+	for (size_t i = 0; i < shown; i++)
+		cbx_json_push_str(values, c->values[i]);
+	cbx_json_set(o, "values", values);
+	if (!c->more)
+		cbx_json_set_u64(o, "total", c->n);
+	cbx_json_set_bool(o, "hasMore", c->more || c->n > shown);
+	cbx_json_set(result, "completion", o);
+	return result;
+}
+
+/* ---- sessions ---- */
+
+static void complete_sessions(const struct cbx_mcp_message *m, struct completion *c)
+{
+	_cleanup_json_ cJSON *all = cbx_session_list(m->mcp->engine);
+	const cJSON *s;
+
+	cJSON_ArrayForEach(s, all)
+		if (cbx_mcp_session_visible(m->mcp, m->rev, s))
+			add(c, cbx_mcp_str_of(s, "session_id"));
+}
+
+/* ---- paths ---- */
+
+static bool on_file(struct cbx_mcp_job *job, const struct cbx_mcp_walk_file *file)
+{
+	struct completion *c = job->state;
+
+	add(c, file->path);
+	return !c->more;
+}
+
+static void on_done(struct cbx_mcp_job *job, const struct cbx_err *err)
+{
+	cbx_mcp_job_end(job, result_of(job->state));
+}
+
+static const char *session_of(const struct cbx_mcp_message *m)
+{
+	const cJSON *context = cJSON_GetObjectItemCaseSensitive(m->params, "context");
+	const char *id = cbx_mcp_str_of(cJSON_GetObjectItemCaseSensitive(context, "arguments"), "session_id");
+
+	if (id && id[0])
+		return strlen(id) <= CBX_NAME_MAX ? id : NULL;
+	return !m->rev->modern && m->mcp->default_session[0] ? m->mcp->default_session : NULL;
+}
+
+/* Takes over both. */
+static void complete_paths(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot, struct completion *c)
+{
+	const char *session = session_of(m);
+	struct cbx_mcp_job *job;
+	struct cbx_err err;
+
+	if (!session) {
+		cbx_mcp_answer(m->mcp, slot, result_of(c));
+		completion_release(c);
+		return;
+	}
+	memcpy(c->walk.session_id, session, strlen(session) + 1);
+	c->walk.see = on_file;
+	c->walk.done = on_done;
+	job = cbx_mcp_job_new(m, slot, c, completion_release);
+	if (job && cbx_mcp_walk(&c->walk, job, &err) < 0)
+		on_done(job, &err);
+}
+
+/* ---- completion/complete ---- */
+
+enum kind { UNKNOWN_REF, NOTHING, SESSIONS, PATHS };
+
+static enum kind kind_of(const cJSON *ref, const char *argument)
+{
+	const char *type = cbx_mcp_str_of(ref, "type"), *uri = cbx_mcp_str_of(ref, "uri");
+	const char *name = cbx_mcp_str_of(ref, "name");
+	bool known;
+
+	if (type && strcmp(type, "ref/prompt") == 0 && name) {
+		bool has = cbx_mcp_prompt_argument(name, argument, &known);
+
+		if (!known)
+			return UNKNOWN_REF;
+		if (has && strcmp(argument, "session_id") == 0)
+			return SESSIONS;
+		return has && strcmp(argument, "file") == 0 ? PATHS : NOTHING;
+	}
+	if (!type || strcmp(type, "ref/resource") != 0 || !uri || !cbx_starts_with(uri, CBX_URI_SESSIONS))
+		return UNKNOWN_REF;
+	if (strcmp(argument, "session_id") == 0)
+		return SESSIONS;
+	return strcmp(uri, CBX_URI_FILE_TEMPLATE) == 0 && strcmp(argument, "path") == 0 ? PATHS : NOTHING;
+}
+
+void cbx_mcp_complete(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+{
+	const cJSON *argument = cJSON_GetObjectItemCaseSensitive(m->params, "argument");
+	const char *name = cbx_mcp_str_of(argument, "name"), *value = cbx_mcp_str_of(argument, "value");
+	struct completion *c;
+	enum kind kind;
+
+	if (!name || !value) {
+		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS,
+			      "Invalid params: argument: an object with the strings name and value is expected");
+		return;
+	}
+	kind = kind_of(cJSON_GetObjectItemCaseSensitive(m->params, "ref"), name);
+	if (kind == UNKNOWN_REF) {
+		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS,
+			      "Invalid params: ref: no such prompt or resource template");
+		return;
+	}
+	c = cbx_xcalloc(1, sizeof(*c));
+	c->prefix = cbx_xstrdup(value);
+	if (kind == PATHS) {
+		complete_paths(m, slot, c);
+		return;
+	}
+	if (kind == SESSIONS)
+		complete_sessions(m, c);
+	cbx_mcp_answer(m->mcp, slot, result_of(c));
+	completion_release(c);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: read_file collects a range of a file, part by part, and says it in the form that suits it: an
+ * image as an image, text as text, all else as base64. What does not fit into one message is left for the next call,
+ * and the answer says where that goes on.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "mcp/internal.h"
+
+enum form { FORM_AUTO, FORM_TEXT, FORM_BASE64, FORM_IMAGE };
+
+static const char *const form_names[] = { NULL, "text", "base64", "image" };
+
+struct reading {
+	char *path;
+	uint64_t offset, length, size;
+	bool length_given, ended;
+	enum form form;
+	struct cbx_buf data;
+};
+
+static void reading_free(void *p)
+{
+	struct reading *d = p;
+
+	free(d->path);
+	cbx_buf_release(&d->data);
+	free(d);
+}
+
+static cJSON *read_input(void)
+{
+	static const char *const required[] = { "path", NULL };
+	cJSON *props = cbx_json_new_obj(), *p, *values = cbx_json_new_arr();
+
+	cbx_mcp_schema_session(props);
+	cbx_mcp_schema_property(props, "path", "string",
+				"Relative to /workspace, absolute, or a codebox:// address from an answer.");
+	p = cbx_mcp_schema_property(props, "offset", "integer", "Where to start, in bytes; 0 if left out.");
+	cbx_json_set_u64(p, "minimum", 0);
+	p = cbx_mcp_schema_property(props, "length", "integer",
+				    "How many bytes: 20480 if left out (images: all), at most 196608.");
+	cbx_json_set_u64(p, "minimum", 1);
+	p = cbx_mcp_schema_property(props, "encoding", "string",
+				    "text or base64; left out: text when it is UTF-8, images as such, else base64.");
+	cbx_json_push_str(values, "text");
+	cbx_json_push_str(values, "base64");
+	cbx_json_set(p, "enum", values);
+	return cbx_mcp_schema_object(props, required, true);
+}
+
+static cJSON *read_output(void)
+{
+	static const char *const required[] = { "session_id", "path", "size", "offset", "length", "encoding", NULL };
+	cJSON *p = cbx_json_new_obj();
+
+	cbx_mcp_schema_property(p, "session_id", "string", "The session.");
+	cbx_mcp_schema_property(p, "path", "string", "The file.");
+	cbx_mcp_schema_property(p, "size", "integer", "Its size in bytes.");
+	cbx_mcp_schema_property(p, "offset", "integer", "Where this part starts.");
+	cbx_mcp_schema_property(p, "length", "integer", "Bytes in this part.");
+	cbx_mcp_schema_property(p, "next_offset", "integer", "There is more: go on here.");
+	cbx_mcp_schema_property(p, "mime_type", "string", "What the name says of the contents.");
+	cbx_mcp_schema_property(p, "encoding", "string", "text, base64 or image.");
+	cbx_mcp_schema_property(p, "content", "string", "The text or base64; an image is a block instead.");
+	return cbx_mcp_schema_object(p, required, true);
+}
+
+/* The type that the first bytes show, when it is one that clients take as an image. */
+static const char *image_type(const struct cbx_buf *b)
+{
+	static const char *const types[] = { "image/png", "image/jpeg", "image/gif", "image/webp" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if (cbx_mcp_image_sound(types[i], b))
+			return types[i];
+	return NULL;
+}
+
+/* Bytes of text at the front: all of it, or up to a character that the end has cut. 0: it is no text. */
+static size_t text_length(const struct reading *d)
+{
+	for (size_t cut = 0; cut < 4 && cut <= d->data.len; cut++) {
+		if (cut && d->offset + d->data.len >= d->size)
+			break;
+		if (cbx_utf8_valid(cbx_buf_str(&d->data), d->data.len - cut) &&
+		    !memchr(cbx_buf_str(&d->data), '\0', d->data.len - cut))
+			return d->data.len - cut;
+	}
+	return 0;
+}
+
+static void choose_form(struct reading *d, const char **ret_image)
+{
+	*ret_image = d->offset == 0 && d->data.len >= d->size ? image_type(&d->data) : NULL;
+	if (d->form == FORM_AUTO && *ret_image) {
+		d->form = FORM_IMAGE;
+	} else if (d->form != FORM_BASE64) {
+		size_t n = text_length(d);
+
+		if (n || d->data.len == 0) {
+			d->form = FORM_TEXT;
+			d->data.len = n;
+		} else if (d->form == FORM_AUTO) {
+			d->form = FORM_BASE64;
+		}
+	}
+}
+
+static cJSON *block(const char *type)
+{
+	cJSON *b = cbx_json_new_obj();
+
+	cbx_json_set_str(b, "type", type);
+	return b;
+}
+
+/* The blocks and the structured content of a part of n bytes. */
+static cJSON *build(struct cbx_mcp_call *call, const struct reading *d, size_t n, const char *image)
+{
+	cJSON *result = cbx_json_new_obj(), *content = cbx_json_new_arr(), *s = cbx_json_new_obj(), *b;
+	const char *mime = image ? image : cbx_mime_by_name(d->path);
+	_cleanup_buf_ struct cbx_buf value = { 0 };
+	_cleanup_buf_ struct cbx_buf facts = { 0 };
+	uint64_t next = d->offset + n;
+
+	if (d->form == FORM_TEXT)
+		cbx_utf8_append(&value, cbx_buf_str(&d->data), n);
+	else
+		cbx_base64_encode(&value, cbx_buf_str(&d->data), n);
+	cbx_json_set_str(s, "session_id", call->session_id);
+	cbx_json_set_str(s, "path", d->path);
+	cbx_json_set_u64(s, "size", d->size);
+	cbx_json_set_u64(s, "offset", d->offset);
+	cbx_json_set_u64(s, "length", n);
+	if (next < d->size)
+		cbx_json_set_u64(s, "next_offset", next);
+	cbx_json_set_str(s, "mime_type", mime);
+	cbx_json_set_str(s, "encoding", form_names[d->form]);
+	if (d->form != FORM_IMAGE)
+		cbx_json_set_strn(s, "content", cbx_buf_str(&value), value.len);
+	cbx_buf_adds(&facts, "[");
+	cbx_mcp_clean_name(&facts, d->path);
+	cbx_buf_addf(&facts, ": bytes %llu to %llu of %llu, %s%s", (unsigned long long)d->offset,
+		     (unsigned long long)next, (unsigned long long)d->size, mime,
+		     d->form == FORM_BASE64 ? ", as base64" : "");
+	if (next < d->size)
+		cbx_buf_addf(&facts, "; there is more: go on with offset %llu", (unsigned long long)next);
+	cbx_buf_adds(&facts, "]");
+	if (d->form != FORM_IMAGE) {
+		b = block("text");
+		cbx_json_set_strn(b, "text", cbx_buf_str(&value), value.len);
+		cbx_json_push(content, b);
+	}
+	if (d->form != FORM_TEXT || next < d->size || d->offset) {
+		b = block("text");
+		cbx_json_set_str(b, "text", cbx_buf_str(&facts));
+		cbx_json_push(content, b);
+	}
+	if (d->form == FORM_IMAGE) {
+		b = block("image");
+		cbx_json_set_str(b, "data", cbx_buf_str(&value));
+		cbx_json_set_str(b, "mimeType", mime);
+		cbx_json_push(content, b);
+	}
+	cbx_json_set(result, "content", content);
+	if (call->rev->structured)
+		cbx_json_set(result, "structuredContent", s);
+	else
+		cJSON_Delete(s);
+	cbx_json_set_bool(result, "isError", false);
+	return result;
+}
+
+static void read_end(struct cbx_mcp_call *call)
+{
+	_cleanup_buf_ struct cbx_buf printed = { 0 };
+	struct reading *d = call->state;
+	const char *image;
+
+	choose_form(d, &image);
+	for (;;) {
+		_cleanup_json_ cJSON *result = build(call, d, d->data.len, image);
+
+		printed.len = 0;
+		cbx_json_print(&printed, result);
+		if (printed.len <= cbx_mcp_room(&call->slot) || d->data.len < 16)
+			break;
+		/* Control characters, or a batch's small room: half of it, in a form that can be cut. */
+		d->data.len /= 2;
+		if (d->form == FORM_IMAGE)
+			d->form = FORM_BASE64;
+		if (d->form == FORM_TEXT && text_length(d))
+			d->data.len = text_length(d);
+	}
+	cbx_mcp_call_end_text(call, &printed);
+}
+
+static void was_read(void *arg, const struct cbx_file_reply *reply, const struct cbx_err *err);
+
+static int read_ask(struct cbx_mcp_call *call, struct cbx_err *err)
+{
+	struct reading *d = call->state;
+	struct cbx_session *session;
+	int r = cbx_session_find(call->mcp->engine, call->session_id, &session, err);
+
+	if (r < 0)
+		return r;
+	return cbx_session_file_read(session, d->path, d->offset + d->data.len, (size_t)(d->length - d->data.len),
+				     was_read, call, err);
+}
+
+/* True: ask for more. */
+static bool read_take(struct reading *d, const struct cbx_file_reply *reply)
+{
+	bool first = d->data.len == 0;
+
+	cbx_buf_add(&d->data, reply->data, reply->len);
+	d->size = reply->size;
+	if (first && !d->length_given && d->offset == 0 && d->form == FORM_AUTO && d->size <= CBX_READ_MAX &&
+	    image_type(&d->data))
+		d->length = d->size;
+	return reply->value > 0 && d->data.len < d->length && d->offset + d->data.len < d->size;
+}
+
+static void was_read(void *arg, const struct cbx_file_reply *reply, const struct cbx_err *err)
+{
+	struct cbx_mcp_call *call = arg;
+	struct cbx_err failed;
+
+	if (call->mcp && err) {
+		cbx_mcp_call_refuse(call, err);
+	} else if (call->mcp && read_take(call->state, reply)) {
+		if (read_ask(call, &failed) >= 0)
+			return;
+		cbx_mcp_call_refuse(call, &failed);
+	} else if (call->mcp) {
+		read_end(call);
+	}
+	cbx_mcp_call_unref(call);
+}
+
+static void read_file(struct cbx_mcp_call *call, const cJSON *args)
+{
+	struct reading *d = cbx_xcalloc(1, sizeof(*d));
+	const char *encoding = NULL;
+	struct cbx_session *session;
+	struct cbx_err err;
+	int r = cbx_mcp_arg_session(call, args, &session, &err);
+
+	call->state = d;
+	call->release = reading_free;
+	d->length = CBX_READ_DEFAULT;
+	if (r >= 0)
+		r = cbx_mcp_arg_path(call, args, "path", &d->path, &err);
+	if (r >= 0)
+		r = cbx_json_get_u64(args, "offset", 0, INT64_MAX >> 10, &d->offset, &err);
+	if (r >= 0)
+		r = cbx_json_get_u64(args, "length", 1, 1ull << 53, &d->length, &err);
+	d->length_given = r > 0;
+	if (d->length > CBX_READ_MAX)
+		d->length = CBX_READ_MAX;
+	if (r >= 0)
+		r = cbx_json_get_str(args, "encoding", &encoding, &err);
+	if (r >= 0 && encoding) {
+		d->form = strcmp(encoding, "text") == 0 ? FORM_TEXT : strcmp(encoding, "base64") == 0 ? FORM_BASE64 : 0;
+		if (!d->form)
+			r = cbx_refuse(&err, "invalid_argument", EINVAL,
+				       "encoding: \"%.40s\" is not known; use \"text\" or \"base64\", or leave it out",
+				       encoding);
+	}
+	if (r >= 0)
+		r = read_ask(call, &err);
+	if (r < 0)
+		cbx_mcp_call_refuse(call, &err);
+	else
+		call->refs++;
+}
+
+const struct cbx_mcp_tool cbx_mcp_read_file = {
+	.name = "read_file",
+	.title = "Read a file",
+	.description = "Read a file of a session, or a range of it: text as text, PNG, JPEG, GIF and WebP images as "
+		       "images, anything else as base64. Of a large file one part comes at a time; the answer says "
+		       "with which offset to go on. To analyse data, read it in run_code instead.",
+	.hints = CBX_TOOL_READ_ONLY | CBX_TOOL_IDEMPOTENT,
+	.input = read_input,
+	.output = read_output,
+	.call = read_file,
+};

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: what both eras serve. An era asks here for methods that it does not treat in a way of its own;
+ * what differs between revisions within a method is in the message's revision.
+ */
+#include <string.h>
+
+#include "mcp/internal.h"
+
+#define TTL_LIST_MS 3600000 /* lists that are part of the program */
+
+bool cbx_mcp_check_no_cursor(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+{
+	const char *cursor = "";
+	struct cbx_err err;
+
+	if (cbx_json_get_str(m->params, "cursor", &cursor, &err) >= 0 && !cursor[0])
+		return true;
+	cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS,
+		      "Invalid params: unknown cursor; the list has one page, leave cursor out");
+	return false;
+}
+
+static void tools_list(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+{
+	cJSON *result;
+
+	if (!cbx_mcp_check_no_cursor(m, slot))
+		return;
+	result = cbx_mcp_tools_list(m->mcp, m->rev);
+	cbx_mcp_set_caching(result, m->rev, TTL_LIST_MS, true);
+	cbx_mcp_answer(m->mcp, slot, result);
+}
+
+static void tools_call(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+{
+	cbx_mcp_tools_call(m, m->rev, slot);
+}
+
+static const struct cbx_mcp_method methods[] = {
+	{ "tools/call", tools_call },
+	{ "tools/list", tools_list },
+	{ "resources/list", cbx_mcp_resources_list },
+	{ "resources/templates/list", cbx_mcp_resources_templates },
+	{ "resources/read", cbx_mcp_resources_read },
+	{ "prompts/list", cbx_mcp_prompts_list },
+	{ "prompts/get", cbx_mcp_prompts_get },
+	{ "completion/complete", cbx_mcp_complete },
+	{ NULL, NULL },
+};
+
+static bool call_one_of(const struct cbx_mcp_method *table, const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+{
+	for (; table && table->name; table++) {
+		if (strcmp(table->name, m->method) == 0) {
+			table->fn(m, slot);
+			return true;
+		}
+	}
+	return false;
+}
+
+bool cbx_mcp_common_request(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+{
+	return call_one_of(m->mcp->registry->methods, m, slot) || call_one_of(methods, m, slot);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: the era in which every request stands for itself (2026-07-28). It names its revision and the
+ * client's capabilities in its _meta; nothing that was said before on the connection counts, and no session belongs to
+ * the connection. A request is checked for that first, then carried out by the same functions as in the other era.
+ *
+ * What every result has in this era (resultType, the server's name) is put around it in rpc.c, by the slot's mark.
+ */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "mcp/internal.h"
+
+#define TTL_DISCOVER_MS 3600000
+
+static const struct cbx_mcp_revision revision = {
+	.name = "2026-07-28",
+	.annotations = true,
+	.progress_message = true,
+	.titles = true,
+	.structured = true,
+	.completions = true,
+	.modern = true,
+};
+
+const struct cbx_mcp_revision *cbx_mcp_modern_newest(void)
+{
+	return &revision;
+}
+
+void cbx_mcp_set_modern(struct cbx_mcp *mcp)
+{
+	mcp->modern_only = true;
+}
+
+void cbx_mcp_set_caching(cJSON *result, const struct cbx_mcp_revision *rev, uint64_t ttl_ms, bool is_public)
+{
+	if (!rev->modern)
+		return;
+	cbx_json_set_u64(result, "ttlMs", ttl_ms);
+	cbx_json_set_str(result, "cacheScope", is_public ? "public" : "private");
+}
+
+static void discover(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+{
+	_cleanup_free_ char *text = cbx_mcp_server_instructions(m->rev);
+	cJSON *result = cbx_json_new_obj(), *versions = cbx_json_new_arr();
+
+	cbx_json_push_str(versions, revision.name);
+	cbx_json_set(result, "supportedVersions", versions);
+	cbx_json_set(result, "capabilities", cbx_mcp_server_capabilities(m->mcp, m->rev));
+	cbx_json_set_str(result, "instructions", text);
+	cbx_mcp_set_caching(result, m->rev, TTL_DISCOVER_MS, true);
+	cbx_mcp_answer(m->mcp, slot, result);
+}
+
+static const struct cbx_mcp_method methods[] = {
+	{ "server/discover", discover },
+	{ "subscriptions/listen", cbx_mcp_listen },
+};
+
+static const cJSON *meta_of(const struct cbx_mcp_message *m)
+{
+	return cJSON_GetObjectItemCaseSensitive(m->params, "_meta");
+}
+
+bool cbx_mcp_is_modern(const struct cbx_mcp_message *m)
+{
+	const cJSON *meta = meta_of(m);
+
+	if (m->mcp->modern_only || cJSON_GetObjectItemCaseSensitive(meta, CBX_META "protocolVersion") ||
+	    cJSON_GetObjectItemCaseSensitive(meta, CBX_META "clientCapabilities"))
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
+		if (strcmp(m->method, methods[i].name) == 0)
+			return true;
+	return false;
+}
+
+/* NULL: all is there; else what is missing or of another type. */
+static const char *fault_of(const cJSON *meta, const char **ret_version)
+{
+	const cJSON *version = cJSON_GetObjectItemCaseSensitive(meta, CBX_META "protocolVersion");
+	const cJSON *info = cJSON_GetObjectItemCaseSensitive(meta, CBX_META "clientInfo");
+
+	if (!cJSON_IsObject(meta))
+		return "_meta is missing: every request of this era has one";
+	if (!cJSON_IsString(version))
+		return "_meta[\"" CBX_META "protocolVersion\"]: a string is expected";
+	*ret_version = version->valuestring;
+	if (!cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(meta, CBX_META "clientCapabilities")))
+		return "_meta[\"" CBX_META "clientCapabilities\"]: an object is expected";
+	if (info && !cJSON_IsObject(info))
+		return "_meta[\"" CBX_META "clientInfo\"]: an object is expected";
+	return NULL;
+}
+
+static void refuse_version(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot, const char *requested)
+{
+	cJSON *data = cbx_json_new_obj(), *supported = cbx_json_new_arr();
+
+	cbx_json_push_str(supported, revision.name);
+	cbx_json_set(data, "supported", supported);
+	cbx_json_set_str(data, "requested", requested);
+	cbx_mcp_error_data(m->mcp, slot, CBX_RPC_UNSUPPORTED_VERSION, data,
+			   "Unsupported protocol version: %.40s; supported without a handshake: %s", requested,
+			   revision.name);
+}
+
+void cbx_mcp_modern_request(struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+{
+	const char *version = NULL, *fault = fault_of(meta_of(m), &version);
+
+	m->rev = &revision;
+	slot->modern = true;
+	if (version && strcmp(version, revision.name) != 0) {
+		refuse_version(m, slot, version);
+		return;
+	}
+	if (fault) {
+		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "Invalid params: %s", fault);
+		return;
+	}
+	if (cbx_mcp_common_request(m, slot))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+		if (strcmp(m->method, methods[i].name) == 0) {
+			methods[i].fn(m, slot);
+			return;
+		}
+	}
+	cbx_mcp_error(m->mcp, slot, CBX_RPC_NO_METHOD, "Method not found: %.100s", m->method);
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: who wants to hear of changes is a stream: a subscriptions/listen request of the modern era, or
+ * the whole of a legacy client after its handshake. What happens in the engine is only noted, as marks on the streams,
+ * and told from a timer a moment later: many changes become one message, the memory for them is bounded by what was
+ * asked for, and nothing is sent from inside the engine.
+ *
+ * Sessions that belong to another connection are nobody's business here: the lists do not show them either.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "mcp/internal.h"
+
+#define DELAY_US 20000 /* from the first change to the message */
+
+struct cbx_mcp_news {
+	struct cbx_mcp *mcp;
+	struct cbx_engine_listener listener;
+	struct event *timer;
+	char default_session[CBX_NAME_MAX + 1]; /* the connection's own, when that was looked at last */
+};
+
+/* ---- telling ---- */
+
+static void begin_params(struct cbx_buf *params, const struct cbx_mcp_stream *s)
+{
+	cbx_buf_addc(params, '{');
+	if (s->slot.modern)
+		cbx_buf_addf(params, "\"_meta\":{\"" CBX_META "subscriptionId\":%s}", s->slot.id);
+}
+
+static void tell_list(struct cbx_mcp *mcp, const struct cbx_mcp_stream *s, const char *method)
+{
+	_cleanup_buf_ struct cbx_buf params = { 0 };
+
+	begin_params(&params, s);
+	cbx_buf_addc(&params, '}');
+	cbx_mcp_notify_slot(mcp, &s->slot, method, &params);
+}
+
+static void tell_uri(struct cbx_mcp *mcp, const struct cbx_mcp_stream *s, const char *uri)
+{
+	_cleanup_buf_ struct cbx_buf params = { 0 };
+	_cleanup_json_ cJSON *text = cJSON_CreateString(uri);
+
+	begin_params(&params, s);
+	cbx_buf_adds(&params, s->slot.modern ? ",\"uri\":" : "\"uri\":");
+	cbx_json_print(&params, text);
+	cbx_buf_addc(&params, '}');
+	cbx_mcp_notify_slot(mcp, &s->slot, "notifications/resources/updated", &params);
+}
+
+static void tell(struct cbx_mcp *mcp, struct cbx_mcp_stream *s)
+{
+	unsigned due = s->due & s->wanted;
+
+	s->due = 0;
+	if (due & CBX_NEWS_TOOLS)
+		tell_list(mcp, s, "notifications/tools/list_changed");
+	if (due & CBX_NEWS_PROMPTS)
+		tell_list(mcp, s, "notifications/prompts/list_changed");
+	if (due & CBX_NEWS_RESOURCES)
+		tell_list(mcp, s, "notifications/resources/list_changed");
+	for (size_t i = 0; i < s->nuris; i++) {
+		if (s->uris[i].due)
+			tell_uri(mcp, s, s->uris[i].uri);
+		s->uris[i].due = false;
+	}
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct cbx_mcp_news *news = arg;
+	struct cbx_mcp *mcp = news->mcp;
+	struct cbx_mcp_stream *s;
+
+	if (strcmp(news->default_session, mcp->default_session) != 0) {
+		memcpy(news->default_session, mcp->default_session, sizeof(news->default_session));
+		TAILQ_FOREACH(s, &mcp->streams, entry)
+			if (!s->slot.modern)
+				s->due |= CBX_NEWS_RESOURCES;
+	}
+	TAILQ_FOREACH(s, &mcp->streams, entry)
+		tell(mcp, s);
+}
+
+void cbx_mcp_news_flush(struct cbx_mcp *mcp)
+{
+	if (!mcp->news || !event_pending(mcp->news->timer, EV_TIMEOUT, NULL))
+		return;
+	event_del(mcp->news->timer);
+	on_timer(-1, 0, mcp->news);
+}
+
+static void soon(struct cbx_mcp *mcp)
+{
+	struct timeval delay = { 0, DELAY_US };
+
+	if (mcp->news && !event_pending(mcp->news->timer, EV_TIMEOUT, NULL))
+		event_add(mcp->news->timer, &delay);
+}
+
+/* ---- taking notice ---- */
+
+void cbx_mcp_list_changed(struct cbx_mcp *mcp, unsigned kind)
+{
+	struct cbx_mcp_stream *s;
+
+	TAILQ_FOREACH(s, &mcp->streams, entry)
+		s->due |= kind;
+	soon(mcp);
+}
+
+void cbx_mcp_resource_updated(struct cbx_mcp *mcp, const char *uri)
+{
+	struct cbx_mcp_stream *s;
+
+	TAILQ_FOREACH(s, &mcp->streams, entry)
+		for (size_t i = 0; i < s->nuris; i++)
+			s->uris[i].due |= strcmp(s->uris[i].uri, uri) == 0;
+	soon(mcp);
+}
+
+/* Mark what is watched of this kind in this session; path NULL: whatever the path. */
+static void mark(struct cbx_mcp *mcp, enum cbx_mcp_uri_kind kind, const char *session_id, const char *path)
+{
+	struct cbx_mcp_stream *s;
+
+	TAILQ_FOREACH(s, &mcp->streams, entry) {
+		for (size_t i = 0; i < s->nuris; i++) {
+			const struct cbx_mcp_uri *u = &s->uris[i].parsed;
+
+			if (u->kind == kind && (kind == CBX_URI_LIST || strcmp(u->session_id, session_id) == 0) &&
+			    (!path || strcmp(u->path, path) == 0))
+				s->uris[i].due = true;
+		}
+	}
+}
+
+static void on_session(void *arg, const char *session_id, bool one_shot, bool gone)
+{
+	struct cbx_mcp_news *news = arg;
+	struct cbx_mcp *mcp = news->mcp;
+
+	soon(mcp); /* also for one that may turn out to be this connection's own */
+	mark(mcp, CBX_URI_SESSION, session_id, NULL);
+	if (gone)
+		mark(mcp, CBX_URI_FILE, session_id, NULL);
+	if (one_shot && strcmp(session_id, mcp->default_session) != 0)
+		return;
+	mark(mcp, CBX_URI_LIST, NULL, NULL);
+	cbx_mcp_list_changed(mcp, CBX_NEWS_RESOURCES);
+}
+
+static void on_files(void *arg, const char *session_id, const cJSON *files)
+{
+	struct cbx_mcp_news *news = arg;
+	const cJSON *f;
+
+	cJSON_ArrayForEach(f, files) {
+		const char *uri = cbx_mcp_str_of(f, "uri"), *path = cbx_mcp_str_of(f, "path");
+		_cleanup_buf_ struct cbx_buf made = { 0 };
+		struct cbx_mcp_uri u;
+
+		if (!uri && path)
+			cbx_file_uri(&made, session_id, path);
+		u = cbx_mcp_uri_parse(uri ? uri : cbx_buf_str(&made));
+		if (u.kind == CBX_URI_FILE)
+			mark(news->mcp, CBX_URI_FILE, session_id, u.path);
+		cbx_mcp_uri_release(&u);
+	}
+	if (files && files->child)
+		cbx_mcp_list_changed(news->mcp, CBX_NEWS_RESOURCES);
+}
+
+void cbx_mcp_files_changed(struct cbx_mcp *mcp, const char *session_id, const cJSON *files)
+{
+	if (mcp->engine)
+		cbx_engine_files_changed(mcp->engine, session_id, files);
+}
+
+/* ---- streams ---- */
+
+static void news_start(struct cbx_mcp *mcp)
+{
+	struct cbx_mcp_news *news;
+
+	if (mcp->news)
+		return;
+	news = cbx_xcalloc(1, sizeof(*news));
+	news->mcp = mcp;
+	news->timer = event_new(mcp->base, -1, 0, on_timer, news);
+	news->listener = (struct cbx_engine_listener){ .on_session = on_session, .on_files = on_files, .arg = news };
+	memcpy(news->default_session, mcp->default_session, sizeof(news->default_session));
+	if (mcp->engine)
+		cbx_engine_listen(mcp->engine, &news->listener);
+	mcp->news = news;
+}
+
+static bool watch(struct cbx_mcp_stream *s, const char *uri)
+{
+	for (size_t i = 0; i < s->nuris; i++)
+		if (strcmp(s->uris[i].uri, uri) == 0)
+			return true;
+	if (s->nuris >= CBX_SUBSCRIPTIONS_MAX || strlen(uri) > CBX_URI_MAX)
+		return false;
+	s->uris = cbx_xrealloc(s->uris, (s->nuris + 1) * sizeof(*s->uris));
+	s->uris[s->nuris++] = (struct cbx_mcp_watched){ .uri = cbx_xstrdup(uri), .parsed = cbx_mcp_uri_parse(uri) };
+	return true;
+}
+
+static void unwatch(struct cbx_mcp_stream *s, size_t i)
+{
+	free(s->uris[i].uri);
+	cbx_mcp_uri_release(&s->uris[i].parsed);
+	s->uris[i] = s->uris[--s->nuris];
+}
+
+static struct cbx_mcp_stream *stream_new(struct cbx_mcp *mcp)
+{
+	struct cbx_mcp_stream *s = cbx_xcalloc(1, sizeof(*s));
+
+	news_start(mcp);
+	TAILQ_INSERT_TAIL(&mcp->streams, s, entry);
+	mcp->nstreams++;
+	return s;
+}
+
+/* Its slot was ended. */
+static void stream_free(struct cbx_mcp *mcp, struct cbx_mcp_stream *s)
+{
+	while (s->nuris)
+		unwatch(s, s->nuris - 1);
+	free(s->uris);
+	TAILQ_REMOVE(&mcp->streams, s, entry);
+	mcp->nstreams--;
+	free(s);
+}
+
+static struct cbx_mcp_stream *legacy_stream(struct cbx_mcp *mcp)
+{
+	struct cbx_mcp_stream *s;
+
+	TAILQ_FOREACH(s, &mcp->streams, entry)
+		if (!s->slot.modern)
+			return s;
+	s = stream_new(mcp);
+	s->wanted = CBX_NEWS_TOOLS | CBX_NEWS_PROMPTS | CBX_NEWS_RESOURCES;
+	return s;
+}
+
+void cbx_mcp_news_legacy(struct cbx_mcp *mcp)
+{
+	legacy_stream(mcp);
+}
+
+bool cbx_mcp_news_subscribe(struct cbx_mcp *mcp, const char *uri)
+{
+	return watch(legacy_stream(mcp), uri);
+}
+
+void cbx_mcp_news_unsubscribe(struct cbx_mcp *mcp, const char *uri)
+{
+	struct cbx_mcp_stream *s = legacy_stream(mcp);
+
+	for (size_t i = 0; i < s->nuris; i++) {
+		if (strcmp(s->uris[i].uri, uri) == 0) {
+			unwatch(s, i);
+			return;
+		}
+	}
+}
+
+bool cbx_mcp_streams_cancel(struct cbx_mcp *mcp, const char *id)
+{
+	struct cbx_mcp_stream *s;
+
+	TAILQ_FOREACH(s, &mcp->streams, entry) {
+		if (s->slot.id && strcmp(s->slot.id, id) == 0) {
+			cbx_mcp_drop(mcp, &s->slot);
+			stream_free(mcp, s);
+			return true;
+		}
+	}
+	return false;
+}
+
+void cbx_mcp_end_streams(struct cbx_mcp *mcp)
+{
+	struct cbx_mcp_stream *s, *next;
+
+	for (s = TAILQ_FIRST(&mcp->streams); s; s = next) {
+		cJSON *result, *meta;
+
+		next = TAILQ_NEXT(s, entry);
+		if (!s->slot.modern)
+			continue;
+		result = cbx_json_new_obj();
+		meta = cbx_json_new_obj();
+		cbx_json_set(meta, CBX_META "subscriptionId", cJSON_CreateRaw(s->slot.id));
+		cbx_mcp_server_info(meta, CBX_META "serverInfo", cbx_mcp_modern_newest());
+		cbx_json_set(result, "_meta", meta);
+		cbx_mcp_answer(mcp, &s->slot, result);
+		stream_free(mcp, s);
+	}
+}
+
+void cbx_mcp_news_drop(struct cbx_mcp *mcp)
+{
+	struct cbx_mcp_stream *s;
+
+	while ((s = TAILQ_FIRST(&mcp->streams))) {
+		cbx_mcp_drop(mcp, &s->slot);
+		stream_free(mcp, s);
+	}
+	if (!mcp->news)
+		return;
+	if (mcp->engine)
+		cbx_engine_unlisten(mcp->engine, &mcp->news->listener);
+	event_free(mcp->news->timer);
+	free(mcp->news);
+	mcp->news = NULL;
+}
+
+/* ---- subscriptions/listen ---- */
+
+static bool supported(const cJSON *caps, const char *what, const char *how)
+{
+	return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(caps, what), how));
+}
+
+/* What was asked for and is there goes into the stream and into `agreed`; NULL, or what is wrong with it. */
+static const char *agree(struct cbx_mcp_stream *s, const cJSON *filter, const cJSON *caps, cJSON *agreed)
+{
+	static const struct {
+		const char *name, *capability;
+		unsigned flag;
+	} kinds[] = {
+		{ "toolsListChanged", "tools", CBX_NEWS_TOOLS },
+		{ "promptsListChanged", "prompts", CBX_NEWS_PROMPTS },
+		{ "resourcesListChanged", "resources", CBX_NEWS_RESOURCES },
+	};
+	const cJSON *uris = NULL, *uri;
+	struct cbx_err err;
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		bool on = false;
+
+		if (cbx_json_get_bool(filter, kinds[i].name, &on, &err) < 0)
+			return "notifications: true or false is expected for each kind of list";
+		if (!on || !supported(caps, kinds[i].capability, "listChanged"))
+			continue;
+		s->wanted |= kinds[i].flag;
+		cbx_json_set_bool(agreed, kinds[i].name, true);
+	}
+	if (cbx_json_get_arr(filter, "resourceSubscriptions", &uris, &err) < 0)
+		return "notifications.resourceSubscriptions: an array of addresses is expected";
+	if (!uris || !supported(caps, "resources", "subscribe"))
+		return NULL;
+	cJSON_ArrayForEach(uri, uris) {
+		if (!cJSON_IsString(uri))
+			return "notifications.resourceSubscriptions: strings are expected";
+		if (!watch(s, uri->valuestring))
+			return "notifications.resourceSubscriptions: there are too many, or one is too long";
+	}
+	cbx_json_set(agreed, "resourceSubscriptions", cJSON_Duplicate(uris, 1));
+	return NULL;
+}
+
+static bool stream_id_in_use(struct cbx_mcp *mcp, const char *id)
+{
+	struct cbx_mcp_stream *s;
+
+	TAILQ_FOREACH(s, &mcp->streams, entry)
+		if (s->slot.id && strcmp(s->slot.id, id) == 0)
+			return true;
+	return false;
+}
+
+void cbx_mcp_listen(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+{
+	_cleanup_json_ cJSON *caps = NULL;
+	_cleanup_json_ cJSON *agreed = cbx_json_new_obj();
+	_cleanup_buf_ struct cbx_buf params = { 0 };
+	const cJSON *filter = NULL;
+	struct cbx_mcp_stream *s;
+	const char *fault;
+	struct cbx_err err;
+
+	if (cbx_json_get_obj(m->params, "notifications", &filter, &err) < 0 || !filter) {
+		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS,
+			      "Invalid params: notifications: an object is expected");
+		return;
+	}
+	if (slot->batch || !slot->id || stream_id_in_use(m->mcp, slot->id) || m->mcp->nstreams >= CBX_STREAMS_MAX) {
+		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_REQUEST,
+			      "Invalid Request: %s", slot->batch ? "subscriptions/listen in a batch"
+			      : m->mcp->nstreams >= CBX_STREAMS_MAX ? "too many subscriptions/listen requests are open"
+			      : "a request with this id is still open");
+		return;
+	}
+	caps = cbx_mcp_server_capabilities(m->mcp, m->rev);
+	s = stream_new(m->mcp);
+	fault = agree(s, filter, caps, agreed);
+	if (fault) {
+		stream_free(m->mcp, s);
+		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "Invalid params: %s", fault);
+		return;
+	}
+	s->slot = *slot;
+	memset(slot, 0, sizeof(*slot));
+	begin_params(&params, s);
+	cbx_buf_adds(&params, ",\"notifications\":");
+	cbx_json_print(&params, agreed);
+	cbx_buf_addc(&params, '}');
+	cbx_mcp_notify_slot(m->mcp, &s->slot, "notifications/subscriptions/acknowledged", &params);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: resources/read. Descriptions of sessions are answered at once. A file is read piece by piece, by
+ * way of its session, which is looked up anew for each piece; it goes out as text when it is text, else as base64. What
+ * would not fit into one message is refused with its size: the tool read_file reads parts.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "mcp/internal.h"
+
+struct reading {
+	char *uri; /* as it was asked for */
+	struct cbx_mcp_uri parsed;
+	struct cbx_buf data;
+	size_t max;
+};
+
+static void reading_release(void *state)
+{
+	struct reading *r = state;
+
+	free(r->uri);
+	cbx_mcp_uri_release(&r->parsed);
+	cbx_buf_release(&r->data);
+	free(r);
+}
+
+static cJSON *about(const char *uri)
+{
+	cJSON *data = cbx_json_new_obj();
+
+	cbx_json_set_str(data, "uri", uri);
+	return data;
+}
+
+static int not_found_code(const struct cbx_mcp_revision *rev)
+{
+	return rev->modern ? CBX_RPC_INVALID_PARAMS : CBX_RPC_RESOURCE_NOT_FOUND;
+}
+
+static bool means_not_found(const struct cbx_err *err)
+{
+	static const char *const kinds[] = { "file_not_found", "not_a_directory", "is_a_directory",
+					     "session_not_found", "session_expired" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (strcmp(err->kind, kinds[i]) == 0)
+			return true;
+	return false;
+}
+
+static void not_found(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot, const char *uri, const char *why)
+{
+	cbx_mcp_error_data(m->mcp, slot, not_found_code(m->rev), about(uri), "Resource not found: %s", why);
+}
+
+static void fail(struct cbx_mcp_job *job, const struct cbx_err *err)
+{
+	struct reading *r = job->state;
+
+	if (means_not_found(err))
+		cbx_mcp_job_fail(job, not_found_code(job->rev), about(r->uri), "Resource not found: %s", err->msg);
+	else
+		cbx_mcp_job_fail(job, CBX_RPC_INTERNAL, about(r->uri), "The resource cannot be read: %s", err->msg);
+}
+
+static cJSON *result_of(const struct cbx_mcp_revision *rev, const char *uri, const char *mime, const char *text,
+			const struct cbx_buf *blob)
+{
+	cJSON *result = cbx_json_new_obj(), *contents = cbx_json_new_arr(), *c = cbx_json_new_obj();
+
+	cbx_json_set_str(c, "uri", uri);
+	cbx_json_set_str(c, "mimeType", mime);
+	if (text)
+		cbx_json_set_str(c, "text", text);
+	else
+		cbx_json_set_str(c, "blob", cbx_buf_str(blob));
+	cbx_json_push(contents, c);
+	cbx_json_set(result, "contents", contents);
+	cbx_mcp_set_caching(result, rev, 0, false);
+	return result;
+}
+
+/* ---- files ---- */
+
+static void too_large(struct cbx_mcp_job *job, uint64_t size)
+{
+	struct reading *r = job->state;
+	char is[32], may[32];
+
+	cbx_format_size(size, is);
+	cbx_format_size(r->max, may);
+	cbx_mcp_job_fail(job, CBX_RPC_INTERNAL, about(r->uri),
+			 "The file is too large to be sent as a resource (%s, at most about %s); read parts of it with "
+			 "the tool read_file, or with code",
+			 is, may);
+}
+
+static bool fits(const struct cbx_mcp_job *job, const cJSON *result)
+{
+	_cleanup_buf_ struct cbx_buf printed = { 0 };
+
+	cbx_json_print(&printed, result);
+	return printed.len <= cbx_mcp_room(&job->slot);
+}
+
+static void send_file(struct cbx_mcp_job *job)
+{
+	struct reading *r = job->state;
+	const char *mime = cbx_mime_by_name(r->parsed.path);
+	_cleanup_buf_ struct cbx_buf blob = { 0 };
+	cJSON *result;
+
+	if (!r->data.len || (!memchr(r->data.data, '\0', r->data.len) && cbx_utf8_valid(r->data.data, r->data.len))) {
+		if (strcmp(mime, "application/octet-stream") == 0)
+			mime = "text/plain";
+		result = result_of(job->rev, r->uri, mime, cbx_buf_str(&r->data), NULL);
+		if (fits(job, result)) {
+			cbx_mcp_job_end(job, result);
+			return;
+		}
+		cJSON_Delete(result); /* full of characters that JSON writes with six */
+	}
+	cbx_base64_encode(&blob, r->data.data, r->data.len);
+	result = result_of(job->rev, r->uri, mime, NULL, &blob);
+	if (fits(job, result)) {
+		cbx_mcp_job_end(job, result);
+		return;
+	}
+	cJSON_Delete(result);
+	too_large(job, r->data.len);
+}
+
+static int ask(struct cbx_mcp_job *job, struct cbx_err *err);
+
+static void on_piece(void *arg, const struct cbx_file_reply *reply, const struct cbx_err *fault)
+{
+	struct cbx_mcp_job *job = arg;
+	struct reading *r = job->state;
+	struct cbx_err err;
+
+	if (!cbx_mcp_job_wanted(job))
+		return;
+	if (fault) {
+		fail(job, fault);
+		return;
+	}
+	if (reply->size > r->max || r->data.len + (uint64_t)reply->value > r->max) {
+		too_large(job, reply->size);
+		return;
+	}
+	cbx_buf_add(&r->data, reply->data, (size_t)reply->value);
+	if (reply->value == 0)
+		send_file(job);
+	else if (ask(job, &err) < 0)
+		fail(job, &err);
+}
+
+static int ask(struct cbx_mcp_job *job, struct cbx_err *err)
+{
+	struct reading *r = job->state;
+	struct cbx_session *session;
+	int e = cbx_session_find(job->mcp->engine, r->parsed.session_id, &session, err);
+
+	if (e >= 0)
+		e = cbx_session_file_read(session, r->parsed.path, r->data.len, CBX_FILE_CHUNK, on_piece, job, err);
+	return e;
+}
+
+static void read_file(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot, const char *uri,
+		      struct cbx_mcp_uri *parsed)
+{
+	struct reading *r = cbx_xcalloc(1, sizeof(*r));
+	struct cbx_mcp_job *job;
+	struct cbx_err err;
+
+	r->uri = cbx_xstrdup(uri);
+	r->parsed = *parsed;
+	memset(parsed, 0, sizeof(*parsed));
+	r->max = cbx_mcp_room(slot);
+	job = cbx_mcp_job_new(m, slot, r, reading_release);
+	if (job && ask(job, &err) < 0)
+		fail(job, &err);
+}
+
+/* ---- sessions ---- */
+
+static void send_json(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot, const char *uri, const cJSON *json)
+{
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+
+	cbx_json_print(&text, json);
+	cbx_mcp_answer(m->mcp, slot, result_of(m->rev, uri, "application/json", text.data, NULL));
+}
+
+static void read_list(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot, const char *uri)
+{
+	_cleanup_json_ cJSON *all = cbx_session_list(m->mcp->engine);
+	_cleanup_json_ cJSON *o = cbx_json_new_obj();
+	cJSON *list = cbx_json_new_arr();
+	const cJSON *s;
+
+	cJSON_ArrayForEach(s, all)
+		if (cbx_mcp_session_visible(m->mcp, m->rev, s))
+			cbx_json_push(list, cJSON_Duplicate(s, 1));
+	cbx_json_set(o, "sessions", list);
+	send_json(m, slot, uri, o);
+}
+
+static void read_session(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot, const char *uri, const char *id)
+{
+	_cleanup_json_ cJSON *info = NULL;
+	struct cbx_session *session;
+	struct cbx_err err;
+
+	if (cbx_session_find(m->mcp->engine, id, &session, &err) < 0) {
+		not_found(m, slot, uri, err.msg);
+		return;
+	}
+	info = cbx_session_to_json(session);
+	send_json(m, slot, uri, info);
+}
+
+/* The message's uri; NULL, and the slot was answered, when it has none. */
+static const char *uri_of(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+{
+	const char *uri = NULL;
+	struct cbx_err err;
+
+	if (cbx_json_get_str(m->params, "uri", &uri, &err) >= 0 && uri)
+		return uri;
+	cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "Invalid params: uri: a string is expected");
+	return NULL;
+}
+
+void cbx_mcp_resources_read(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+{
+	const char *uri = uri_of(m, slot);
+	struct cbx_mcp_uri parsed;
+
+	if (!uri)
+		return;
+	parsed = cbx_mcp_uri_parse(uri);
+	switch (parsed.kind) {
+	case CBX_URI_LIST:
+		read_list(m, slot, uri);
+		break;
+	case CBX_URI_SESSION:
+		read_session(m, slot, uri, parsed.session_id);
+		break;
+	case CBX_URI_FILE:
+		read_file(m, slot, uri, &parsed);
+		break;
+	default:
+		not_found(m, slot, uri, "there is none of this address; see resources/list and "
+					"resources/templates/list");
+	}
+	cbx_mcp_uri_release(&parsed);
+}
+
+/* ---- subscribe, unsubscribe ---- */
+
+static bool exists(const struct cbx_mcp_message *m, const struct cbx_mcp_uri *u, struct cbx_err *err)
+{
+	struct cbx_session *session;
+
+	return u->kind == CBX_URI_LIST ||
+	       (u->kind != CBX_URI_NONE && cbx_session_find(m->mcp->engine, u->session_id, &session, err) >= 0);
+}
+
+void cbx_mcp_resources_subscribe(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+{
+	const char *uri = uri_of(m, slot);
+	struct cbx_err err = { .msg = "there is none of this address" };
+	struct cbx_mcp_uri parsed;
+
+	if (!uri)
+		return;
+	parsed = cbx_mcp_uri_parse(uri);
+	if (!exists(m, &parsed, &err))
+		not_found(m, slot, uri, err.msg);
+	else if (!cbx_mcp_news_subscribe(m->mcp, uri))
+		cbx_mcp_error(m->mcp, slot, CBX_RPC_INTERNAL, "%d resources are subscribed to already",
+			      CBX_SUBSCRIPTIONS_MAX);
+	else
+		cbx_mcp_answer(m->mcp, slot, cbx_json_new_obj());
+	cbx_mcp_uri_release(&parsed);
+}
+
+void cbx_mcp_resources_unsubscribe(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+{
+	const char *uri = uri_of(m, slot);
+
+	if (!uri)
+		return;
+	cbx_mcp_news_unsubscribe(m->mcp, uri);
+	cbx_mcp_answer(m->mcp, slot, cbx_json_new_obj());
+}

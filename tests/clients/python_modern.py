@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""codebox mcp through the official Python client (PyPI mcp) as it comes: it asks first for the era without a handshake."""
+import sys
+
+sys.dont_write_bytecode = True
+
+import common
+
+common.enter_venv("python")
+
+import anyio
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+
+from common import PATIENCE
+from scenario import Reply, scenario
+
+tap = common.Tap()
+
+
+async def works():
+    server = StdioServerParameters(command=common.CODEBOX, args=["mcp"], env=common.SERVER_ENV)
+    async with Client(server, mode="auto", read_timeout_seconds=PATIENCE) as c:
+        tap.equal(c.protocol_version, "2026-07-28", "the revision that is agreed on")
+
+        async def call(tool, arguments, **more):
+            r = await c.call_tool(tool, arguments, **more)
+            return Reply(r.structured_content or {}, getattr(r.content[0], "text", ""),
+                         [b.data for b in r.content if b.type == "image"], r.is_error)
+
+        async def cancel(tool, arguments):
+            started = anyio.Event()
+
+            async def on_progress(progress, total, message):
+                if message and "started" in message:
+                    started.set()
+
+            async with anyio.create_task_group() as tg:
+                async def long():
+                    await call(tool, arguments, progress_callback=on_progress)
+                tg.start_soon(long)
+                with anyio.fail_after(PATIENCE):
+                    await started.wait()
+                tg.cancel_scope.cancel()
+
+        tools = [t.name for t in (await c.list_tools()).tools]
+        await scenario(tap, "python, auto", call, tools, cancel)
+
+
+common.need_codebox()
+anyio.run(tap.run_async, "python, auto", works)
+tap.done()

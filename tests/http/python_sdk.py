@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""codeboxd --http as the official Python client (PyPI mcp) uses it, in both eras."""
+import sys
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "clients"))
+import common  # noqa: E402
+
+common.enter_venv()
+
+import anyio  # noqa: E402
+from mcp import Client  # noqa: E402
+
+from common_http import Daemon, Legacy  # noqa: E402
+
+tap = common.Tap()
+
+
+async def scenario(url, mode, version):
+    async with Client(url, mode=mode, read_timeout_seconds=common.PATIENCE) as c:
+        tap.equal(c.protocol_version, version, f"{mode}: revision")
+        tap.ok("run_code" in [t.name for t in (await c.list_tools()).tools], f"{mode}: tools")
+        made = await c.call_tool("create_session", {})
+        session = made.structured_content["session_id"]
+
+        async def run(code, **more):
+            return await c.call_tool("run_code", {"code": code, "session_id": session}, **more)
+
+        await run("x = 6")
+        tap.equal((await run("x * 7")).structured_content["result"], "42", f"{mode}: state is kept")
+        r = await run("1/0")
+        tap.ok(not r.is_error and r.structured_content["status"] == "error", f"{mode}: an exception is a result")
+        r = await run("import matplotlib.pyplot as plt\nplt.plot([1, 2])")
+        if "No module named" not in r.content[0].text:
+            tap.ok(any(b.type == "image" for b in r.content), f"{mode}: a figure", r.content[0].text)
+        heard = []
+
+        async def on_progress(progress, total, message):
+            heard.append(progress)
+
+        r = await run("import time\nfor i in range(8):\n    print(i, flush=True)\n    time.sleep(0.2)",
+                      progress_callback=on_progress)
+        tap.ok(len(heard) >= 2 and heard == sorted(heard), f"{mode}: progress", heard)
+        r = await run("import time\ntime.sleep(3)\n'late'")
+        tap.equal(r.structured_content["result"], "'late'", f"{mode}: an answer that takes its time")
+        r = await c.call_tool("close_session", {"session_id": session})
+        tap.ok(not r.is_error, f"{mode}: closed")
+        tap.ok((await run("x")).is_error, f"{mode}: gone")
+
+
+async def main(url):
+    await tap.run_async("with a handshake", scenario, url, "legacy", "2025-11-25")
+    await tap.run_async("without", scenario, url, "auto", "2026-07-28")
+
+
+if __name__ == "__main__":
+    server = Daemon()
+    first = Legacy(server.port).call("run_code", {"code": "1"}).message["result"]
+    if first["isError"]:
+        server.stop()
+        common.skip_all(f"no cell can run here: {first['content'][0]['text']}")
+    anyio.run(main, server.url)
+    tap.equal(server.stop(), 0, "exit status")
+    tap.done()
