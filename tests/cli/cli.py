@@ -20,6 +20,9 @@ import tempfile
 import time
 import traceback
 
+# A test run in a shell's background has SIGINT ignored, and so would have all that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 CODEBOX = os.path.abspath(shutil.which(os.environ.get("CODEBOX", "codebox")) or "/nonexistent")
 FAKE = os.path.join(HERE, "fake_codeboxd.py")

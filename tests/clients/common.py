@@ -144,6 +144,13 @@ class Raw:
         finally:
             self.process.kill()
 
+    def answer(self):
+        """The next message that is no notification."""
+        while True:
+            message = self.next()
+            if not (isinstance(message, dict) and "method" in message):
+                return message
+
     def send_text(self, text):
         data = text if isinstance(text, bytes) else text.encode()
         self.process.stdin.write(data + b"\n")

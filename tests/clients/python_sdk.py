@@ -207,7 +207,7 @@ def handshakes():
     for version in REVISIONS + ["2026-07-28", "nonsense"]:
         with Raw() as raw:
             probe = raw.ask("server/discover", {})
-            tap.equal(probe["error"]["code"], -32601, f"{version}: a probe of another era is refused at once")
+            tap.equal(probe["error"]["code"], -32602, f"{version}: a probe without its era's metadata is refused at once")
             result = raw.initialize(version)["result"]
             tap.equal(result["protocolVersion"], version if version in REVISIONS else REVISIONS[-1], f"{version}: agreed")
             tools = raw.ask("tools/list")["result"]["tools"]
@@ -225,14 +225,14 @@ def batches():
         raw.initialize("2025-03-26")
         raw.send_text('[{"jsonrpc":"2.0","id":"a","method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},'
                       '{"jsonrpc":"2.0","id":"b","method":"tools/call","params":{"name":"run_code","arguments":{"code":"1+1"}}}]')
-        answer = raw.next()
+        answer = raw.answer()
         tap.equal(sorted(m["id"] for m in answer), ["a", "b"], "a batch is answered by an array")
         raw.send_text("[]")
-        tap.equal(raw.next()["error"]["code"], -32600, "an empty batch is refused")
+        tap.equal(raw.answer()["error"]["code"], -32600, "an empty batch is refused")
     with Raw() as raw:
         raw.initialize()
         raw.send_text('[{"jsonrpc":"2.0","id":1,"method":"ping"}]')
-        tap.equal(raw.next()["error"]["code"], -32600, "batches belong to one revision only")
+        tap.equal(raw.answer()["error"]["code"], -32600, "batches belong to one revision only")
 
 
 def bad_input():
@@ -256,7 +256,7 @@ def bad_input():
             ('{"jsonrpc":"2.0","id":5,"method":"tools/list","params":{"cursor":"zzz"}}', -32602, 5),
         ]:
             raw.send_text(text)
-            answer = raw.next()
+            answer = raw.answer()
             tap.equal((answer["error"]["code"], answer["id"]), (code, ident), f"refused: {text[:100]!r}")
         for tool, arguments, word in [
             ("run_code", {}, "code"),

@@ -9,12 +9,16 @@ import atexit
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
+
+# A test run in a shell's background has SIGINT ignored, and so would have all that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CODEBOX = os.environ.get("CODEBOX") or shutil.which("codebox") or "codebox"
 
