@@ -273,6 +273,18 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* Bytes of s to show in a message: at most 80, and never a part of a character. */
+static int shown_bytes(const char *s)
+{
+	size_t n = strlen(s);
+
+	if (n <= 80)
+		return (int)n;
+	for (n = 80; n && ((unsigned char)s[n] & 0xc0) == 0x80; n--)
+		;
+	return (int)n;
+}
+
 /* Members of one object are compared by sorting their names, so that a hostile object costs n log n. */
 static void find_duplicates(const cJSON *node, struct cbx_err *problem)
 {
@@ -290,8 +302,8 @@ static void find_duplicates(const cJSON *node, struct cbx_err *problem)
 		qsort(names, n, sizeof(*names), by_name);
 		for (i = 1; i < n && !problem->code; i++)
 			if (strcmp(names[i - 1], names[i]) == 0)
-				cbx_refuse(problem, "duplicate_key", EINVAL, "member \"%.80s\" stands twice in one object",
-					   names[i]);
+				cbx_refuse(problem, "duplicate_key", EINVAL, "member \"%.*s\" stands twice in one object",
+					   shown_bytes(names[i]), names[i]);
 		free(names);
 	}
 	for (child = node->child; child && !problem->code; child = child->next)
@@ -360,8 +372,8 @@ static int wrong_type(const cJSON *v, const char *key, const char *want, struct 
 	_cleanup_buf_ struct cbx_buf shown = { 0 };
 
 	cbx_json_print(&shown, v);
-	return cbx_refuse(err, "invalid_argument", EINVAL, "%s: %s is expected, not %.80s%s", key, want,
-			  cbx_buf_str(&shown), shown.len > 80 ? "…" : "");
+	return cbx_refuse(err, "invalid_argument", EINVAL, "%s: %s is expected, not %.*s%s", key, want,
+			  shown_bytes(cbx_buf_str(&shown)), cbx_buf_str(&shown), shown.len > 80 ? "…" : "");
 }
 
 int cbx_json_get_str(const cJSON *obj, const char *key, const char **ret, struct cbx_err *err)
@@ -462,8 +474,8 @@ int cbx_json_only(const cJSON *obj, const char *const *keys, struct cbx_err *err
 			continue;
 		for (k = keys; *k; k++)
 			cbx_buf_addf(&list, "%s%s", k == keys ? "" : ", ", *k);
-		return cbx_refuse(err, "invalid_argument", EINVAL, "unknown member \"%.80s\"; accepted are: %s", v->string,
-				  cbx_buf_str(&list));
+		return cbx_refuse(err, "invalid_argument", EINVAL, "unknown member \"%.*s\"; accepted are: %s",
+				  shown_bytes(v->string), v->string, cbx_buf_str(&list));
 	}
 	return 0;
 }

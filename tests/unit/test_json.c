@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/str.h"
 
 static const char *const good[] = {
 	"null", "true", "false", "0", "-0", "1.5", "-1.25e+10", "1E5", "\"\"", "\"\\u00e9\\n\\/\\\\\\\"\"", "[]", "{}",
@@ -229,6 +230,29 @@ START_TEST(only)
 }
 END_TEST
 
+/* A message that shows a value cuts it between characters. */
+START_TEST(cut_values)
+{
+	struct cbx_json_doc doc = { 0 };
+	struct cbx_err err = { 0 };
+	struct cbx_buf text = { 0 };
+	uint64_t n = 0;
+
+	for (int pad = 0; pad < 4; pad++) {
+		text.len = 0;
+		cbx_buf_addf(&text, "{\"n\":\"%.*s", pad, "xxx");
+		for (int i = 0; i < 60; i++)
+			cbx_buf_adds(&text, "\xe2\x82\xac");
+		cbx_buf_adds(&text, "\"}");
+		ck_assert_int_eq(cbx_json_parse(text.data, text.len, &doc, &err), 0);
+		ck_assert_int_lt(cbx_json_get_u64(doc.root, "n", 0, 9, &n, &err), 0);
+		ck_assert(cbx_utf8_valid(err.msg, strlen(err.msg)));
+		cbx_json_doc_release(&doc);
+	}
+	cbx_buf_release(&text);
+}
+END_TEST
+
 START_TEST(building)
 {
 	_cleanup_json_ cJSON *o = cbx_json_new_obj();
@@ -271,6 +295,7 @@ int main(void)
 	tcase_add_test(t, infinite);
 	tcase_add_test(t, only);
 	tcase_add_test(t, building);
+	tcase_add_test(t, cut_values);
 	tcase_set_timeout(t, 60);
 	suite_add_tcase(suite, t);
 	runner = srunner_create(suite);
