@@ -4,6 +4,7 @@
 The program under test is $CODEBOX (else "codebox" on the path); every CODEBOX_* variable is passed on to it, because
 MCP clients give a server hardly any of their environment.
 """
+import atexit
 import json
 import os
 import queue
@@ -11,6 +12,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import traceback
 import zlib
@@ -18,6 +20,26 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 CODEBOX = os.environ.get("CODEBOX") or shutil.which("codebox")
+
+
+def own_daemon():
+    """A run-time directory, and so a codeboxd, of this script alone: another build's may be running."""
+    if "CODEBOX_RUNTIME_DIR" not in os.environ:
+        path = tempfile.mkdtemp(prefix="cbx")
+        os.environ.update(CODEBOX_RUNTIME_DIR=f"{path}/run", CODEBOX_STATE_DIR=f"{path}/state",
+                          CODEBOX_TESTS_OWN=f"{os.getpid()}:{path}")
+    pid, _, path = os.environ.get("CODEBOX_TESTS_OWN", "").partition(":")
+    if pid == str(os.getpid()):  # the same process still, after it went on in a virtual environment
+        atexit.register(end_daemon, path)
+
+
+def end_daemon(path):
+    if CODEBOX:
+        subprocess.run([CODEBOX, "stop"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+own_daemon()
 SERVER_ENV = {k: v for k, v in os.environ.items() if k.startswith("CODEBOX")}
 PATIENCE = 180  # seconds until an answer that does not come is a failure; nothing depends on how fast it comes
 REPLY_MAX = 900 * 1024

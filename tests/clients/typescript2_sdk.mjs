@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // codebox mcp as series 2 of the official TypeScript client (npm @modelcontextprotocol/client) uses it: with the
 // handshake, and with the era that has none. The steps are those of scenario.py.
+import "./daemon.mjs";
 import { spawnSync } from "node:child_process";
 import { createRequire } from "node:module";
 import path from "node:path";

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: Apache-2.0
 // codebox mcp as the official TypeScript client (npm @modelcontextprotocol/sdk 1.x) uses it.
+import "./daemon.mjs";
 import { spawnSync } from "node:child_process";
 import { createRequire } from "node:module";
 import path from "node:path";
