@@ -11,14 +11,12 @@
  *  7  /workspace, /tmp, home: from the same tmpfs; /dev; /proc; the drivers
  *  8  loopback up; host name
  *  9  pivot_root, nothing of the old root left
- * 10  rlimits
- * 11  capabilities gone, securebits locked, no_new_privs
- * 12  chdir to the workspace, and verify that it is within the root
- * 13  descriptors: init's socket is 3, everything else is close-on-exec
- * 14  system call filter
- * 15  execveat of codebox-init, by descriptor: the sandbox holds no path to it
+ * 10  chdir to the workspace, and verify that it is within the root
+ * 11  descriptors: init's socket is 3, everything else is close-on-exec
+ * 12  rlimits, capabilities, securebits, no_new_privs, Landlock, system call filter: lockdown.h has the order
+ * 13  execveat of codebox-init, by descriptor: the sandbox holds no path to it
  *
- * Up to 15 nothing from the sandbox runs: no program of the image, no library, no hook. An error at any step is written
+ * Up to 13 nothing from the sandbox runs: no program of the image, no library, no hook. An error at any step is written
  * to the report socket and ends the process, and with it, as pid 1, the namespaces. Success is the end of file that
  * exec makes by closing that socket.
  */
@@ -41,9 +39,10 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/syscalls.h"
-#include "sandbox/confine.h"
 #include "sandbox/ids.h"
+#include "sandbox/lockdown.h"
 #include "sandbox/mounts.h"
+#include "sandbox/net.h"
 #include "sandbox/procfs.h"
 
 #define NOSUID_NODEV (CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV)
@@ -51,6 +50,7 @@
 struct entry {
 	const struct cbx_outer *outer;
 	const struct cbx_plan *plan;
+	const struct cbx_lockdown *lockdown;
 	int init_sock;
 	int init_fd;                     /* codebox-init's file */
 	int layers[CBX_PLAN_LAYERS_MAX]; /* O_PATH of each lower directory */
@@ -324,7 +324,7 @@ static int mount_runtimes(const struct entry *e, struct cbx_err *err)
 	return target < 0 ? target : cbx_mount_attach(mount, target, CBX_INSIDE_RUNTIMES, err);
 }
 
-/* ---- steps 12 to 15 ---- */
+/* ---- steps 10 to 13 ---- */
 
 static int enter_workspace(struct cbx_err *err)
 {
@@ -342,7 +342,7 @@ static int become_init(struct entry *e, int *report, struct cbx_err *err)
 {
 	const char *const argv[] = { "codebox-init", NULL };
 	const char *const envp[] = { NULL };
-	int r, null = open("/dev/null", O_RDWR);
+	int r, step, null = open("/dev/null", O_RDWR);
 
 	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
 		return cbx_fail(err, errno, "open /dev/null");
@@ -357,9 +357,9 @@ static int become_init(struct entry *e, int *report, struct cbx_err *err)
 	r = cbx_set_cloexec(3, 0);
 	if (r < 0)
 		return cbx_fail(err, -r, "keep init's socket");
-	r = cbx_filter_load(&e->outer->filter, err);
+	r = cbx_lockdown(e->lockdown, -1, &step);
 	if (r < 0)
-		return r;
+		return cbx_fail(err, -r, "%s", cbx_lockdown_step_name(step));
 	syscall(SYS_execveat, e->init_fd, "", argv, envp, AT_EMPTY_PATH);
 	return cbx_fail(err, errno, "execute codebox-init");
 }
@@ -385,20 +385,17 @@ static int enter(struct entry *e, int *report, struct cbx_err *err)
 		return r;
 	if (sethostname(e->plan->hostname, strlen(e->plan->hostname)) < 0)
 		return cbx_fail(err, errno, "set the host name");
-	if ((r = cbx_mount_pivot(e->root, err)) < 0 || (r = cbx_rlimits_apply(e->plan, err)) < 0 ||
-	    (r = cbx_caps_drop(err)) < 0)
-		return r;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return cbx_fail(err, errno, "set no_new_privs");
-	if ((r = enter_workspace(err)) < 0)
+	if ((r = cbx_mount_pivot(e->root, err)) < 0 || (r = enter_workspace(err)) < 0)
 		return r;
 	return become_init(e, report, err);
 }
 
 /* The cloned process. Does not return. */
-static void child(const struct cbx_outer *outer, const struct cbx_plan *plan, int init_sock, int report)
+static void child(const struct cbx_outer *outer, const struct cbx_plan *plan, const struct cbx_lockdown *lockdown,
+		  int init_sock, int report)
 {
-	struct entry e = { .outer = outer, .plan = plan, .init_sock = init_sock, .store = -1, .root = -1 };
+	struct entry e = { .outer = outer, .plan = plan, .lockdown = lockdown, .init_sock = init_sock, .store = -1,
+			   .root = -1 };
 	struct cbx_err err = { 0 };
 	sigset_t none;
 	char go;
@@ -423,10 +420,13 @@ int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan
 		.pidfd = (uint64_t)(uintptr_t)&pidfd,
 		.exit_signal = SIGCHLD,
 	};
+	struct cbx_lockdown lockdown;
 	int pair[2], r;
 	pid_t pid;
 
 	r = cbx_plan_check(plan, err);
+	if (r == 0)
+		r = cbx_lockdown_prepare(outer, plan, &lockdown, err);
 	if (r < 0)
 		return r;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
@@ -437,7 +437,7 @@ int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan
 	if (pid < 0)
 		return cbx_fail(err, errno, "make the sandbox's namespaces");
 	if (pid == 0)
-		child(outer, plan, init_sock, theirs);
+		child(outer, plan, &lockdown, init_sock, theirs);
 	r = cbx_ids_write_sandbox(pid, outer_id, err);
 	if (r == 0)
 		r = cbx_write_all(ours, "g", 1) < 0 ? cbx_refuse(err, "sandbox", EPIPE, "the sandbox died at its start") : 0;

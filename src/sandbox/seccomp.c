@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -185,14 +184,4 @@ void cbx_filter_release(struct cbx_filter *f)
 	free(f->insns);
 	f->insns = NULL;
 	f->len = 0;
-}
-
-int cbx_filter_load(const struct cbx_filter *f, struct cbx_err *err)
-{
-	struct sock_fprog prog = { .len = f->len, .filter = f->insns };
-
-	/* SPEC_ALLOW is left out on purpose: it would lift the mitigation of speculative store bypass. */
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0)
-		return cbx_fail(err, errno, "load the system call filter");
-	return 0;
 }

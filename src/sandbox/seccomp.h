@@ -4,7 +4,7 @@
 
 /*
  * The system call filter. Lists of system calls are data files (policies/syscalls/); they are compiled once, by
- * libseccomp, into a program that is then loaded raw: building it anew for each sandbox costs more than all of its
+ * libseccomp, into a program that is then loaded raw (lockdown.h): building it anew for each sandbox costs more than all of its
  * namespaces.
  *
  * A list has one rule a line; '#' starts a comment:
@@ -32,7 +32,5 @@ struct cbx_filter {
 /* Compile <dir>/<name> and <dir>/absent. Errors name file and line. */
 int cbx_filter_compile(const char *dir, const char *name, struct cbx_filter *ret, struct cbx_err *err);
 void cbx_filter_release(struct cbx_filter *f);
-/* Load it into this thread; needs no_new_privs. */
-int cbx_filter_load(const struct cbx_filter *f, struct cbx_err *err);
 
 #endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/lockdown.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "sandbox/outer.h"
+#include "sandbox/plan.h"
+
+_Static_assert(RLIM_NLIMITS <= CBX_LOCKDOWN_RLIMITS, "a resource limit's number is an index");
+
+static void limit(struct cbx_lockdown *l, unsigned resource, uint64_t soft, uint64_t hard)
+{
+	l->rlimit_mask |= 1u << resource;
+	l->rlimits[resource].soft = soft;
+	l->rlimits[resource].hard = hard;
+}
+
+static void limits(struct cbx_lockdown *l, const struct cbx_plan *plan)
+{
+	limit(l, RLIMIT_CORE, 0, 0); /* no core handler of the machine is to parse a hostile process */
+	limit(l, RLIMIT_DATA, plan->memory_bytes, plan->memory_bytes);
+	limit(l, RLIMIT_FSIZE, CBX_FILE_SIZE_MAX, CBX_FILE_SIZE_MAX);
+	limit(l, RLIMIT_MEMLOCK, 0, 0);
+	limit(l, RLIMIT_MSGQUEUE, 0, 0);
+	limit(l, RLIMIT_NICE, 0, 0);
+	limit(l, RLIMIT_NOFILE, CBX_OPEN_FILES, CBX_OPEN_FILES);
+	limit(l, RLIMIT_NPROC, plan->processes, plan->processes);
+	limit(l, RLIMIT_RTPRIO, 0, 0);
+	limit(l, RLIMIT_SIGPENDING, 1024, 1024);
+	limit(l, RLIMIT_STACK, MIB(8), CBX_STACK_MAX);
+}
+
+int cbx_lockdown_prepare(const struct cbx_outer *outer, const struct cbx_plan *plan, struct cbx_lockdown *ret,
+			 struct cbx_err *err)
+{
+	const struct cbx_filter *f = &outer->filter;
+
+	memset(ret, 0, sizeof(*ret));
+	if (f->len > CBX_LOCKDOWN_FILTER_MAX)
+		return cbx_refuse(err, "filter", E2BIG, "the system call filter has %u instructions; %u is the most", f->len,
+				  CBX_LOCKDOWN_FILTER_MAX);
+	ret->version = CBX_LOCKDOWN_VERSION;
+	limits(ret, plan);
+	ret->filter_len = f->len;
+	memcpy(ret->filter, f->insns, f->len * sizeof(*f->insns));
+	return 0;
+}
+
+const char *cbx_lockdown_step_name(int step)
+{
+	static const char *const names[] = {
+		[CBX_LOCKDOWN_STEP_DATA] = "read what to give up",
+		[CBX_LOCKDOWN_STEP_RLIMITS] = "set resource limits",
+		[CBX_LOCKDOWN_STEP_AMBIENT] = "clear ambient capabilities",
+		[CBX_LOCKDOWN_STEP_BOUNDING] = "empty the capability bounding set",
+		[CBX_LOCKDOWN_STEP_SECUREBITS] = "lock securebits",
+		[CBX_LOCKDOWN_STEP_CAPABILITIES] = "drop capabilities",
+		[CBX_LOCKDOWN_STEP_NO_NEW_PRIVS] = "set no_new_privs",
+		[CBX_LOCKDOWN_STEP_MDWE] = "refuse executable memory that was writable",
+		[CBX_LOCKDOWN_STEP_CORE_SCHED] = "keep processor cores apart",
+		[CBX_LOCKDOWN_STEP_SPECULATION] = "switch speculation off",
+		[CBX_LOCKDOWN_STEP_LANDLOCK] = "apply Landlock's ruleset",
+		[CBX_LOCKDOWN_STEP_FILTER] = "load the system call filter",
+	};
+
+	if (step < 1 || (size_t)step >= ARRAY_SIZE(names) || !names[step])
+		return "give up privileges";
+	return names[step];
+}
