@@ -2,9 +2,11 @@
 /*
  * Theory of operation: the order of entering a sandbox
  *
- *  1  clone3: user, pid, mount, network, IPC, UTS and cgroup namespaces at once, with a pidfd    (supervisor)
+ *  1  clone3: user, pid, mount, network, IPC and UTS namespaces at once, in the session's control group, with a pidfd
+ *                                                                                                (supervisor)
  *  2  id maps: one id, written from the outer namespace; then the "go" byte                      (supervisor)
- *  3  die with the supervisor (PDEATHSIG), in a session of our own, with a session keyring of our own
+ *  3  die with the supervisor (PDEATHSIG), in a session of our own, with a session keyring of our own; a cgroup
+ *     namespace: made by clone3 it would show the way from the supervisor's group to ours
  *  4  open the image's directories while we still have the ids that may reach them
  *  5  become the sandbox's user and group                              -- PDEATHSIG is set again: this cleared it
  *  6  mount events private; the session's tmpfs; the root overlay on it; further layers
@@ -370,6 +372,8 @@ static int enter(struct entry *e, int *report, struct cbx_err *err)
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || setsid() < 0)
 		return cbx_fail(err, errno, "leave the supervisor's session");
+	if (unshare(CLONE_NEWCGROUP) < 0)
+		return cbx_fail(err, errno, "make a cgroup namespace");
 	/* The keyring of the user who started the daemon (Kerberos tickets, disk keys) is inherited otherwise. A kernel
 	 * without keyrings has none to inherit. */
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 && errno != ENOSYS)
@@ -411,12 +415,12 @@ static void child(const struct cbx_outer *outer, const struct cbx_plan *plan, co
 }
 
 int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan, uint32_t outer_id, int init_sock,
-		      struct cbx_starting *ret, struct cbx_err *err)
+		      int cgroup, struct cbx_starting *ret, struct cbx_err *err)
 {
 	_cleanup_fd_ int ours = -1, theirs = -1, pidfd = -1;
 	struct clone_args args = {
 		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
-			 CLONE_NEWCGROUP | CLONE_PIDFD,
+			 CLONE_PIDFD,
 		.pidfd = (uint64_t)(uintptr_t)&pidfd,
 		.exit_signal = SIGCHLD,
 	};
@@ -424,6 +428,10 @@ int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan
 	int pair[2], r;
 	pid_t pid;
 
+	if (cgroup >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)cgroup;
+	}
 	r = cbx_plan_check(plan, err);
 	if (r == 0)
 		r = cbx_lockdown_prepare(outer, plan, &lockdown, err);

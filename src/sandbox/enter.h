@@ -19,9 +19,10 @@ struct cbx_starting {
 	int report;  /* owned by the caller; see cbx_sandbox_report() */
 };
 
-/* Clone and send the new process on its way. Returns before set-up is done. init_sock is borrowed. */
+/* Clone and send the new process on its way. Returns before set-up is done. init_sock is borrowed, and so is cgroup: the
+ * directory of the control group that init is born in, -1 for the supervisor's. */
 int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan, uint32_t outer_id, int init_sock,
-		      struct cbx_starting *ret, struct cbx_err *err);
+		      int cgroup, struct cbx_starting *ret, struct cbx_err *err);
 
 /* Call when `report` is readable. 0: init was executed in a complete sandbox. Negative: set-up failed, err says how. */
 int cbx_sandbox_report(int report, struct cbx_err *err);

@@ -127,7 +127,7 @@ static cJSON *limits(const struct cbx_session *s)
 	cbx_json_set_double(o, "timeout_s", (double)s->spec.timeout_ms / 1000);
 	cbx_json_set_u64(o, "ttl_s", s->spec.ttl_s);
 	cbx_json_set_u64(o, "idle_timeout_s", s->spec.idle_s);
-	cbx_json_set_str(o, "enforced_by", s->engine->link.facts.cgroup ? "cgroup" : "rlimits and a watcher");
+	cbx_json_set_str(o, "enforced_by", "rlimits and a watcher");
 	return o;
 }
 
@@ -141,7 +141,7 @@ static cJSON *protections(const struct cbx_facts *f)
 	cbx_json_set_u64(o, "landlock_abi", f->landlock_abi);
 	cbx_json_set_str(o, "root", f->overlay ? "overlay, writable for this session" : "read-only");
 	cbx_json_set_str(o, "ids", f->ids > 1 ? "a range of its own" : "the user's");
-	cbx_json_set_bool(o, "cgroup", f->cgroup);
+	cbx_json_set_bool(o, "cgroup", false);
 	return o;
 }
 

@@ -33,6 +33,7 @@
 #include "base/syscalls.h"
 #include "sandbox/enter.h"
 #include "sandbox/ids.h"
+#include "supervisor/group.h"
 #include "supervisor/requests.h"
 #include "supervisor/watch.h"
 
@@ -47,6 +48,7 @@ struct sandbox {
 	int report; /* -1 once set-up is done */
 	int failed; /* set-up failed: no GONE event */
 	uint32_t outer_id;
+	struct cbx_group group; /* limits it; without one, the watcher does */
 	uint64_t limit, peak;
 };
 
@@ -106,25 +108,29 @@ static uint32_t free_outer_id(const struct supervisor *s)
 	return 0;
 }
 
-static int create(struct supervisor *s, const struct cbx_request *q, int init_sock, struct cbx_err *err)
+static int create(struct supervisor *s, const struct cbx_request *q, int *fds, size_t nfds, struct cbx_err *err)
 {
 	struct sandbox *b;
 	struct cbx_starting started;
 	uint32_t outer_id = free_outer_id(s);
 	int r;
 
+	if (nfds != 1 && nfds != 3)
+		return cbx_refuse(err, "protocol", EPROTO, "a create request needs one or three descriptors");
 	if (find(s, q->sandbox))
 		return cbx_refuse(err, "sandbox_exists", EEXIST, "sandbox %llu exists already",
 				  (unsigned long long)q->sandbox);
 	if (s->ids.count && !outer_id)
 		return cbx_refuse(err, "too_many_sessions", EAGAIN, "all %u subordinate ids are in use", s->ids.count);
-	r = cbx_sandbox_start(&s->outer, &q->plan, outer_id, init_sock, &started, err);
+	r = cbx_sandbox_start(&s->outer, &q->plan, outer_id, fds[0], nfds == 3 ? fds[1] : -1, &started, err);
 	if (r < 0)
 		return r;
 	s->all = cbx_xrealloc(s->all, (s->n + 1) * sizeof(*s->all));
 	b = &s->all[s->n++];
 	*b = (struct sandbox){ .id = q->sandbox, .pid = started.pid, .pidfd = started.pidfd, .report = started.report,
-			       .outer_id = outer_id, .limit = q->plan.memory_bytes };
+			       .outer_id = outer_id, .limit = q->plan.memory_bytes, .group = { -1, -1 } };
+	if (nfds == 3)
+		b->group = (struct cbx_group){ take_fd(&fds[1]), take_fd(&fds[2]) };
 	return 0;
 }
 
@@ -147,6 +153,7 @@ static void forget(struct supervisor *s, struct sandbox *b)
 {
 	cbx_close_p(&b->pidfd);
 	cbx_close_p(&b->report);
+	cbx_group_release(&b->group);
 	*b = s->all[--s->n];
 }
 
@@ -181,7 +188,7 @@ static void watch(struct supervisor *s)
 		struct cbx_event e = { .type = CBX_EVENT_OOM, .sandbox = b->id };
 		struct cbx_usage use;
 
-		if (b->report >= 0)
+		if (b->report >= 0 || b->group.work >= 0)
 			continue;
 		cbx_watch_measure(b->pid, b->limit, &use);
 		if (use.bytes > b->peak)
@@ -198,7 +205,23 @@ static void watch(struct supervisor *s)
 
 /* ---- requests ---- */
 
-static void handle(struct supervisor *s, const struct cbx_request *q, const int *fds, size_t nfds)
+/* Of a sandbox that has gone nothing is said: GONE was. */
+static void gather(struct supervisor *s, const struct cbx_request *q)
+{
+	struct sandbox *b = find(s, q->sandbox);
+	struct cbx_err err = { 0 };
+
+	if (!b)
+		return;
+	if (b->group.work < 0)
+		cbx_refuse(&err, "protocol", EPROTO, "the sandbox has no control groups");
+	else
+		cbx_group_gather(&b->group, b->pid, &err);
+	send_about(CBX_EVENT_MOVED, b->id, &err);
+}
+
+/* Descriptors that are kept are taken from fds. */
+static void handle(struct supervisor *s, const struct cbx_request *q, int *fds, size_t nfds)
 {
 	struct cbx_err err = { 0 };
 	struct sandbox *b;
@@ -206,8 +229,7 @@ static void handle(struct supervisor *s, const struct cbx_request *q, const int 
 
 	switch (q->type) {
 	case CBX_REQUEST_CREATE:
-		r = nfds == 1 ? create(s, q, fds[0], &err) :
-				cbx_refuse(&err, "protocol", EPROTO, "a create request needs one descriptor");
+		r = create(s, q, fds, nfds, &err);
 		if (r < 0)
 			send_about(CBX_EVENT_FAILED, q->sandbox, &err);
 		break;
@@ -215,6 +237,9 @@ static void handle(struct supervisor *s, const struct cbx_request *q, const int 
 		b = find(s, q->sandbox);
 		if (b)
 			cbx_pidfd_send_signal(b->pidfd, SIGKILL);
+		break;
+	case CBX_REQUEST_MOVE:
+		gather(s, q);
 		break;
 	default:
 		break;
@@ -234,7 +259,7 @@ static int receive(struct supervisor *s)
 	if (n == (ssize_t)sizeof(q))
 		handle(s, &q, fds, nfds);
 	for (size_t i = 0; i < nfds; i++)
-		close(fds[i]);
+		cbx_close_p(&fds[i]);
 	return 1;
 }
 

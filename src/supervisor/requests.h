@@ -15,8 +15,13 @@
 #include "sandbox/plan.h"
 
 enum cbx_request_type {
-	CBX_REQUEST_CREATE = 1,  /* one descriptor: init's end of the init protocol socket */
+	/* One descriptor: init's end of the init protocol socket. Or three: with the directories of the sandbox's two
+	 * control groups, init's and everything else's (supervisor/group.h); the supervisor keeps these. */
+	CBX_REQUEST_CREATE = 1,
 	CBX_REQUEST_DESTROY = 2, /* kill everything in it; CBX_EVENT_GONE follows */
+	/* Gather all but init in the second of its control groups; CBX_EVENT_MOVED follows. Only for a sandbox that has
+	 * them. */
+	CBX_REQUEST_MOVE = 3,
 };
 
 struct cbx_request {
@@ -33,6 +38,7 @@ enum cbx_event_type {
 	CBX_EVENT_GONE = 4,    /* its last process has ended; status is init's wait status, oom as below */
 	CBX_EVENT_OOM = 5,     /* the watcher killed process `pid` (as seen inside) for exceeding the memory limit */
 	CBX_EVENT_DOWN = 6,    /* the supervisor cannot work at all; err says why. It ends after this. */
+	CBX_EVENT_MOVED = 7,   /* answers MOVE; err.code 0: nothing but init is outside of the second group any more */
 };
 
 /* What protections and facilities are in force; shown in a session's info. */
@@ -40,7 +46,6 @@ struct cbx_facts {
 	uint32_t ids;          /* ids in the outer namespace: 1, or the size of a range */
 	uint32_t overlay;      /* 1: overlay per session */
 	uint32_t landlock_abi; /* 0: none */
-	uint32_t cgroup;       /* 0: none (limits by rlimits and a watcher) */
 	uint32_t seccomp_rules; /* system calls on the allow list */
 };
 

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_SUPERVISOR_GROUP_H
+#define CBX_SUPERVISOR_GROUP_H
+
+/*
+ * A sandbox's two control groups, as the supervisor uses them. codeboxd makes and limits them, and hands over the two
+ * directories: init is cloned into one, and what init starts (the interpreter, and what that may have started already)
+ * is gathered into the other before any cell runs. cgroup v2 asks for write access to cgroup.procs of both and of their
+ * common parent; all of them belong to the service id, which is what the supervisor is.
+ */
+#include <sys/types.h>
+
+#include "base/err.h"
+
+struct cbx_group {
+	int init; /* directory of init's group; -1: this sandbox has none */
+	int work; /* directory of everything else's group */
+};
+
+/* Move every process of the group `init` but the process init itself to `work`, until a look finds none. A process that
+ * ends meanwhile is no error; one that cannot be moved is. */
+int cbx_group_gather(const struct cbx_group *group, pid_t init, struct cbx_err *err);
+/* Close both. */
+void cbx_group_release(struct cbx_group *group);
+
+#endif
