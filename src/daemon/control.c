@@ -79,6 +79,17 @@ void cbx_control_event(struct cbx_control_request *q, cJSON *event)
 	cJSON_Delete(event);
 }
 
+static int check_keys(const struct cbx_control_method *m, const cJSON *params, struct cbx_err *err)
+{
+	const char *keys[CBX_SPEC_KEYS_MAX + ARRAY_SIZE(m->keys) + 1];
+	size_t n = m->spec ? cbx_session_spec_keys(keys) : 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(m->keys) && m->keys[i]; i++)
+		keys[n++] = m->keys[i];
+	keys[n] = NULL;
+	return cbx_json_only(params, keys, err);
+}
+
 static int dispatch(struct cbx_control *c, const cJSON *root, uint64_t id, struct cbx_err *err)
 {
 	static const char *const keys[] = { "id", "method", "params", NULL };
@@ -102,7 +113,7 @@ static int dispatch(struct cbx_control *c, const cJSON *root, uint64_t id, struc
 		return cbx_refuse(err, "unknown_method", ENOSYS, "there is no method \"%.80s\"", name);
 	if (!params)
 		params = none = cbx_json_new_obj();
-	r = cbx_json_only(params, m->keys, err);
+	r = check_keys(m, params, err);
 	if (r < 0)
 		return r;
 	if (c->nrequests >= CBX_CONTROL_REQUESTS_MAX)

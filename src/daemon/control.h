@@ -42,6 +42,7 @@ struct cbx_control_method {
 	const char *name;
 	cbx_control_fn fn;
 	const char *keys[12]; /* accepted members of params, NULL behind the last */
+	bool spec;            /* and those of cbx_session_spec_parse() */
 };
 const struct cbx_control_method *cbx_control_find(const char *name);
 

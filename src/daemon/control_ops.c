@@ -19,7 +19,6 @@
 #include "daemon/control.h"
 #include "sandbox/init-protocol.h"
 
-#define SPEC_KEYS	   "session_id", "image", "memory", "disk", "processes", "timeout", "ttl", "idle_timeout"
 #define OUTPUT_PENDING_MAX MIB(4) /* more than this unread by a client: output is left out of its stream */
 
 /* ---- arguments ---- */
@@ -550,11 +549,11 @@ const struct cbx_control_method *cbx_control_find(const char *name)
 	static const struct cbx_control_method methods[] = {
 		{ "hello", op_hello, { NULL } },
 		{ "stop", op_stop, { NULL } },
-		{ "session.create", op_session_create, { SPEC_KEYS } },
+		{ "session.create", op_session_create, { NULL }, true },
 		{ "session.list", op_session_list, { NULL } },
 		{ "session.info", op_session_info, { "session_id" } },
 		{ "session.close", op_session_close, { "session_id" } },
-		{ "run", op_run, { "code", "create", SPEC_KEYS } },
+		{ "run", op_run, { "code", "create" }, true },
 		{ "interrupt", op_interrupt, { "session_id", "execution_id" } },
 		{ "is_complete", op_is_complete, { "session_id", "code" } },
 		{ "complete", op_complete, { "session_id", "code", "cursor" } },

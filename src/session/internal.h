@@ -32,6 +32,7 @@
 
 #include "base/buf.h"
 #include "base/limits.h"
+#include "policy/keys.h"
 #include "sandbox/init-protocol.h"
 #include "session/output.h"
 #include "session/session.h"

@@ -64,6 +64,7 @@ struct cbx_session_spec {
 	uint32_t processes;
 	uint64_t timeout_ms;          /* default for its executions */
 	uint32_t ttl_s, idle_s;
+	uint64_t given;               /* bit k: the request had key k (enum cbx_key) */
 	bool one_shot;                /* belongs to a connection: not listed as re-attachable */
 };
 
@@ -72,6 +73,9 @@ void cbx_session_spec_init(struct cbx_session_spec *spec);
 /* Read "session_id" (or "id"), "image", "memory", "disk" (bytes or "512M"), "processes", "timeout", "ttl", "idle_timeout"
  * (seconds, numbers or "5m") from an object; errors name field, value and remedy. Other members are not looked at. */
 int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, struct cbx_err *err);
+/* The names of these members but for "id"; returns how many. */
+#define CBX_SPEC_KEYS_MAX 40
+size_t cbx_session_spec_keys(const char *ret[CBX_SPEC_KEYS_MAX]);
 /* The JSON Schema "properties" for the same, for tool descriptions. */
 cJSON *cbx_session_spec_schema(void);
 

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/keys.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+
+const struct cbx_key_info cbx_keys[CBX_KEYS] = {
+	[CBX_KEY_MEMORY] = { "limits", "memory", CBX_TYPE_SIZE, CBX_MEMORY_MIN, CBX_MEMORY_MAX, CBX_MEMORY_DEFAULT,
+			     CBX_MEMORY_MAX, .text = "Memory of the session" },
+	[CBX_KEY_DISK] = { "limits", "disk", CBX_TYPE_SIZE, CBX_DISK_MIN, CBX_DISK_MAX, CBX_DISK_DEFAULT, CBX_DISK_MAX,
+			   .text = "Space for the session's files" },
+	[CBX_KEY_PROCESSES] = { "limits", "processes", CBX_TYPE_COUNT, 8, CBX_PROCESSES_MAX, CBX_PROCESSES_DEFAULT,
+				CBX_PROCESSES_MAX, .text = "Most processes and threads at once" },
+	[CBX_KEY_TIMEOUT] = { "limits", "timeout", CBX_TYPE_DURATION, 1, CBX_TIMEOUT_MAX_MS, CBX_TIMEOUT_DEFAULT_MS,
+			      CBX_TIMEOUT_MAX_MS, .text = "Time limit of each cell; a cell may ask for another one" },
+	[CBX_KEY_TTL] = { "limits", "ttl", CBX_TYPE_DURATION, 1000, CBX_TTL_MAX_S * 1000ull, CBX_TTL_DEFAULT_S * 1000ull,
+			  CBX_TTL_MAX_S * 1000ull, .text = "The session is closed when it is this old" },
+	[CBX_KEY_IDLE_TIMEOUT] = { "limits", "idle_timeout", CBX_TYPE_DURATION, 1000, CBX_TTL_MAX_S * 1000ull,
+				   CBX_IDLE_DEFAULT_S * 1000ull, CBX_TTL_MAX_S * 1000ull,
+				   .text = "The session is closed when it was not used for this long" },
+};
+
+static const char *const hints[] = {
+	[CBX_TYPE_SIZE] = "bytes or a size such as \"512M\"",
+	[CBX_TYPE_COUNT] = "a whole number",
+	[CBX_TYPE_DURATION] = "seconds or a duration such as \"5m\"",
+	[CBX_TYPE_DECIMAL] = "a number such as 1.5",
+	[CBX_TYPE_BOOL] = "true or false",
+};
+
+void cbx_key_format(enum cbx_key key, uint64_t value, char out[48])
+{
+	const struct cbx_key_info *k = &cbx_keys[key];
+	char size[32];
+
+	if (k->zero_is_none && !value) {
+		snprintf(out, 48, "no limit");
+		return;
+	}
+	switch (k->type) {
+	case CBX_TYPE_SIZE:
+		cbx_format_size(value, size);
+		snprintf(out, 48, "%s", size);
+		break;
+	case CBX_TYPE_DURATION:
+		snprintf(out, 48, "%.10g s", (double)value / 1000);
+		break;
+	case CBX_TYPE_DECIMAL:
+		snprintf(out, 48, "%.10g", (double)value / 1000);
+		break;
+	case CBX_TYPE_WORD:
+		snprintf(out, 48, "%s", k->words[value]);
+		break;
+	case CBX_TYPE_BOOL:
+		snprintf(out, 48, "%s", value ? "true" : "false");
+		break;
+	default:
+		snprintf(out, 48, "%llu", (unsigned long long)value);
+	}
+}
+
+static int out_of_range(enum cbx_key key, struct cbx_err *err)
+{
+	const struct cbx_key_info *k = &cbx_keys[key];
+	char lo[48], hi[48];
+
+	cbx_key_format(key, k->min, lo);
+	cbx_key_format(key, k->max, hi);
+	return cbx_refuse(err, "invalid_argument", ERANGE, "%s: the value is not between %s and %s%s; give %s", k->name,
+			  lo, hi, k->zero_is_none ? ", or 0 for no limit" : "", hints[k->type]);
+}
+
+static int parse_word(const struct cbx_key_info *k, const cJSON *v, uint64_t *ret, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf list = { 0 };
+
+	for (size_t i = 0; k->words[i]; i++) {
+		if (cJSON_IsString(v) && strcmp(v->valuestring, k->words[i]) == 0) {
+			*ret = i;
+			return 0;
+		}
+		cbx_buf_addf(&list, "%s\"%s\"", i ? ", " : "", k->words[i]);
+	}
+	return cbx_refuse(err, "invalid_argument", EINVAL, "%s: give one of %s", k->name, cbx_buf_str(&list));
+}
+
+static int parse_string(enum cbx_key key, const char *s, uint64_t *ret, struct cbx_err *err)
+{
+	const struct cbx_key_info *k = &cbx_keys[key];
+	char *end;
+	double d;
+
+	switch (k->type) {
+	case CBX_TYPE_SIZE:
+		return cbx_parse_size(s, k->name, k->min, k->max, ret, err);
+	case CBX_TYPE_DURATION:
+		return cbx_parse_duration_ms(s, k->name, k->min, k->max, ret, err);
+	case CBX_TYPE_DECIMAL:
+		/* Digits and one point: strtod() alone would take "inf", hexadecimal numbers and spaces. */
+		d = s[0] && !s[strspn(s, "0123456789.")] ? strtod(s, &end) * 1000 : -1;
+		if (d < 0 || *end || ((d < (double)k->min || d > (double)k->max) && !(k->zero_is_none && d == 0)))
+			return out_of_range(key, err);
+		*ret = (uint64_t)(d + 0.5);
+		return 0;
+	default:
+		return cbx_parse_u64(s, k->name, k->min, k->max, ret, err);
+	}
+}
+
+int cbx_key_parse(enum cbx_key key, const cJSON *v, uint64_t *ret, struct cbx_err *err)
+{
+	const struct cbx_key_info *k = &cbx_keys[key];
+	bool scaled = k->type == CBX_TYPE_DURATION || k->type == CBX_TYPE_DECIMAL;
+	double d;
+
+	if (k->type == CBX_TYPE_WORD)
+		return parse_word(k, v, ret, err);
+	if (k->type == CBX_TYPE_BOOL && cJSON_IsBool(v)) {
+		*ret = cJSON_IsTrue(v);
+		return 0;
+	}
+	if (k->type != CBX_TYPE_BOOL && cJSON_IsString(v))
+		return parse_string(key, v->valuestring, ret, err);
+	if (k->type == CBX_TYPE_BOOL || !cJSON_IsNumber(v))
+		return cbx_refuse(err, "invalid_argument", EINVAL, "%s: wrong type; give %s", k->name, hints[k->type]);
+	d = v->valuedouble * (scaled ? 1000 : 1);
+	if (!scaled && floor(d) != d)
+		return cbx_refuse(err, "invalid_argument", EINVAL, "%s: %g is not a whole number; give %s", k->name, d,
+				  hints[k->type]);
+	if (!(d >= (double)k->min && d <= (double)k->max) && !(k->zero_is_none && d == 0))
+		return out_of_range(key, err);
+	*ret = (uint64_t)(scaled ? d + 0.5 : d);
+	return 0;
+}
+
+uint64_t cbx_key_lower(enum cbx_key key, uint64_t a, uint64_t b)
+{
+	const struct cbx_key_info *k = &cbx_keys[key];
+
+	if (k->zero_is_none && (!a || !b))
+		return a ? a : b;
+	return (a < b) != k->more_is_stricter ? a : b;
+}
+
+cJSON *cbx_key_to_json(enum cbx_key key, uint64_t value)
+{
+	const struct cbx_key_info *k = &cbx_keys[key];
+	_cleanup_json_ cJSON *o = cbx_json_new_obj();
+
+	switch (k->type) {
+	case CBX_TYPE_WORD:
+		cbx_json_set_str(o, "v", k->words[value]);
+		break;
+	case CBX_TYPE_BOOL:
+		cbx_json_set_bool(o, "v", value);
+		break;
+	case CBX_TYPE_DURATION:
+	case CBX_TYPE_DECIMAL:
+		if (value % 1000)
+			cbx_json_set_double(o, "v", (double)value / 1000);
+		else
+			cbx_json_set_u64(o, "v", value / 1000);
+		break;
+	default:
+		cbx_json_set_u64(o, "v", value);
+	}
+	return cJSON_DetachItemViaPointer(o, o->child);
+}
+
+static void set_types(cJSON *o, const struct cbx_key_info *k)
+{
+	cJSON *types = cbx_json_new_arr();
+
+	cbx_json_push_str(types, k->type == CBX_TYPE_SIZE || k->type == CBX_TYPE_COUNT ? "integer" : "number");
+	cbx_json_push_str(types, "string");
+	cbx_json_set(o, "type", types);
+}
+
+cJSON *cbx_key_schema(enum cbx_key key, bool described)
+{
+	const struct cbx_key_info *k = &cbx_keys[key];
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+	cJSON *o = cbx_json_new_obj();
+	char standard[48];
+
+	if (k->type == CBX_TYPE_WORD) {
+		cJSON *words = cbx_json_new_arr();
+
+		cbx_json_set_str(o, "type", "string");
+		for (size_t i = 0; k->words[i]; i++)
+			cbx_json_push_str(words, k->words[i]);
+		cbx_json_set(o, "enum", words);
+	} else if (k->type == CBX_TYPE_BOOL) {
+		cbx_json_set_str(o, "type", "boolean");
+	} else {
+		set_types(o, k);
+	}
+	if (!described)
+		return o;
+	cbx_key_format(key, k->standard, standard);
+	cbx_buf_addf(&text, "%s", k->text);
+	if (k->type != CBX_TYPE_WORD && k->type != CBX_TYPE_BOOL)
+		cbx_buf_addf(&text, ": %s", hints[k->type]);
+	cbx_buf_addf(&text, ". Default: %s.", standard);
+	cbx_json_set_str(o, "description", cbx_buf_str(&text));
+	return o;
+}

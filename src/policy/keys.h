@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_POLICY_KEYS_H
+#define CBX_POLICY_KEYS_H
+
+/*
+ * The settings that a policy file and a request for a session have in common: one table, from which parsing, the JSON
+ * Schemas, `codebox policy explain` and the order of the canonical form are made. A new setting is a row here, and a
+ * field of struct cbx_session_spec in session/spec.c.
+ *
+ * A value is a uint64_t, whatever its type: bytes, a count, milliseconds, thousandths, the index of a word, 0 or 1.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/json.h"
+
+enum cbx_key_type {
+	CBX_TYPE_SIZE,     /* bytes: a number, or a string such as "512M" */
+	CBX_TYPE_COUNT,    /* a whole number */
+	CBX_TYPE_DURATION, /* seconds: a number, or a string such as "5m"; kept in milliseconds */
+	CBX_TYPE_DECIMAL,  /* a number such as 1.5; kept in thousandths */
+	CBX_TYPE_WORD,     /* one of a list, the strictest first; kept as its index */
+	CBX_TYPE_BOOL,
+};
+
+enum cbx_key {
+	CBX_KEY_MEMORY,
+	CBX_KEY_DISK,
+	CBX_KEY_PROCESSES,
+	CBX_KEY_TIMEOUT,
+	CBX_KEY_TTL,
+	CBX_KEY_IDLE_TIMEOUT,
+	CBX_KEYS
+};
+
+struct cbx_key_info {
+	const char *group, *name; /* "limits", "memory"; names are unique over all groups */
+	enum cbx_key_type type;
+	uint64_t min, max;         /* what may be written at all */
+	uint64_t standard, ceiling; /* without a policy: when not asked for; at most */
+	bool zero_is_none;         /* 0: no limit, so looser than any other value */
+	bool more_is_stricter;     /* flags that switch a protection on */
+	bool server_only;          /* of a policy; no request has it */
+	const char *const *words;  /* NULL-terminated */
+	const char *text;          /* a clause for people: what it is */
+};
+extern const struct cbx_key_info cbx_keys[CBX_KEYS];
+
+/* 0, or -errno with a message that starts with the key's name, kind "invalid_argument". */
+int cbx_key_parse(enum cbx_key key, const cJSON *v, uint64_t *ret, struct cbx_err *err);
+/* The stricter of two values. */
+uint64_t cbx_key_lower(enum cbx_key key, uint64_t a, uint64_t b);
+void cbx_key_format(enum cbx_key key, uint64_t value, char out[48]); /* for people: "2.0 GiB", "60 s", "strict" */
+cJSON *cbx_key_to_json(enum cbx_key key, uint64_t value);            /* in base units: what cbx_key_parse() reads */
+/* JSON Schema of a value: type, bounds or words; and a description where that is wanted. */
+cJSON *cbx_key_schema(enum cbx_key key, bool described);
+
+#endif
