@@ -317,6 +317,7 @@ static void spawned(void *arg, const struct cbx_init_header *h, const char *payl
 			return;
 		}
 	}
+	pump(s); /* a quick one has reported already, and the event loop does not call twice for the same bytes */
 }
 
 static void timer_event(evutil_socket_t fd, short what, void *arg)
