@@ -1,215 +1,149 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Speed and memory, as medians of interleaved runs beside the peers that are installed. See README.md beside this file.
+"""What codebox costs, beside the peers that are installed, in interleaved runs. See README.md beside this file.
 
-    make bench            all of it
-    bench.py --quick      fewer rounds
-    bench.py --json FILE  the figures for programs
+    make bench                        all lines; results in bench/ of the build directory
+    bench.py --quick [LINE...]        fewer rounds; only the lines that are named
+    bench.py --compare OLD.json       and how it was then
+    bench.py --readme [--from FILE]   the README's section, of a new or of an old run
 """
 import argparse
 import json
 import os
 import platform
 import shutil
-import statistics
 import subprocess
 import sys
-import time
+import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, CODEBOX, Skip, children  # noqa: E402
-
-ap = argparse.ArgumentParser()
-ap.add_argument("--quick", action="store_true")
-ap.add_argument("--json")
-args = ap.parse_args()
-ROUNDS = 7 if args.quick else 21
-box = Box()
-results = []
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+import measure  # noqa: E402
+from cbxtest import Box, Skip  # noqa: E402
+from lines import LINES, hold  # noqa: E402
+from peers import Image, Peers, Runc  # noqa: E402
 
 
-def ms(f):
-    t = time.perf_counter()
-    f()
-    return (time.perf_counter() - t) * 1e3
+def options():
+    ap = argparse.ArgumentParser(description="Benchmarks of codebox beside its peers.")
+    ap.add_argument("lines", nargs="*", metavar="LINE", help="lines to measure, all by default: " + ", ".join(LINES))
+    ap.add_argument("--quick", action="store_true", help="fewer rounds")
+    ap.add_argument("--image", help="default: python, else host")
+    ap.add_argument("--out", default="bench", help="directory for bench.json, bench.md and bench.svg")
+    ap.add_argument("--compare", metavar="OLD.json", help="show an earlier run beside this one")
+    ap.add_argument("--readme", action="store_true", help="print the README's section")
+    ap.add_argument("--from", dest="old", metavar="FILE", help="with --readme: of this bench.json; measure nothing")
+    args = ap.parse_args()
+    for name in args.lines:
+        if name not in LINES:
+            ap.error(f"{name}: there is no such line; there are {', '.join(LINES)}")
+    return args
 
 
-def interleaved(title, base, variants, rounds=ROUNDS):
-    """Run every variant once per round, in turn; report medians and the median of each round's ratio to `base`."""
-    for f in variants.values():
-        f()  # warm the page cache
-    times = {name: [] for name in variants}
-    for _ in range(rounds):
-        for name, f in variants.items():
-            times[name].append(ms(f))
-    print(f"\n{title} (median of {rounds} interleaved runs)")
-    for name, t in times.items():
-        ratio = statistics.median(a / b for a, b in zip(t, times[base]))
-        print(f"  {name:44} {statistics.median(t):9.2f} ms   {ratio:6.2f} x")
-        results.append({"group": title, "name": name, "median_ms": statistics.median(t), "ratio": ratio, "base": base})
-    return times
+def enter_venv():
+    """Go on under the Python that has jupyter_client, where it can be had."""
+    if os.environ.get("CODEBOX_BENCH_IN_VENV"):
+        return
+    r = subprocess.run([os.path.join(HERE, "..", "clients", "setup.sh"), "kernel"], stdout=subprocess.PIPE, text=True)
+    if r.returncode == 0:
+        python = os.path.join(r.stdout.strip(), "bin", "python3")
+        os.execve(python, [python, *sys.argv], dict(os.environ, CODEBOX_BENCH_IN_VENV="1"))
 
 
-def sh(*cmd, env=None):
-    def f():
-        subprocess.run(cmd, env=env or box.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL, check=True)
-    return f
+def processor():
+    with open("/proc/cpuinfo") as f:
+        for text in f:
+            if text.startswith("model name"):
+                return text.partition(":")[2].strip()
+    return platform.machine()
 
 
-class Mcp:
-    """A raw MCP client on `codebox mcp`."""
+def load():
+    return "%.2f" % os.getloadavg()[0]
 
-    def __init__(self, handshake=True):
-        self.p = subprocess.Popen([CODEBOX, "mcp"], env=box.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.n = 0
-        if handshake:
-            self.call("initialize", protocolVersion="2025-11-25", capabilities={},
-                      clientInfo={"name": "bench", "version": "1"})
-            self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
-    def send(self, m):
-        self.p.stdin.write(json.dumps(m).encode() + b"\n")
-        self.p.stdin.flush()
+class Bench:
+    """What the lines share."""
 
-    def call(self, method, **params):
-        self.n += 1
-        self.send({"jsonrpc": "2.0", "id": self.n, "method": method, "params": params})
-        while True:
-            m = json.loads(self.p.stdout.readline())
-            if m.get("id") == self.n:
-                return m["result"]
+    def __init__(self, args, report, box, image):
+        self.quick, self.report, self.box, self.image = args.quick, report, box, image
+        self.share = os.environ.get("CODEBOX_SHARE_DIR") or "/usr/share/codebox"
+        ready = os.environ.get("CODEBOX_BENCH_READY", "")
+        self.ready = os.path.abspath(ready) if ready and os.access(ready, os.X_OK) else None
+        self.peers = Peers(report, image, self.ready or "/bin/true")
+        self.runcs = []
 
-    def run(self, code, **kw):
-        return self.call("tools/call", name="run_code", arguments={"code": code, **kw})
+    def rounds(self, quick, full):
+        return quick if self.quick else full
+
+    def runc_ready(self):
+        root = tempfile.mkdtemp(prefix="cbxbench")
+        for name in ("bin", "dev", "proc", "sys", "tmp"):
+            os.mkdir(os.path.join(root, name))
+        shutil.copy(self.ready, os.path.join(root, "bin", "ready"))
+        self.runcs.append((Runc(root), root))
+        return self.runcs[-1][0]
 
     def close(self):
-        self.p.stdin.close()
-        self.p.wait()
+        for runc, root in self.runcs:
+            runc.close()
+            shutil.rmtree(root, ignore_errors=True)
+        self.peers.close()
 
 
-def memory(pid, what):
-    with open(f"/proc/{pid}/{what}") as f:
-        for line in f:
-            if line.startswith(("Pss:", "VmRSS:")):
-                return int(line.split()[1]) / 1024
-    return 0.0
-
-
-def report(title, value, unit):
-    print(f"  {title:44} {value:9.2f} {unit}")
-    results.append({"name": title, "value": value, "unit": unit})
-
-
-def startup(image):
-    box("run", "--image", image, "-c", "pass", check=True)
-    variants = {"bare python3 -I -c pass": sh("/usr/bin/python3", "-I", "-c", "pass")}
-    if shutil.which("bwrap"):
-        variants["bwrap python3 -I -c pass"] = sh(
-            "bwrap", "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib", "--symlink",
-            "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "/usr/bin/python3", "-I", "-c", "pass")
-    variants[f"codebox run -c pass ({image})"] = sh(CODEBOX, "run", "--image", image, "-c", "pass")
-    interleaved("Process start to first result", "bare python3 -I -c pass", variants)
-
-
-def cold_session(image):
-    """A new session's first cell beside bare Python that imports what the driver imports."""
-    probe = box("run", "--image", image, "-c", "import sys; print('IPython' in sys.modules)", check=True).stdout
-    libs = "IPython.core.interactiveshell" if "True" in probe else "json, traceback, ast, code"
-    rootfs = os.path.join(os.environ.get("CODEBOX_DATA_DIR") or os.path.expanduser("~/.local/share/codebox"), "images",
-                          image, "rootfs")
-    if os.geteuid() == 0 and not os.path.isdir(rootfs):
-        rootfs = f"/var/lib/codebox/images/{image}/rootfs"
-    if os.path.isdir(rootfs) and image != "host" and shutil.which("bwrap"):
-        bare = sh("bwrap", "--bind", rootfs, "/", "--proc", "/proc", "--dev", "/dev", "/usr/bin/python3", "-c",
-                  f"import {libs}")
-        name = f"the image's python3 importing {libs}"
-    else:
-        bare = sh("/usr/bin/python3", "-c", f"import {libs}")
-        name = f"python3 importing {libs}"
-    m = Mcp()
-
-    def session():
-        s = m.call("tools/call", name="create_session", arguments={"image": image})["structuredContent"]["session_id"]
-        m.run("1", session_id=s)
-        m.call("tools/call", name="close_session", arguments={"session_id": s})
-
-    t = interleaved("Cold session: create, first cell, close", name, {name: bare, "codebox session over MCP": session})
-    diff = statistics.median(b - a for a, b in zip(*t.values()))
-    report("codebox session minus bare imports", diff, "ms")
-    m.close()
-
-
-def warm_cells(image):
-    m = Mcp()
-    s = m.call("tools/call", name="create_session", arguments={"image": image})["structuredContent"]["session_id"]
-    for _ in range(50):
-        m.run("1+1", session_id=s)
-    t = sorted(ms(lambda: m.run("1+1", session_id=s)) for _ in range(500 if args.quick else 3000))
-    print("\nWarm cell through MCP stdio")
-    report("1+1, median", statistics.median(t), "ms")
-    report("1+1, 99th percentile", t[int(len(t) * 0.99)], "ms")
-    m.close()
-
-
-def initialize():
-    def once():
-        Mcp().close()
-
-    def cold():
-        box("stop")
-        once()
-
-    t = [ms(once) for _ in range(ROUNDS)]
-    print("\ninitialize answered, from exec of codebox mcp to its end")
-    report("with the daemon up", statistics.median(t), "ms")
-    t = []
-    for _ in range(ROUNDS):
-        box("stop")
-        t.append(ms(once))
-    report("when the daemon must be started", statistics.median(t), "ms")
-    t = [ms(sh(CODEBOX, "--version")) for _ in range(ROUNDS)]
-    report("(codebox --version, for scale)", statistics.median(t), "ms")
-
-
-def resident(image):
-    box("stop")
-    m = Mcp()
-    daemon = box.daemon_pid()
-    print("\nMemory")
-    report("codebox mcp, RSS", memory(m.p.pid, "status"), "MiB")
-    time.sleep(0.3)
-    own = [daemon] + children(daemon)
-    report("codeboxd and supervisor without sessions, RSS", sum(memory(p, "status") for p in own), "MiB")
-    ids = []
-    for _ in range(8):
-        s = m.call("tools/call", name="create_session", arguments={"image": image})["structuredContent"]["session_id"]
-        m.run("x = 1", session_id=s)
-        ids.append(s)
-    pids = [p for p in children(daemon) if p not in own]
+def measure_all(args):
+    box = Box()
     try:
-        report("an idle session, PSS", sum(memory(p, "smaps_rollup") for p in pids) / len(ids), "MiB")
-    except PermissionError:
-        report("an idle session, RSS (PSS needs root here)", sum(memory(p, "status") for p in pids) / len(ids), "MiB")
-    m.close()
+        image = Image(args.image or box.image("python", "host"), box)
+    except Skip as e:
+        sys.exit(f"bench: {e}")
+    facts = {"kernel": platform.release(), "cores": len(os.sched_getaffinity(0)), "processor": processor(),
+             "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)),
+             "python": image.version, "image": image.name, "codebox": box("--version").stdout.strip(),
+             "quick": args.quick, "load_before": load()}
+    report = measure.Report(facts)
+    bench = Bench(args, report, box, image)
+    for name, why in report.absent.items():
+        print(f"{name}: absent ({why})")
+    box("session", "ls", check=True)
+    held = hold(box)
+    for name, (title, unit, f) in LINES.items():
+        if args.lines and name not in args.lines:
+            continue
+        out = report.line(name, title, unit)
+        try:
+            f(bench, out)
+        except Exception as e:
+            report.fail(f"{name}: {type(e).__name__}: {e}")
+        print(measure.line_text({"title": out.title, "rows": out.rows, "notes": out.notes}), flush=True)
+    held.close()
+    bench.close()
+    facts["load_after"] = load()
+    return report.to_json()
 
 
 def main():
-    try:
-        image = box.image("python", "host")
-        small = box.image("python-minimal", "host", "python")
-    except Skip as e:
-        sys.exit(f"bench: {e}")
-    print(f"{platform.system()} {platform.release()}, {os.cpu_count()} cores, Python {platform.python_version()}; "
-          f"images {image} and {small}")
-    startup(small)
-    cold_session(image)
-    warm_cells(image)
-    initialize()
-    resident(image)
-    if args.json:
-        with open(args.json, "w") as f:
-            json.dump(results, f, indent=1)
+    args = options()
+    if args.readme and args.old:
+        with open(args.old) as f:
+            print(measure.readme(json.load(f)))
+        return 0
+    old = None
+    if args.compare:
+        with open(args.compare) as f:
+            old = json.load(f)  # before this run's file may replace it
+    enter_venv()
+    report = measure_all(args)
+    measure.write(report, args.out)
+    print(f"\n{measure.facts_text(report)}\nResults: {args.out}/bench.json, bench.md, bench.svg")
+    if old:
+        print(measure.compare(old, report))
+    if args.readme:
+        print(measure.readme(report))
+    for text in report["failures"]:
+        print(f"FAILED: {text}")
+    return 1 if report["failures"] else 0
 
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fetch official MCP clients and tools into a cache directory, once. Prints that directory.
 #
-#   setup.sh python|node|node22|fastmcp|langchain
+#   setup.sh python|node|node22|fastmcp|langchain|kernel
 #
 # python    the Python SDK
 # node      the TypeScript SDK, series 1
 # node22    Node 22, and what needs it: the TypeScript SDK, series 2; the MCP Inspector; the tool for MCPB bundles
 # fastmcp   the client of fastmcp
 # langchain langchain-mcp-adapters, which want series 1 of the Python SDK
+# kernel    an IPython kernel and its client, for the benchmarks
 #
 # The directory is $CODEBOX_TEST_CACHE, by default ~/.cache/codebox-tests. Exit status 77: they cannot be had (no
 # network, no pip, no npm); the reason is on stderr.
@@ -64,6 +65,9 @@ fastmcp)
 langchain)
 	with_pip langchain 'langchain-mcp-adapters>=0.3,<0.4' 'mcp>=1.9,<2'
 	;;
+kernel)
+	with_pip kernel 'ipykernel>=6.29,<8' 'jupyter_client>=8.6,<9'
+	;;
 node)
 	with_npm node '@modelcontextprotocol/sdk@^1.29' 'ajv@^8'
 	;;
@@ -72,7 +76,7 @@ node22)
 		'@anthropic-ai/mcpb@2.1.2'
 	;;
 *)
-	echo "usage: setup.sh python|node|node22|fastmcp|langchain" >&2
+	echo "usage: setup.sh python|node|node22|fastmcp|langchain|kernel" >&2
 	exit 2
 	;;
 esac

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The three ways to a cell that are measured: `codebox mcp`, the control socket, and the driver alone."""
+import json
+import os
+import re
+import select
+import socket
+import subprocess
+
+from cbxtest import CODEBOX
+from measure import check
+
+
+class Mcp:
+    """A client of `codebox mcp` with no library in between."""
+
+    def __init__(self, box, handshake=True):
+        self.p = subprocess.Popen([CODEBOX, "mcp"], env=box.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.n = 0
+        if handshake:
+            self.call("initialize", protocolVersion="2025-11-25", capabilities={},
+                      clientInfo={"name": "bench", "version": "1"})
+            self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def send(self, m):
+        self.p.stdin.write(json.dumps(m).encode() + b"\n")
+        self.p.stdin.flush()
+
+    def request(self, method, **params):
+        """Send only; returns the id."""
+        self.n += 1
+        self.send({"jsonrpc": "2.0", "id": self.n, "method": method, "params": params})
+        return self.n
+
+    def answer(self):
+        """The next answer: its id and its result."""
+        while True:
+            line = self.p.stdout.readline()
+            check(line, "codebox mcp has ended")
+            m = json.loads(line)
+            if "method" not in m:
+                check("result" in m, m)
+                return m["id"], m["result"]
+
+    def call(self, method, **params):
+        ident = self.request(method, **params)
+        while True:
+            got, result = self.answer()
+            if got == ident:
+                return result
+
+    def tool(self, name, **arguments):
+        r = self.call("tools/call", name=name, arguments=arguments)
+        check(not r.get("isError"), r)
+        return r["structuredContent"]
+
+    def create(self, **arguments):
+        return self.tool("create_session", **arguments)["session_id"]
+
+    def run(self, code, want=None, **arguments):
+        r = self.tool("run_code", code=code, **arguments)
+        check(r["status"] == "ok", r)
+        if want is not None:
+            check(r.get("result") == want, f"result {r.get('result')!r}, not {want!r}")
+        return r
+
+    def close(self):
+        self.p.stdin.close()
+        self.p.stdout.close()
+        self.p.wait()
+
+
+class Driver:
+    """The session's interpreter without sandbox and daemon: the same cell, as it is inside."""
+
+    def __init__(self, image, share):
+        driver = os.path.join(share, "runtimes", "python", "driver.py")
+        ours, theirs = socket.socketpair()
+        self.out, self.out_w = os.pipe()
+        env = dict(image.env, CODEBOX_FD=str(theirs.fileno()))
+        self.p = subprocess.Popen(image.python + [driver], env=env, stdin=subprocess.DEVNULL, stdout=self.out_w,
+                                  stderr=self.out_w, pass_fds=[theirs.fileno()], cwd="/tmp")
+        theirs.close()
+        self.sock, self.buffer, self.n = ours, b"", 0
+        os.set_blocking(self.out, False)
+        self.until("ready")
+
+    def frame(self):
+        while True:
+            if len(self.buffer) >= 4:
+                size = int.from_bytes(self.buffer[:4], "little")
+                if len(self.buffer) >= 4 + size:
+                    text, self.buffer = self.buffer[4:4 + size], self.buffer[4 + size:]
+                    return json.loads(text)
+            data = self.sock.recv(1 << 16)
+            check(data, "the driver has ended")
+            self.buffer += data
+
+    def until(self, kind):
+        seen = []
+        while True:
+            f = self.frame()
+            seen.append(f)
+            if f["ev"] == kind:
+                return seen
+
+    def run(self, code, want):
+        self.n += 1
+        data = json.dumps({"op": "run", "id": self.n, "code": code, "silent": False}).encode()
+        self.sock.sendall(len(data).to_bytes(4, "little") + data)
+        seen = self.until("done")
+        got = [f["data"]["text/plain"] for f in seen if f["ev"] == "result"]
+        check(got == [want], f"result {got!r}, not {want!r}")
+        if select.select([self.out], [], [], 0)[0]:
+            os.read(self.out, 1 << 16)
+
+    def close(self):
+        self.sock.close()
+        self.p.wait()
+        os.close(self.out)
+        os.close(self.out_w)
+
+
+def memory(pid, what, *keys):
+    """Sum of fields of /proc/PID/status or smaps_rollup, in MiB."""
+    with open(f"/proc/{pid}/{what}") as f:
+        return sum(int(n) for k, n in re.findall(r"^(\w+):\s+(\d+) kB", f.read(), re.M) if k in keys) / 1024

@@ -1,0 +1,427 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is measured, line by line. README.md beside this file says what each line means.
+
+A line is a function of the Bench; LINES has them in the order of the report.
+"""
+import os
+import socket
+import subprocess
+import threading
+import time
+
+from cbxtest import Box, CODEBOX, children
+from clients import Driver, Mcp, memory
+from control import Control
+from measure import check
+from peers import Worker, first_output, run
+from ready import ReadyBox
+
+BARE = "bare Python"
+KERNEL = "IPython kernel"
+LINES = {}
+
+
+def line(name, title, unit="ms"):
+    def add(f):
+        LINES[name] = (title, unit, f)
+        return f
+    return add
+
+
+@line("start", "A program from start to end: Python that does nothing")
+def start(b, out):
+    image, one = b.image, ("-I", "-c", "pass")
+    variants = {BARE: lambda: run(image.python + list(one), image.env)}
+    if b.peers.has("bubblewrap"):
+        variants["bubblewrap"] = lambda: run(image.bwrap("/usr/bin/python3", *one))
+    if b.peers.has("runc"):
+        variants["runc, without root"] = lambda: run(b.peers.runc("/usr/bin/python3", *one))
+    if b.peers.has("podman"):
+        variants["podman, without root"] = lambda: run(b.peers.podman("/usr/bin/python3", *one))
+    variants["codebox run -c pass"] = lambda: run([CODEBOX, "run", "--image", image.name, "-c", "pass"], b.box.env)
+    out.interleave(variants, BARE, b.rounds(5, 21))
+
+
+@line("stack", "From nothing to the first answer of a cell that uses the data libraries")
+def stack(b, out):
+    image = b.image
+    if not image.stack:
+        out.note("the image has none of the data libraries")
+        return
+    imports = "import " + ", ".join(m for m in image.stack if not m.startswith("IPython"))
+    cell = f"{imports}\n6 * 7" if imports != "import " else "6 * 7"
+    whole = f"import {', '.join(image.stack)}\nprint(6 * 7)"
+    variants = {BARE: lambda: first_output(image.python + ["-c", whole], image.env, "42")}
+    m = Mcp(b.box)
+
+    def codebox():
+        begin = time.perf_counter()
+        s = m.create(image=image.name)
+        m.run(cell, "42", session_id=s)
+        seconds = time.perf_counter() - begin
+        m.tool("close_session", session_id=s)
+        return seconds
+
+    def kernel():
+        begin = time.perf_counter()
+        k = b.peers.kernel()
+        check(k(cell) == "42", "the kernel's answer")
+        seconds = time.perf_counter() - begin
+        k.close()
+        return seconds
+
+    if b.peers.has(KERNEL):
+        variants[KERNEL] = kernel
+    variants["codebox session over MCP"] = codebox
+    out.interleave(variants, BARE, b.rounds(3, 11))
+    out.note("imports: " + ", ".join(image.stack))
+    m.close()
+
+
+@line("create", "A new session's first answer: 1 + 1")
+def create(b, out):
+    image = b.image
+    m = Mcp(b.box)
+
+    def codebox():
+        begin = time.perf_counter()
+        s = m.create(image=image.name)
+        m.run("1+1", "2", session_id=s)
+        seconds = time.perf_counter() - begin
+        m.tool("close_session", session_id=s)
+        return seconds
+
+    def kernel():
+        begin = time.perf_counter()
+        k = b.peers.kernel()
+        check(k("1+1") == "2", "the kernel's answer")
+        seconds = time.perf_counter() - begin
+        k.close()
+        return seconds
+
+    variants = {BARE: lambda: first_output(image.python + ["-I", "-S", "-c", "print(1+1)"], image.env, "2")}
+    if b.peers.has(KERNEL):
+        variants[KERNEL] = kernel
+    variants["codebox session over MCP"] = codebox
+    out.interleave(variants, BARE, b.rounds(5, 21))
+    m.close()
+
+
+@line("isolation", "Isolation alone: a static program that ends at once")
+def isolation(b, out):
+    if not b.ready:
+        out.note("needs tests/bench/ready, which `make bench` builds")
+        return
+    variants = {"fork and exec": lambda: run([b.ready])}
+    if b.peers.has("unshare"):
+        variants["unshare, the same namespaces"] = lambda: run(b.peers.unshare(b.ready))
+    if b.peers.has("bubblewrap"):
+        variants["bubblewrap"] = lambda: run(["bwrap", "--unshare-all", "--ro-bind", os.path.dirname(b.ready), "/bin",
+                                              "--proc", "/proc", "--dev", "/dev", "/bin/ready"])
+    if b.peers.has("runc"):
+        runc = b.runc_ready()
+        variants["runc, without root"] = lambda: run(runc("/bin/ready"))
+    if b.peers.has("firejail"):
+        variants["firejail, no profile"] = lambda: run(b.peers.firejail(b.ready))
+    with ReadyBox(b.ready) as box, Control(box) as c:
+        def codebox():
+            begin = time.perf_counter()
+            s = c.call("session.create", image="ready")["session_id"]
+            seconds = time.perf_counter() - begin
+            c.call("session.close", session_id=s)
+            return seconds
+
+        variants["codebox session, until it is ready"] = codebox
+        out.interleave(variants, "fork and exec", b.rounds(10, 60))
+
+
+@line("warm", "A warm cell: 1 + 1 in an interpreter that is there")
+def warm(b, out):
+    image = b.image
+    m, c = Mcp(b.box), Control(b.box)
+    mine, theirs = m.create(image=image.name), c.call("session.create", image=image.name)["session_id"]
+    driver, worker = Driver(image, b.share), Worker(image.python, image.env)
+
+    def control():
+        r = c.call("run", session_id=theirs, code="1+1")
+        check(r.get("result") == "2", r)
+
+    variants = {BARE + ", exec in a loop": lambda: check(worker("1+1")[1] == "2", "the bare Python's answer"),
+                "the driver alone (IPython's semantics)": lambda: driver.run("1+1", "2"),
+                "codebox, control socket": control,
+                "codebox, MCP over stdio": lambda: m.run("1+1", "2", session_id=mine),
+                "codebox, MCP ping": lambda: m.call("ping")}
+    kernel = None
+    if b.peers.has(KERNEL):
+        kernel = b.peers.kernel()
+        variants[KERNEL] = lambda: check(kernel("1+1") == "2", "the kernel's answer")
+    for f in variants.values():
+        for _ in range(30):
+            f()
+    medians = out.interleave(variants, "the driver alone (IPython's semantics)", b.rounds(8, 30), inner=25)
+    out.difference(medians, "codebox, MCP minus control socket", "codebox, MCP over stdio", "codebox, control socket")
+    out.difference(medians, "codebox, MCP minus driver", "codebox, MCP over stdio",
+                   "the driver alone (IPython's semantics)")
+    for x in filter(None, (m, worker, driver, kernel)):
+        x.close()
+    c.call("session.close", session_id=theirs)
+    c.__exit__()
+
+
+@line("throughput", "Cells per second", "cells/s")
+def throughput(b, out):
+    """Each client has one connection and up to `depth` cells on their way."""
+    cells = 300 if b.quick else 2000
+
+    def client(c, session, depth, total):
+        sent = got = 0
+        while got < total:
+            while sent < total and sent - got < depth:
+                c.send("run", session_id=session, code="1+1")
+                sent += 1
+            m = c.recv()
+            if "event" not in m:
+                check(m.get("result", {}).get("result") == "2", m)
+                got += 1
+
+    def measure(sessions, depth):
+        conns = [Control(b.box) for _ in range(sessions)]
+        ids = [c.call("session.create", image=b.image.name)["session_id"] for c in conns]
+        wrong = []
+
+        def one(c, s, total):
+            try:
+                client(c, s, depth, total)
+            except Exception as e:
+                wrong.append(e)
+
+        rates = []
+        for total in [cells // 10] + [cells] * b.rounds(2, 5):  # the first warms up
+            threads = [threading.Thread(target=one, args=(c, s, total)) for c, s in zip(conns, ids)]
+            begin = time.perf_counter()
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            rates.append(total * sessions / (time.perf_counter() - begin))
+        for c, s in zip(conns, ids):
+            c.call("session.close", session_id=s)
+            c.__exit__()
+        check(not wrong, wrong)
+        return rates[1:]
+
+    for sessions, depth, name in ((1, 1, "codebox, one session, one after another"),
+                                  (1, 16, "codebox, one session, 16 on their way"),
+                                  (4, 16, "codebox, 4 sessions, 16 on their way in each")):
+        out.row(name, measure(sessions, depth), codebox=True)
+    if b.peers.has(KERNEL):
+        kernel, rates = b.peers.kernel(), []
+        for _ in range(b.rounds(2, 5) + 1):
+            begin = time.perf_counter()
+            for _ in range(cells // 10):
+                check(kernel("1+1") == "2", "the kernel's answer")
+            rates.append(cells // 10 / (time.perf_counter() - begin))
+        out.row("IPython kernel, one after another", rates[1:])
+        kernel.close()
+
+
+COMPUTE = """
+def bench():
+    words, total = {}, 0
+    for i in range(120000):
+        key = str(i * 7919 % 5003)
+        words[key] = words.get(key, 0) + i
+        total = (total * 31 + len(key)) % 1000003
+    return total, len(sorted(words.values()))
+bench()
+"""
+COMPUTE_RESULT = "(485041, 5003)"
+SYSTEM = {
+    "20,000 times stat": ("import os\nfor _ in range(20000): os.stat('/usr')\n'done'", "'done'"),
+    "20,000 reads of one byte": ("import os\nfd = os.open('/dev/zero', os.O_RDONLY)\n"
+                                 "n = sum(len(os.read(fd, 1)) for _ in range(20000))\nos.close(fd)\nn", "20000"),
+    "10,000 turns of a pipe": ("import os\nr, w = os.pipe()\nn = 0\nfor _ in range(10000):\n"
+                               "    os.write(w, b'x'); n += len(os.read(r, 1))\nos.close(r); os.close(w)\nn", "10000"),
+    "30 times fork, exec, wait": ("import subprocess\n"
+                                  "sum(subprocess.call(['/usr/bin/true']) for _ in range(30))", "0"),
+}
+
+
+def inside_and_outside(b, out, cells):
+    """The same code in a bare Python, in one in bubblewrap, and in a session."""
+    image = b.image
+    m = Mcp(b.box)
+    session = m.create(image=image.name)
+    workers = {BARE: Worker(image.python, image.env)}
+    if b.peers.has("bubblewrap"):
+        workers["bubblewrap"] = Worker(image.bwrap("/usr/bin/python3"), image.env | {"PYTHONHOME": "/usr"})
+
+    def outside(worker, code, want):
+        def f():
+            got = worker(code)[1]
+            check(got == want, f"{got!r}, not {want!r}")
+        return f
+
+    for name, (code, want) in cells.items():
+        variants = {f"{peer}: {name}" if name else peer: outside(w, code, want) for peer, w in workers.items()}
+        ours = f"codebox: {name}" if name else "codebox"
+        variants[ours] = lambda code=code, want=want: m.run(code, want, session_id=session)
+        out.interleave(variants, next(iter(variants)), b.rounds(5, 21))
+    for w in workers.values():
+        w.close()
+    m.close()
+
+
+@line("compute", "Pure computation, inside and outside")
+def compute(b, out):
+    inside_and_outside(b, out, {"": (COMPUTE, COMPUTE_RESULT)})
+
+
+@line("system", "Code that does little but system calls, inside and outside")
+def system(b, out):
+    inside_and_outside(b, out, SYSTEM)
+
+
+@line("requests", "64 requests on one connection")
+def requests(b, out):
+    m = Mcp(b.box)
+    one = m.create(image=b.image.name)
+    several = [m.create(image=b.image.name) for _ in range(8)]
+
+    def together(make):
+        def f():
+            ids = {make(i) for i in range(64)}
+            while ids:
+                ident, result = m.answer()
+                check(not result.get("isError"), result)
+                ids.discard(ident)
+        return f
+
+    def cell(session):
+        return m.request("tools/call", name="run_code", arguments={"code": "1+1", "session_id": session})
+
+    def in_turn():
+        for _ in range(64):
+            m.run("1+1", "2", session_id=one)
+
+    out.interleave({"codebox, 64 cells of one session, one by one": in_turn,
+                    "codebox, 64 cells of one session, sent at once": together(lambda i: cell(one)),
+                    "codebox, 64 cells of 8 sessions, sent at once": together(lambda i: cell(several[i % 8])),
+                    "codebox, 64 pings, sent at once": together(lambda i: m.request("ping"))},
+                   "codebox, 64 cells of one session, one by one", b.rounds(5, 21))
+    for s in several:
+        m.tool("close_session", session_id=s)
+    m.close()
+
+
+@line("memory", "Memory of an idle session that has used the data libraries", "MiB")
+def memory_line(b, out):
+    image, count = b.image, 4 if b.quick else 16
+    imports = "import " + ", ".join(m for m in image.stack if not m.startswith("IPython")) if image.stack else "pass"
+    bare = Worker(image.python, image.env)
+    bare("import " + ", ".join(image.stack or ["json"]))
+    out.row("bare Python, the same imports, PSS", [memory(bare.p.pid, "smaps_rollup", "Pss")])
+    bare.close()
+    if b.peers.has(KERNEL):
+        kernels = [b.peers.kernel() for _ in range(2)]
+        for k in kernels:
+            k(imports)
+        out.row("IPython kernel, PSS", [memory(k.pid(), "smaps_rollup", "Pss") for k in kernels])
+        for k in kernels:
+            k.close()
+    box = Box()
+    m = Mcp(box)
+    m.close()
+    daemon = box.daemon_pid()
+    time.sleep(0.3)
+    own = [daemon] + children(daemon)
+    out.row("codebox, daemon and supervisor without sessions, RSS",
+            [sum(memory(p, "status", "VmRSS") for p in own)], codebox=True)
+    m = Mcp(box)
+    out.row("codebox mcp, RSS", [memory(m.p.pid, "status", "VmRSS")], codebox=True)
+    known, grown, sessions = set(children(daemon)), [], []
+    before = memory(daemon, "status", "VmRSS")
+    for _ in range(count):
+        s = m.create(image=image.name)
+        m.run(imports, session_id=s)
+        sessions.append(s)
+    new = [p for p in children(daemon) if p not in known]
+    pss = {}
+    for p in new:
+        try:
+            pss[p] = memory(p, "smaps_rollup", "Pss")
+        except PermissionError:
+            out.note("PSS of a session cannot be read by this user")
+            break
+        except OSError:
+            pass
+    if pss:
+        grown.append(sum(pss.values()) / count)
+        out.row(f"codebox session, PSS, mean of {count} alive", grown, codebox=True)
+    out.row("codebox session, share of the daemon's RSS",
+            [(memory(daemon, "status", "VmRSS") - before) / count], codebox=True)
+    m.close()
+    box.stop()
+
+
+@line("output", "100 MB printed by one cell", "MB/s")
+def output(b, out):
+    size = 100_000_000
+    code = f"import sys\nx = 'x' * 99 + '\\n'\nfor _ in range({size // 1000000}): sys.stdout.write(x * 10000)"
+    rates = []
+    for _ in range(b.rounds(1, 5)):
+        begin = time.perf_counter()
+        p = subprocess.Popen(b.image.python + ["-c", code], env=b.image.env, stdout=subprocess.PIPE)
+        total = 0
+        while data := p.stdout.read1(1 << 16):
+            total += len(data)
+        rates.append(size / 1e6 / (time.perf_counter() - begin))
+        p.stdout.close()
+        check(p.wait() == 0 and total == size, f"{total} bytes")
+    out.row("bare Python, to a reader of a pipe", rates)
+    box = Box()
+    m = Mcp(box)
+    session = m.create(image=b.image.name)
+    m.run("1+1", "2", session_id=session)
+    daemon = box.daemon_pid()
+    before, rates = memory(daemon, "status", "VmRSS"), []
+    for _ in range(b.rounds(1, 5)):
+        begin = time.perf_counter()
+        r = m.run(code, session_id=session)
+        rates.append(size / 1e6 / (time.perf_counter() - begin))
+        got = len(r["stdout"].encode()) + r["omitted"]["bytes"]
+        check(abs(got - size) < 1000, f"{got} bytes are accounted for, not {size}")
+    out.row("codebox session over MCP", rates, codebox=True)
+    out.row("codebox, daemon's memory at its highest, over idle",
+            [max(0.0, memory(daemon, "status", "VmHWM") - before)], codebox=True, unit="MiB")
+    m.close()
+    box.stop()
+
+
+@line("initialize", "codebox mcp from its start to the answer to initialize")
+def initialize(b, out):
+    box = Box()
+
+    def once():
+        begin = time.perf_counter()
+        m = Mcp(box)
+        seconds = time.perf_counter() - begin
+        m.close()
+        return seconds
+
+    def cold():
+        box("stop")
+        return once()
+
+    once()
+    out.interleave({"codebox --version, for scale": lambda: run([CODEBOX, "--version"]),
+                    "codebox mcp, daemon is up": once}, "codebox --version, for scale", b.rounds(10, 41))
+    out.interleave({"codebox mcp, daemon must be started": cold}, None, b.rounds(3, 11))
+    box.stop()
+
+
+def hold(box):
+    """A connection that keeps codeboxd from ending while nothing else is measured."""
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(os.path.join(box.env["CODEBOX_RUNTIME_DIR"], "control.sock"))
+    return s
