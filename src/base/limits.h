@@ -84,9 +84,19 @@
 #define CBX_INODES_PER_MIB 64            /* tmpfs inodes per MiB of disk: creation fails with ENOSPC */
 #define CBX_PROCESSES_DEFAULT 256        /* RLIMIT_NPROC within the user namespace: fork fails with EAGAIN */
 #define CBX_PROCESSES_MAX 4096
+#define CBX_PROCESSES_SLACK 16           /* with a control group: RLIMIT_NPROC, and the bound for init and all, are so much
+					  * higher, so that the group's own count is what is hit and named */
+#define CBX_INIT_MEMORY MIB(16)          /* cgroup: of a session's group beyond its memory and disk, for its init */
 #define CBX_OPEN_FILES 1024              /* RLIMIT_NOFILE */
 #define CBX_FILE_SIZE_MAX GIB(16)        /* RLIMIT_FSIZE */
 #define CBX_STACK_MAX MIB(64)            /* RLIMIT_STACK, hard; soft is 8 MiB */
+
+/* Control groups (cgroup). */
+#define CBX_CGROUP_SELF_MAX KIB(16)      /* /proc/self/cgroup; longer: no control groups, said so */
+#define CBX_CGROUP_MOUNTS_MAX MIB(1)     /* /proc/self/mountinfo; likewise */
+#define CBX_CGROUP_RETRY_MS 10           /* between two tries to remove a session's group whose processes are ending ... */
+#define CBX_CGROUP_TRIES 500             /* ... and so many; then it is left for the next start, and logged */
+#define CBX_CGROUP_CLEAN_TRIES 50        /* likewise for each group that a predecessor left, at the start */
 
 /* The daemon's life. */
 #define CBX_DAEMON_IDLE_S 300            /* without sessions and clients; then it ends */
