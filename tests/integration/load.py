@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A dozen clients at once, over MCP and the control socket, with every shape of load (tests/bench/load.py): each answer
+is right, belongs to its session, and is complete; and afterwards nothing is left. A fixed number of cells, no times."""
+import argparse
+import asyncio
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "lib"), os.path.join(HERE, "..", "bench")]
+import load  # noqa: E402
+from cbxtest import Box, run, wait_until  # noqa: E402
+
+box = Box(CODEBOX_POOL_IDLE="1")
+
+
+def witness():
+    image = box.image("python-minimal", "host", "python")
+    box("run", "--image", image, "-c", "pass", check=True)
+    w = load.Witness(box)
+    assert wait_until(lambda: w.look()["sessions"] == 0)
+    return image, w, w.stable()
+
+
+def test_a_dozen_clients_get_their_own_answers():
+    image, w, before = witness()
+    args = argparse.Namespace(clients=12, sessions=16, cells=16, rate=20.0, seed=7)
+
+    async def everything():
+        clients, made = await load.connect(box, image, args.clients, args.sessions, args.seed)
+        assert made == args.sessions, made
+        for shape in load.SHAPES:
+            tally = await load.drive(clients, shape, args.cells, args.rate)
+            assert not load.problems(tally), load.problems(tally)
+            assert sum(map(len, tally.seconds.values())) == args.clients * args.cells
+        # Chance may have left out a kind.
+        tally = load.Tally()
+        for kind in load.KINDS:
+            await asyncio.gather(*(c.cell(tally, kind) for c in clients[:4]))
+        assert not load.problems(tally), load.problems(tally)
+        await load.disconnect(clients)
+
+    asyncio.run(everything())
+    after = w.settle(before)
+    for key in ("processes", "descriptors", "sessions"):
+        assert after[key] <= before[key], (key, before, after)
+
+
+def test_a_wrong_answer_would_be_noticed():
+    image, w, before = witness()
+
+    async def tampered():
+        clients, _ = await load.connect(box, image, 2, 2, 7)
+        one, other = clients
+        one.sessions, other.sessions = other.sessions, one.sessions  # each counts in the other's session now
+        one.counts, other.counts = other.counts, one.counts
+        tally = load.Tally()
+        await one.cell(tally, "1 ms")
+        assert not tally.wrong, tally.wrong
+        one.counts[one.sessions[0]] += 1  # a cell that never ran
+        await one.cell(tally, "1 ms")
+        assert len(tally.wrong) == 1, tally.wrong
+        await load.disconnect(clients)
+
+    asyncio.run(tampered())
+
+
+def test_nothing_is_left_behind():
+    image, w, _ = witness()
+    assert w.end() == []
+
+
+if __name__ == "__main__":
+    run(globals())
