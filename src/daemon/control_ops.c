@@ -202,6 +202,8 @@ static int check_same(const struct cbx_session *s, const cJSON *params, struct c
 		what = "disk";
 	else if (want.processes != have->processes)
 		what = "processes";
+	else if (want.profile != have->profile)
+		what = "profile";
 	else if (want.ttl_s != have->ttl_s)
 		what = "ttl";
 	else if (want.idle_s != have->idle_s)

@@ -10,6 +10,9 @@
 #include "base/limits.h"
 #include "base/str.h"
 
+/* As in sandbox/plan.h. */
+static const char *const profiles[] = { "strict", "default", "net", "dev", NULL };
+
 const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 	[CBX_KEY_MEMORY] = { "limits", "memory", CBX_TYPE_SIZE, CBX_MEMORY_MIN, CBX_MEMORY_MAX, CBX_MEMORY_DEFAULT,
 			     CBX_MEMORY_MAX, .text = "Memory of the session" },
@@ -24,6 +27,8 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 	[CBX_KEY_IDLE_TIMEOUT] = { "limits", "idle_timeout", CBX_TYPE_DURATION, 1000, CBX_TTL_MAX_S * 1000ull,
 				   CBX_IDLE_DEFAULT_S * 1000ull, CBX_TTL_MAX_S * 1000ull,
 				   .text = "The session is closed when it was not used for this long" },
+	[CBX_KEY_PROFILE] = { "isolation", "profile", CBX_TYPE_WORD, 0, 3, 1, 3, .words = profiles,
+			      .text = "Which system calls there are: strict for computing only, dev for debuggers too" },
 };
 
 static const char *const hints[] = {

@@ -37,12 +37,11 @@ static void limits(struct cbx_lockdown *l, const struct cbx_plan *plan)
 int cbx_lockdown_prepare(const struct cbx_outer *outer, const struct cbx_plan *plan, struct cbx_lockdown *ret,
 			 struct cbx_err *err)
 {
-	const struct cbx_filter *f = &outer->filter;
+	const struct cbx_filter *f = &outer->filters[plan->profile];
 
 	memset(ret, 0, sizeof(*ret));
-	if (f->len > CBX_LOCKDOWN_FILTER_MAX)
-		return cbx_refuse(err, "filter", E2BIG, "the system call filter has %u instructions; %u is the most", f->len,
-				  CBX_LOCKDOWN_FILTER_MAX);
+	if (!f->len || f->len > CBX_LOCKDOWN_FILTER_MAX)
+		return cbx_refuse(err, "filter", EINVAL, "there is no system call filter for profile %u", plan->profile);
 	ret->version = CBX_LOCKDOWN_VERSION;
 	limits(ret, plan);
 	ret->filter_len = f->len;

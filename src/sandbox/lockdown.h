@@ -68,7 +68,7 @@ struct cbx_err;
 struct cbx_outer;
 struct cbx_plan;
 
-/* What a plan's sandbox gives up. Fails only when the plan's filter is longer than CBX_LOCKDOWN_FILTER_MAX. */
+/* What a plan's sandbox gives up. Fails when the plan's profile has no filter. The plan was checked. */
 int cbx_lockdown_prepare(const struct cbx_outer *outer, const struct cbx_plan *plan, struct cbx_lockdown *ret,
 			 struct cbx_err *err);
 /* A step in words, for an error. Any number may be passed. */

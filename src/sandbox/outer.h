@@ -14,10 +14,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "sandbox/plan.h"
 #include "sandbox/seccomp.h"
 
 struct cbx_outer {
-	struct cbx_filter filter; /* compiled before the namespace was entered */
+	struct cbx_filter filters[CBX_PROFILES]; /* by profile; compiled before the namespace was entered */
 	int overlay;              /* 1: sandboxes get an overlay; 0: read-only binds */
 	char *cpuinfo;            /* text for /proc/cpuinfo, owned */
 	unsigned cpus;

@@ -7,6 +7,18 @@
 
 #include "base/limits.h"
 
+static const char *const profiles[CBX_PROFILES] = {
+	[CBX_PROFILE_STRICT] = "strict",
+	[CBX_PROFILE_DEFAULT] = "default",
+	[CBX_PROFILE_NET] = "net",
+	[CBX_PROFILE_DEV] = "dev",
+};
+
+const char *cbx_profile_name(unsigned profile)
+{
+	return profile < CBX_PROFILES ? profiles[profile] : NULL;
+}
+
 static bool terminated(const char *s, size_t cap)
 {
 	return memchr(s, '\0', cap) != NULL;
@@ -63,5 +75,7 @@ int cbx_plan_check(const struct cbx_plan *plan, struct cbx_err *err)
 		return refuse(err, "inode limit");
 	if (plan->processes < 1 || plan->processes > CBX_PROCESSES_MAX)
 		return refuse(err, "process limit");
+	if (!cbx_profile_name(plan->profile))
+		return refuse(err, "profile");
 	return 0;
 }

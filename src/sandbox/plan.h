@@ -18,6 +18,18 @@
 #define CBX_PLAN_LAYERS_MAX 4
 #define CBX_PATH_MAX 256
 
+/* Which system calls there are: policies/syscalls/. From the narrowest to the widest. */
+enum cbx_profile {
+	CBX_PROFILE_STRICT,
+	CBX_PROFILE_DEFAULT,
+	CBX_PROFILE_NET,
+	CBX_PROFILE_DEV,
+	CBX_PROFILES
+};
+
+/* "strict", "default", "net", "dev"; NULL for another number. */
+const char *cbx_profile_name(unsigned profile);
+
 struct cbx_plan_layer {
 	char source[CBX_PATH_MAX]; /* "rootfs": that directory of the image; "host:/usr": the machine's */
 	char target[CBX_PATH_MAX]; /* "/" first; later layers are mounted on directories of earlier ones */
@@ -34,6 +46,7 @@ struct cbx_plan {
 	uint64_t disk_inodes;
 	uint32_t processes;    /* RLIMIT_NPROC */
 	uint32_t cpus;         /* shown in /proc/cpuinfo and bounding the affinity mask; 0: all */
+	uint32_t profile;      /* enum cbx_profile */
 };
 
 #define CBX_PLAN_VERSION 1

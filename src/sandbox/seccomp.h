@@ -3,17 +3,20 @@
 #define CBX_SANDBOX_SECCOMP_H
 
 /*
- * The system call filter. Lists of system calls are data files (policies/syscalls/); they are compiled once, by
- * libseccomp, into a program that is then loaded raw (lockdown.h): building it anew for each sandbox costs more than all of its
- * namespaces.
+ * System call filters. A profile is a list of system calls, a data file in policies/syscalls/. It is compiled once into a
+ * program that is then loaded as it is (lockdown.h): building one for each sandbox would cost more than its namespaces.
  *
  * A list has one rule a line; '#' starts a comment:
  *     read                          allowed
- *     socket arg0=16 arg2=0         allowed when both arguments have these values
- *     clone arg0&0x7e020080=0       allowed when the masked argument has this value
- * A line in the list "absent" names a call that answers ENOSYS, as on a kernel that has not got it, and so does a number
- * that libseccomp does not know yet: programs then fall back. All others answer EPERM. A foreign architecture's call
- * kills the process.
+ *     socket arg0=1 arg2=0          allowed when both arguments have these values
+ *     clone arg0&0x7e028080=0       allowed when the masked argument has this value
+ *     -setsockopt arg1=1 arg2=26    refused (EPERM) when the arguments have these values, whatever else allows it
+ *     @files                        what the list groups/files says
+ *     !never                        the calls that the list groups/never names are refused (EPERM)
+ *     ?absent                       the calls that groups/absent names answer ENOSYS, as on a kernel without them
+ * Groups hold no groups. An unconditional line wins over conditional ones. A call whose conditions do not hold is refused,
+ * or ENOSYS where a '?' names it. A call that no list names is newer than the lists and answers ENOSYS, so that programs
+ * take their other way. A foreign architecture's call kills the process, and so does an x32 one.
  *
  * Arguments are compared in their low 32 bits, always: the kernel takes an `int` argument from those and ignores the
  * rest, so a comparison of 64 bits could be passed by.
@@ -26,10 +29,11 @@
 struct cbx_filter {
 	struct sock_filter *insns; /* owned */
 	unsigned short len;
-	unsigned rules;
+	unsigned rules; /* system calls allowed, with conditions or without */
 };
 
-/* Compile <dir>/<name> and <dir>/absent. Errors name file and line. */
+/* Compile <dir>/<name> with the groups that it names. Errors name file and line: an unknown call, a bad condition, a
+ * program longer than CBX_LOCKDOWN_FILTER_MAX. */
 int cbx_filter_compile(const char *dir, const char *name, struct cbx_filter *ret, struct cbx_err *err);
 void cbx_filter_release(struct cbx_filter *f);
 

@@ -259,7 +259,7 @@ cJSON *cbx_engine_to_json(const struct cbx_engine *e)
 	cbx_json_set_bool(f, "overlay", e->link.facts.overlay);
 	cbx_json_set_u64(f, "landlock_abi", e->link.facts.landlock_abi);
 	cbx_json_set_bool(f, "cgroup", false);
-	cbx_json_set_u64(f, "seccomp_rules", e->link.facts.seccomp_rules);
+	cbx_json_set_u64(f, "seccomp_rules", e->link.facts.seccomp_rules[CBX_PROFILE_DEFAULT]);
 	cbx_json_set(o, "facts", f);
 	if (trouble)
 		cbx_json_set_str(o, "trouble", trouble->msg);

@@ -131,13 +131,15 @@ static cJSON *limits(const struct cbx_session *s)
 	return o;
 }
 
-static cJSON *protections(const struct cbx_facts *f)
+static cJSON *protections(const struct cbx_session *s)
 {
+	const struct cbx_facts *f = &s->engine->link.facts;
 	cJSON *o = cbx_json_new_obj();
 
 	cbx_json_set_str(o, "namespaces", "user, pid, mount, network, ipc, uts, cgroup");
 	cbx_json_set_str(o, "network", "none");
-	cbx_json_set_u64(o, "seccomp_rules", f->seccomp_rules);
+	cbx_json_set_str(o, "profile", cbx_profile_name(s->spec.profile));
+	cbx_json_set_u64(o, "seccomp_rules", f->seccomp_rules[s->spec.profile]);
 	cbx_json_set_u64(o, "landlock_abi", f->landlock_abi);
 	cbx_json_set_str(o, "root", f->overlay ? "overlay, writable for this session" : "read-only");
 	cbx_json_set_str(o, "ids", f->ids > 1 ? "a range of its own" : "the user's");
@@ -186,6 +188,6 @@ cJSON *cbx_session_to_json(const struct cbx_session *s)
 	}
 	cbx_json_set_str(o, "workspace", CBX_INSIDE_WORKSPACE);
 	cbx_json_set(o, "limits", limits(s));
-	cbx_json_set(o, "protections", protections(&s->engine->link.facts));
+	cbx_json_set(o, "protections", protections(s));
 	return o;
 }

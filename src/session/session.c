@@ -344,6 +344,7 @@ static int make_plan(struct cbx_session *s, struct cbx_plan *plan, struct cbx_er
 	if (plan->disk_inodes < 1024)
 		plan->disk_inodes = 1024;
 	plan->processes = s->spec.processes;
+	plan->profile = s->spec.profile;
 	return cbx_plan_check(plan, err);
 }
 

@@ -64,6 +64,7 @@ struct cbx_session_spec {
 	uint32_t processes;
 	uint64_t timeout_ms;          /* default for its executions */
 	uint32_t ttl_s, idle_s;
+	uint32_t profile;             /* enum cbx_profile */
 	uint64_t given;               /* bit k: the request had key k (enum cbx_key) */
 	bool one_shot;                /* belongs to a connection: not listed as re-attachable */
 };

@@ -2,7 +2,7 @@
 /*
  * Theory of operation: codebox-supervisor makes, watches and destroys sandboxes for codeboxd, and does nothing else.
  *
- * It runs in two stages. The first, with the ids of whoever started codeboxd, compiles the system call filter, clones the
+ * It runs in two stages. The first, with the ids of whoever started codeboxd, compiles the system call filters, clones the
  * second into new user, pid and mount namespaces, writes its id maps, and ends. The second is pid 1 of that outer
  * namespace; it is made with CLONE_PARENT, so codeboxd is its parent and learns of its end. It builds a small root of its
  * own (sandbox/outer.h), takes ids 0 of its user namespace, and serves requests (requests.h) from descriptor 3 until that
@@ -350,7 +350,9 @@ static void second_stage(struct supervisor *s, const struct cbx_outer_paths *pat
 		_exit(1);
 	}
 	up.facts = (struct cbx_facts){ .ids = 1 + s->ids.count, .overlay = (uint32_t)s->outer.overlay,
-				       .landlock_abi = landlock_abi(), .seccomp_rules = s->outer.filter.rules };
+				       .landlock_abi = landlock_abi() };
+	for (unsigned i = 0; i < CBX_PROFILES; i++)
+		up.facts.seccomp_rules[i] = s->outer.filters[i].rules;
 	send_event(&up);
 	serve(s);
 	_exit(0);
@@ -369,9 +371,9 @@ static int first_stage(char **argv, struct cbx_err *err)
 	if ((r = cbx_parse_u64(argv[5], "SERVICE_UID", 1, UINT32_MAX - 1, &uid, err)) < 0 ||
 	    (r = cbx_parse_u64(argv[6], "SERVICE_GID", 1, UINT32_MAX - 1, &gid, err)) < 0)
 		return r;
-	r = cbx_filter_compile(argv[4], "default", &s.outer.filter, err);
-	if (r < 0)
-		return r;
+	for (unsigned i = 0; i < CBX_PROFILES; i++)
+		if ((r = cbx_filter_compile(argv[4], cbx_profile_name(i), &s.outer.filters[i], err)) < 0)
+			return r;
 	cbx_ids_find((uid_t)uid, (gid_t)gid, &s.ids);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return cbx_fail(err, errno, "make a socket pair");

@@ -46,7 +46,7 @@ struct cbx_facts {
 	uint32_t ids;          /* ids in the outer namespace: 1, or the size of a range */
 	uint32_t overlay;      /* 1: overlay per session */
 	uint32_t landlock_abi; /* 0: none */
-	uint32_t seccomp_rules; /* system calls on the allow list */
+	uint32_t seccomp_rules[CBX_PROFILES]; /* system calls that each profile allows */
 };
 
 struct cbx_event {

@@ -39,7 +39,7 @@ mode = os.environ.get("FAKE_MODE", "")
 
 def event(kind, sandbox=0, status=0, pid=0, code=0, text=""):
     head = struct.pack("=IiQQiI", kind, status, sandbox, 0, pid, 0)
-    facts = struct.pack("=4I", 1, 1, 0, 300)
+    facts = struct.pack("=7I", 1, 1, 0, 250, 300, 300, 320)
     err = ERR.pack(code, b"no_sandbox" if code else b"", text.encode())
     data = head + facts + err
     return data + bytes(-len(data) % 8)

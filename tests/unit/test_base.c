@@ -190,6 +190,7 @@ START_TEST(plans)
 	REFUSED(p.disk_bytes = UINT64_MAX);
 	REFUSED(p.disk_inodes = UINT64_MAX);
 	REFUSED(p.processes = 0);
+	REFUSED(p.profile = CBX_PROFILES);
 }
 END_TEST
 

@@ -6,6 +6,8 @@
 
 #include "base/json.h"
 #include "base/limits.h"
+#include "policy/keys.h"
+#include "sandbox/plan.h"
 #include "session/bundle.h"
 #include "session/session.h"
 
@@ -65,6 +67,8 @@ START_TEST(refusals)
 		{ "{\"session_id\":\"-x\"}", "session_id" },
 		{ "{\"image\":\"a/b\"}", "image" },
 		{ "{\"image\":7}", "image" },
+		{ "{\"profile\":\"loose\"}", "profile" },
+		{ "{\"profile\":1}", "profile" },
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -81,10 +85,26 @@ END_TEST
 START_TEST(schema_names_what_is_parsed)
 {
 	cJSON *schema = cbx_session_spec_schema();
+	const char *keys[CBX_SPEC_KEYS_MAX];
+	size_t n = cbx_session_spec_keys(keys);
 
-	ck_assert_int_eq(cJSON_GetArraySize(schema), 8);
-	ck_assert_ptr_nonnull(cJSON_GetObjectItemCaseSensitive(schema, "idle_timeout"));
+	ck_assert_int_eq(cJSON_GetArraySize(schema), (int)n);
+	for (size_t i = 0; i < n; i++)
+		ck_assert_ptr_nonnull(cJSON_GetObjectItemCaseSensitive(schema, keys[i]));
 	cJSON_Delete(schema);
+}
+END_TEST
+
+/* The table of keys stands below the sandbox's header and has the names for itself. */
+START_TEST(profiles_have_one_order)
+{
+	const char *const *words = cbx_keys[CBX_KEY_PROFILE].words;
+
+	for (unsigned i = 0; i < CBX_PROFILES; i++)
+		ck_assert_str_eq(words[i], cbx_profile_name(i));
+	ck_assert_ptr_null(words[CBX_PROFILES]);
+	ck_assert_ptr_null(cbx_profile_name(CBX_PROFILES));
+	ck_assert_uint_eq(cbx_keys[CBX_KEY_PROFILE].standard, CBX_PROFILE_DEFAULT);
 }
 END_TEST
 
@@ -131,6 +151,7 @@ int main(void)
 	tcase_add_test(t, values);
 	tcase_add_test(t, refusals);
 	tcase_add_test(t, schema_names_what_is_parsed);
+	tcase_add_test(t, profiles_have_one_order);
 	tcase_add_test(t, bundles);
 	suite_add_tcase(s, t);
 	r = srunner_create(s);

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The profiles of system calls, seen from inside of a session of each."""
+import os
+import sys
+import textwrap
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from cbxtest import Box, Skip, run  # noqa: E402
+from control import Control, ControlError  # noqa: E402
+
+box = Box()
+control = None
+PROFILES = ("strict", "default", "net", "dev")
+
+# What each probe does, and in which profiles it must work.
+PROBES = {
+    "socket.socket(socket.AF_UNIX)": "strict default net dev",
+    "socket.socketpair()": "strict default net dev",
+    "socket.socket(socket.AF_UNIX, socket.SOCK_RAW)": "",
+    "socket.create_server(('127.0.0.1', 0))": "default net dev",
+    "socket.create_server(('::1', 0), family=socket.AF_INET6)": "default net dev",
+    "socket.socket(socket.AF_INET, socket.SOCK_DGRAM)": "default net dev",
+    "socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)": "",   # MPTCP
+    "socket.socket(socket.AF_INET, socket.SOCK_STREAM, 132)": "",   # SCTP
+    "socket.socket(socket.AF_INET, socket.SOCK_DGRAM, 1)": "",      # ping
+    "socket.socket(socket.AF_INET, socket.SOCK_DGRAM, 136)": "",    # UDP-Lite
+    "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)": "default net dev",
+    "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)": "",
+    "tcp().setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)": "default net dev",
+    "tcp().setsockopt(socket.IPPROTO_TCP, 31, b'tls')": "",
+    "udp().setsockopt(socket.IPPROTO_UDP, 100, 1)": "",
+    "tcp().setsockopt(socket.SOL_SOCKET, 60, 1)": "",
+    "tcp().setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)": "default net dev",
+    "os.memfd_create('x')": "default net dev",
+    "os.pipe()": "strict default net dev",
+    "os.splice(pipe_of(b'x'), os.pipe()[1], 1)": "dev",
+    "os.sched_setaffinity(0, os.sched_getaffinity(0))": "default net dev",
+    "os.nice(0)": "default net dev",
+    "os.getpriority(os.PRIO_PROCESS, 0)": "strict default net dev",
+    "call(libc.inotify_init)": "default net dev",
+    "call(libc.ptrace, 0, 0, 0, 0)": "dev",
+    "call(libc.personality, 0x40000)": "dev",
+    "call(libc.personality, 0x400000)": "",
+    "call(libc.shmget, 0, 4096, 0o1600)": "default net dev",
+    "call(libc.prctl, 23, 0, 0, 0, 0)": "strict default net dev",
+    "call(libc.prctl, 24, 0, 0, 0, 0)": "",
+    "call(libc.unshare, 0x10000000)": "",
+    "call(libc.ioctl, 0, 0x5412, ctypes.c_char_p(b'x'))": "",
+    "subprocess.run(['true'], check=True)": "strict default net dev",
+    "threading.Thread(target=int).start()": "strict default net dev",
+    "shutil.copyfile('/etc/hosts', 'copy')": "strict default net dev",
+    "sendfile()": "strict default net dev",
+}
+
+PRELUDE = """
+import ctypes, errno, os, shutil, socket, subprocess, threading
+libc = ctypes.CDLL(None, use_errno=True)
+def call(f, *a):
+    if f(*a) == -1:
+        raise OSError(ctypes.get_errno(), "refused")
+def tcp(): return socket.socket()
+def udp(): return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def pipe_of(data):
+    r, w = os.pipe(); os.write(w, data); return r
+def sendfile():
+    with open('/etc/hosts') as f, open('copy', 'w') as g: os.sendfile(g.fileno(), f.fileno(), 0, 10)
+"""
+
+
+def session(profile):
+    global control
+    if control is None:
+        image = box.image("host", "python-minimal", "python")
+        control = Control(box)
+        for p in PROFILES:
+            control.call("session.create", session_id=p, image=image, profile=p)
+    return profile
+
+
+def inside(profile, code):
+    r = box("run", "--session", session(profile), "-c", textwrap.dedent(PRELUDE) + textwrap.dedent(code))
+    assert r.returncode == 0, (profile, r.returncode, r.stdout, r.stderr)
+    return r.stdout
+
+
+def test_each_profile_allows_just_its_own():
+    code = f"""
+for probe in {list(PROBES)!r}:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            eval(probe)
+            os._exit(0)
+        except OSError as e:
+            os._exit(e.errno)
+        except subprocess.CalledProcessError:
+            os._exit(200)
+        except AttributeError:
+            os._exit(201)
+    print(probe, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), sep="\\t")
+"""
+    missing = {}
+    for p in PROFILES:
+        for line in inside(p, code).splitlines():
+            probe, result = line.split("\t")
+            if result == "201":
+                missing.setdefault(probe, []).append(p)  # this Python has no such function
+            elif p in PROBES[probe].split():
+                assert result == "0", (p, line)
+            else:
+                assert result in ("1", "38"), (p, line)
+    assert set(missing) <= {"os.splice(pipe_of(b'x'), os.pipe()[1], 1)"}, missing
+
+
+def test_the_sessions_info_names_its_profile():
+    for p in PROFILES:
+        info = control.call("session.info", session_id=session(p))
+        assert info["protections"]["profile"] == p, info["protections"]
+    rules = [control.call("session.info", session_id=p)["protections"]["seccomp_rules"] for p in PROFILES]
+    assert rules == sorted(rules) and rules[0] > 200, rules
+
+
+def test_an_unknown_profile_is_refused_with_the_names():
+    session("strict")
+    try:
+        control.call("session.create", profile="loose")
+    except ControlError as e:
+        assert all(p in str(e) for p in PROFILES), e
+    else:
+        raise AssertionError("accepted")
+
+
+def test_a_running_sessions_profile_stays():
+    image = box.image("host", "python-minimal", "python")
+    try:
+        control.call("run", session_id=session("strict"), code="1", profile="dev", image=image)
+    except ControlError as e:
+        assert e.kind == "session_differs" and "profile" in str(e), e
+    else:
+        raise AssertionError("accepted")
+
+
+def test_every_profile_computes():
+    for p in PROFILES:
+        out = inside(p, """
+            import concurrent.futures, json, multiprocessing, random, tempfile, time
+            with multiprocessing.get_context("fork").Pool(2) as pool:
+                print(sum(pool.map(abs, range(-5, 5))))
+            with tempfile.TemporaryDirectory() as d:
+                open(d + "/x", "w").write("y")
+            print(subprocess.run("echo sub | tr a-z A-Z", shell=True, capture_output=True, text=True).stdout.strip())
+        """) if p != "strict" else inside(p, """
+            import concurrent.futures
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                print(sum(pool.map(abs, range(-5, 5))))
+            print(subprocess.run("echo sub | tr a-z A-Z", shell=True, capture_output=True, text=True).stdout.strip())
+        """)
+        assert out.split() == ["25", "SUB"], (p, out)
+
+
+if __name__ == "__main__":
+    run(globals())
