@@ -80,6 +80,10 @@ int cbx_dirs_init(struct cbx_dirs *dirs, struct cbx_err *err)
 			  : user_dir("CODEBOX_DATA_DIR", "XDG_DATA_HOME", home, ".local/share");
 	dirs->state = root ? from_env("CODEBOX_STATE_DIR", "")
 			   : user_dir("CODEBOX_STATE_DIR", "XDG_STATE_HOME", home, ".local/state");
+	dirs->config = root ? from_env("CODEBOX_CONFIG_DIR", "")
+			    : user_dir("CODEBOX_CONFIG_DIR", "XDG_CONFIG_HOME", home, ".config");
+	if (!dirs->config)
+		dirs->config = cbx_xstrdup("/etc/codebox");
 	if (!dirs->data)
 		dirs->data = cbx_xstrdup("/var/lib/codebox");
 	if (!dirs->state)
@@ -108,6 +112,7 @@ void cbx_dirs_release(struct cbx_dirs *dirs)
 	free(dirs->data);
 	free(dirs->images);
 	free(dirs->state);
+	free(dirs->config);
 	free(dirs->libexec);
 	free(dirs->share);
 	memset(dirs, 0, sizeof(*dirs));

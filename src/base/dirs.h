@@ -12,6 +12,8 @@
  *            ~/.local/share/codebox
  * state      $CODEBOX_STATE_DIR, $XDG_STATE_HOME/codebox,             /var/log/codebox
  *            ~/.local/state/codebox
+ * config     $CODEBOX_CONFIG_DIR, $XDG_CONFIG_HOME/codebox,           /etc/codebox
+ *            ~/.config/codebox
  * libexec    $CODEBOX_LIBEXEC_DIR, else as configured
  * share      $CODEBOX_SHARE_DIR, else as configured
  *
@@ -27,6 +29,7 @@ struct cbx_dirs {
 	char *data;
 	char *images;  /* data/images */
 	char *state;   /* log file */
+	char *config;  /* policy.json */
 	char *libexec; /* codebox-supervisor, codebox-init, codebox-image */
 	char *share;   /* runtimes/, recipes/, policies/, syscalls/ */
 };

@@ -23,6 +23,7 @@ struct scan {
 	bool repaired;
 	const char *id, *id_end;
 	struct cbx_err *problem;
+	size_t problem_at;
 	const char *fault; /* syntax fault */
 };
 
@@ -42,9 +43,11 @@ static void space(struct scan *s)
 /* Replace the bytes from `from` to s->p by U+FFFD in the repaired copy. */
 static void repair(struct scan *s, const char *from, const char *what)
 {
-	if (!s->problem->code)
+	if (!s->problem->code) {
+		s->problem_at = (size_t)(from - s->start);
 		cbx_refuse(s->problem, "invalid_string", EINVAL, "a string holds %s at byte %zu; remove it", what,
-			   (size_t)(from - s->start));
+			   s->problem_at);
+	}
 	s->repaired = true;
 	cbx_buf_add(&s->fixed, s->copied, (size_t)(from - s->copied));
 	cbx_buf_adds(&s->fixed, "\xef\xbf\xbd");
@@ -327,6 +330,7 @@ int cbx_json_parse(const char *text, size_t len, struct cbx_json_doc *ret, struc
 	}
 	if (!ok) {
 		cbx_buf_release(&s.fixed);
+		ret->at = (size_t)(s.p - s.start);
 		return cbx_refuse(err, "invalid_json", EBADMSG, "not JSON: %s (at byte %zu)", s.fault,
 				  (size_t)(s.p - s.start));
 	}
@@ -347,6 +351,7 @@ int cbx_json_parse(const char *text, size_t len, struct cbx_json_doc *ret, struc
 	}
 	if (!doc.problem.code)
 		find_duplicates(doc.root, &doc.problem);
+	doc.at = s.problem_at;
 	*ret = doc;
 	return 0;
 }

@@ -30,9 +30,10 @@ struct cbx_json_doc {
 	cJSON *root;            /* owned by the document */
 	char *id;               /* raw text of the top-level object's "id" value, or NULL: ids are echoed byte for byte */
 	struct cbx_err problem; /* code 0: none; else a content fault, kind "invalid_string" or "duplicate_key" */
+	size_t at;              /* where a fault is, in bytes from the start; not known of a duplicate key */
 };
 
-/* 0, or -errno with a syntax fault in err (kind "invalid_json", with the byte offset). */
+/* 0, or -errno with a syntax fault in err (kind "invalid_json", with the byte offset, which is in ret->at too). */
 int cbx_json_parse(const char *text, size_t len, struct cbx_json_doc *ret, struct cbx_err *err);
 void cbx_json_doc_release(struct cbx_json_doc *doc);
 #define _cleanup_json_doc_ __attribute__((cleanup(cbx_json_doc_release)))

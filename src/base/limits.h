@@ -98,6 +98,13 @@
 #define CBX_CGROUP_TRIES 500             /* ... and so many; then it is left for the next start, and logged */
 #define CBX_CGROUP_CLEAN_TRIES 50        /* likewise for each group that a predecessor left, at the start */
 
+/* Policies (policy). */
+#define CBX_POLICY_FILE_MAX KIB(64)      /* one file; larger: error */
+#define CBX_POLICY_INCLUDES_MAX 8        /* files that one file includes; more: error */
+#define CBX_POLICY_LIST_MAX 64           /* images, or allowed directories, in a list; more: error */
+#define CBX_VARIABLES_MAX 64             /* environment variables of a policy, and of a request; more: error */
+#define CBX_ENVIRONMENT_MAX KIB(16)      /* their names and values together; more: error */
+
 /* The daemon's life. */
 #define CBX_DAEMON_IDLE_S 300            /* without sessions and clients; then it ends */
 #define CBX_LOG_FILE_MAX MIB(4)          /* log file; then renamed to .1, one kept */

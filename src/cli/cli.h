@@ -38,6 +38,7 @@ extern const struct cbx_command cbx_cmd_cp;
 extern const struct cbx_command cbx_cmd_image;
 extern const struct cbx_command cbx_cmd_doctor;
 extern const struct cbx_command cbx_cmd_mcp;
+extern const struct cbx_command cbx_cmd_policy;
 extern const struct cbx_command cbx_cmd_register;
 extern const struct cbx_command cbx_cmd_stop;
 

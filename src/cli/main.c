@@ -16,7 +16,7 @@
 
 static const struct cbx_command *const commands[] = {
 	&cbx_cmd_run,	 &cbx_cmd_repl, &cbx_cmd_session,  &cbx_cmd_cp,	  &cbx_cmd_image,
-	&cbx_cmd_doctor, &cbx_cmd_mcp,	&cbx_cmd_register, &cbx_cmd_stop,
+	&cbx_cmd_policy, &cbx_cmd_doctor, &cbx_cmd_mcp,	   &cbx_cmd_register, &cbx_cmd_stop,
 };
 
 static const char intro[] =

@@ -27,6 +27,8 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 	[CBX_KEY_IDLE_TIMEOUT] = { "limits", "idle_timeout", CBX_TYPE_DURATION, 1000, CBX_TTL_MAX_S * 1000ull,
 				   CBX_IDLE_DEFAULT_S * 1000ull, CBX_TTL_MAX_S * 1000ull,
 				   .text = "The session is closed when it was not used for this long" },
+	[CBX_KEY_SESSIONS] = { "limits", "sessions", CBX_TYPE_COUNT, 1, CBX_SESSIONS_MAX, CBX_SESSIONS_MAX,
+			       CBX_SESSIONS_MAX, .server_only = true, .text = "Most sessions at once" },
 	[CBX_KEY_PROFILE] = { "isolation", "profile", CBX_TYPE_WORD, 0, 3, 1, 3, .words = profiles,
 			      .text = "Which system calls there are: strict for computing only, dev for debuggers too" },
 };
@@ -178,41 +180,60 @@ cJSON *cbx_key_to_json(enum cbx_key key, uint64_t value)
 	return cJSON_DetachItemViaPointer(o, o->child);
 }
 
-static void set_types(cJSON *o, const struct cbx_key_info *k)
+static cJSON *type_schema(const struct cbx_key_info *k)
 {
-	cJSON *types = cbx_json_new_arr();
+	cJSON *o = cbx_json_new_obj(), *list = cbx_json_new_arr();
 
-	cbx_json_push_str(types, k->type == CBX_TYPE_SIZE || k->type == CBX_TYPE_COUNT ? "integer" : "number");
-	cbx_json_push_str(types, "string");
-	cbx_json_set(o, "type", types);
+	if (k->type == CBX_TYPE_WORD) {
+		for (size_t i = 0; k->words[i]; i++)
+			cbx_json_push_str(list, k->words[i]);
+		cbx_json_set(o, "enum", list);
+		return o;
+	}
+	if (k->type != CBX_TYPE_BOOL) {
+		cbx_json_push_str(list, k->type == CBX_TYPE_SIZE || k->type == CBX_TYPE_COUNT ? "integer" : "number");
+		cbx_json_push_str(list, "string");
+		cbx_json_set(o, "type", list);
+		return o;
+	}
+	cJSON_Delete(list);
+	cbx_json_set_str(o, "type", "boolean");
+	return o;
 }
 
-cJSON *cbx_key_schema(enum cbx_key key, bool described)
+cJSON *cbx_key_schema(enum cbx_key key)
 {
 	const struct cbx_key_info *k = &cbx_keys[key];
 	_cleanup_buf_ struct cbx_buf text = { 0 };
-	cJSON *o = cbx_json_new_obj();
+	cJSON *o = type_schema(k);
 	char standard[48];
 
-	if (k->type == CBX_TYPE_WORD) {
-		cJSON *words = cbx_json_new_arr();
-
+	if (k->type == CBX_TYPE_WORD)
 		cbx_json_set_str(o, "type", "string");
-		for (size_t i = 0; k->words[i]; i++)
-			cbx_json_push_str(words, k->words[i]);
-		cbx_json_set(o, "enum", words);
-	} else if (k->type == CBX_TYPE_BOOL) {
-		cbx_json_set_str(o, "type", "boolean");
-	} else {
-		set_types(o, k);
-	}
-	if (!described)
-		return o;
 	cbx_key_format(key, k->standard, standard);
 	cbx_buf_addf(&text, "%s", k->text);
 	if (k->type != CBX_TYPE_WORD && k->type != CBX_TYPE_BOOL)
 		cbx_buf_addf(&text, ": %s", hints[k->type]);
 	cbx_buf_addf(&text, ". Default: %s.", standard);
 	cbx_json_set_str(o, "description", cbx_buf_str(&text));
+	return o;
+}
+
+cJSON *cbx_key_schema_strict(enum cbx_key key)
+{
+	static const char *const patterns[] = {
+		[CBX_TYPE_SIZE] = "^[0-9]+([KMGTkmgt](iB|B)?)?$",
+		[CBX_TYPE_COUNT] = "^[0-9]+$",
+		[CBX_TYPE_DURATION] = "^[0-9]+(ms|s|m|h|d)?$",
+		[CBX_TYPE_DECIMAL] = "^[0-9]*[.]?[0-9]*$",
+	};
+	const struct cbx_key_info *k = &cbx_keys[key];
+	cJSON *o = type_schema(k);
+
+	if (k->type == CBX_TYPE_WORD || k->type == CBX_TYPE_BOOL)
+		return o;
+	cbx_json_set_str(o, "pattern", patterns[k->type]);
+	cbx_json_set(o, "minimum", cbx_key_to_json(key, k->zero_is_none ? 0 : k->min));
+	cbx_json_set(o, "maximum", cbx_key_to_json(key, k->max));
 	return o;
 }

@@ -5,7 +5,7 @@
 /*
  * The settings that a policy file and a request for a session have in common: one table, from which parsing, the JSON
  * Schemas, `codebox policy explain` and the order of the canonical form are made. A new setting is a row here, and a
- * field of struct cbx_session_spec in session/spec.c.
+ * field of struct cbx_session_spec in session/spec.c. Those of one group stand together.
  *
  * A value is a uint64_t, whatever its type: bytes, a count, milliseconds, thousandths, the index of a word, 0 or 1.
  */
@@ -32,6 +32,7 @@ enum cbx_key {
 	CBX_KEY_TIMEOUT,
 	CBX_KEY_TTL,
 	CBX_KEY_IDLE_TIMEOUT,
+	CBX_KEY_SESSIONS,
 	CBX_KEY_PROFILE,
 	CBX_KEYS
 };
@@ -55,7 +56,8 @@ int cbx_key_parse(enum cbx_key key, const cJSON *v, uint64_t *ret, struct cbx_er
 uint64_t cbx_key_lower(enum cbx_key key, uint64_t a, uint64_t b);
 void cbx_key_format(enum cbx_key key, uint64_t value, char out[48]); /* for people: "2.0 GiB", "60 s", "strict" */
 cJSON *cbx_key_to_json(enum cbx_key key, uint64_t value);            /* in base units: what cbx_key_parse() reads */
-/* JSON Schema of a value: type, bounds or words; and a description where that is wanted. */
-cJSON *cbx_key_schema(enum cbx_key key, bool described);
+/* JSON Schema of a value in a request: type or words, and a description. In a policy file: bounds and patterns too. */
+cJSON *cbx_key_schema(enum cbx_key key);
+cJSON *cbx_key_schema_strict(enum cbx_key key);
 
 #endif

@@ -123,6 +123,6 @@ cJSON *cbx_session_spec_schema(void)
 	cbx_json_set(o, "image", name_schema("Image to run in. Default: python."));
 	for (enum cbx_key k = 0; k < CBX_KEYS; k++)
 		if (fields[k].size)
-			cbx_json_set(o, cbx_keys[k].name, cbx_key_schema(k, true));
+			cbx_json_set(o, cbx_keys[k].name, cbx_key_schema(k));
 	return o;
 }

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: policies are read by the same code as codeboxd reads them, here; no daemon is asked. So a file
+ * can be checked before a server is given it, and on another machine.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "cli/cli.h"
+#include "policy/policy.h"
+
+struct options {
+	const char *policy; /* NULL: the one that codeboxd would use */
+	bool json;
+	char **args;
+	int nargs;
+};
+
+static int load(const struct cbx_dirs *dirs, const char *which, struct cbx_policy **ret, struct cbx_err *err)
+{
+	const char *asked = getenv("CODEBOX_POLICY");
+	_cleanup_free_ char *standard = NULL;
+
+	if (!which && asked && asked[0])
+		which = asked;
+	if (!which)
+		which = standard = cbx_policy_standard(dirs->config);
+	return cbx_policy_load(dirs->share, which, ret, err);
+}
+
+/* What is wrong with a file is said as compilers do, so that editors find the place. */
+static int complain(const struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf line = { 0 };
+
+	if (strcmp(err->kind, "invalid_policy") != 0)
+		return cbx_cli_fail(err);
+	cbx_cli_escape(&line, err->msg);
+	fprintf(stderr, "%s\n", cbx_buf_str(&line));
+	return CBX_EXIT_FAILURE;
+}
+
+/* ---- check, show, schema ---- */
+
+static int check(const struct cbx_dirs *dirs, const struct options *o)
+{
+	int status = CBX_EXIT_OK;
+
+	if (!o->nargs)
+		return cbx_cli_usage("policy", "check needs files, or names of shipped policies");
+	for (int i = 0; i < o->nargs; i++) {
+		struct cbx_policy *p = NULL;
+		struct cbx_err err;
+
+		if (cbx_policy_load(dirs->share, o->args[i], &p, &err) < 0)
+			status = complain(&err);
+		cbx_policy_free(p);
+	}
+	return status;
+}
+
+static int print_tree(const cJSON *tree, bool one_line)
+{
+	_cleanup_free_ char *text = one_line ? NULL : cJSON_Print(tree);
+	int status;
+
+	if (one_line)
+		return cbx_cli_print_json(tree);
+	if (!text)
+		abort();
+	status = cbx_cli_out(text, strlen(text));
+	return status ? status : cbx_cli_out("\n", 1);
+}
+
+static int show(const struct cbx_dirs *dirs, const struct options *o)
+{
+	_cleanup_json_ cJSON *tree = NULL;
+	struct cbx_policy *p;
+	struct cbx_err err;
+
+	if (o->nargs > 1)
+		return cbx_cli_usage("policy", "show takes one policy");
+	if (load(dirs, o->nargs ? o->args[0] : o->policy, &p, &err) < 0)
+		return complain(&err);
+	tree = cbx_policy_to_json(p);
+	cbx_policy_free(p);
+	return print_tree(tree, o->json);
+}
+
+static int schema(const struct cbx_dirs *dirs, const struct options *o)
+{
+	_cleanup_json_ cJSON *tree = cbx_policy_schema();
+
+	if (o->nargs)
+		return cbx_cli_usage("policy", "schema takes no arguments");
+	return print_tree(tree, o->json);
+}
+
+/* ---- explain ---- */
+
+struct row {
+	char key[64];
+	struct cbx_buf value, max, from;
+};
+
+static void row_release(struct row *r)
+{
+	cbx_buf_release(&r->value);
+	cbx_buf_release(&r->max);
+	cbx_buf_release(&r->from);
+}
+
+static void put_row(struct cbx_buf *text, cJSON *list, const struct row *r)
+{
+	cJSON *o = cbx_json_new_obj();
+	_cleanup_buf_ struct cbx_buf line = { 0 };
+
+	cbx_buf_addf(&line, "%-24s %-14s %-12s %s", r->key, cbx_buf_str(&r->value), cbx_buf_str(&r->max),
+		     cbx_buf_str(&r->from));
+	cbx_cli_escape(text, cbx_buf_str(&line));
+	cbx_buf_addc(text, '\n');
+	cbx_json_set_str(o, "key", r->key);
+	cbx_json_set_str(o, "value", cbx_buf_str(&r->value));
+	if (r->max.len)
+		cbx_json_set_str(o, "max", r->max.data);
+	cbx_json_set_str(o, "from", cbx_buf_str(&r->from));
+	cbx_json_push(list, o);
+}
+
+static void explain_setting(const struct cbx_policy *p, enum cbx_key key, const uint64_t *wanted, struct row *r)
+{
+	const struct cbx_policy_value *v = &p->values[key];
+	uint64_t value;
+	bool lowered = cbx_policy_settle(p, key, wanted != NULL, wanted ? *wanted : 0, &value);
+	char text[48];
+
+	snprintf(r->key, sizeof(r->key), "%s.%s", cbx_keys[key].group, cbx_keys[key].name);
+	cbx_key_format(key, value, text);
+	cbx_buf_adds(&r->value, text);
+	cbx_key_format(key, v->ceiling, text);
+	cbx_buf_adds(&r->max, text);
+	if (lowered) {
+		cbx_key_format(key, *wanted, text);
+		cbx_buf_addf(&r->from, "request, lowered from %s by ", text);
+		cbx_policy_origin(p, v->ceiling_from, &r->from);
+	} else if (wanted) {
+		cbx_buf_adds(&r->from, "request");
+	} else {
+		cbx_policy_origin(p, v->standard_from, &r->from);
+	}
+}
+
+static void explain_rest(const struct cbx_policy *p, struct cbx_buf *text, cJSON *list)
+{
+	struct row network = { .key = "network" }, images = { .key = "images" }, environment = { .key = "environment" };
+	struct row *all[] = { &network, &images, &environment };
+
+	cbx_buf_adds(&network.value, "none");
+	cbx_policy_origin(p, p->network_from, &network.from);
+	for (size_t i = 0; i < p->nimages; i++)
+		cbx_buf_addf(&images.value, "%s%s", i ? "," : "", p->images[i]);
+	if (!p->images)
+		cbx_buf_adds(&images.value, "all");
+	cbx_policy_origin(p, p->images_from, &images.from);
+	for (size_t i = 0; i < p->environment.n; i++)
+		cbx_buf_addf(&environment.value, "%s%s", i ? "," : "", p->environment.all[i].name);
+	if (!p->environment.n)
+		cbx_buf_adds(&environment.value, "nothing");
+	cbx_policy_origin(p, p->environment_from, &environment.from);
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		put_row(text, list, all[i]);
+		row_release(all[i]);
+	}
+}
+
+/* The "key=value" arguments: what a request would ask for. */
+struct request {
+	uint64_t wanted[CBX_KEYS];
+	bool given[CBX_KEYS];
+	const char *policy, *image;
+};
+
+static int parse_one(const char *arg, struct request *q, struct cbx_err *err)
+{
+	const char *eq = strchr(arg, '=');
+	_cleanup_json_ cJSON *v = NULL;
+	size_t n = eq ? (size_t)(eq - arg) : 0;
+
+	if (!eq)
+		return cbx_refuse(err, "invalid_argument", 22, "\"%.80s\": KEY=VALUE is expected, as in memory=4G", arg);
+	if (n == 6 && memcmp(arg, "policy", n) == 0) {
+		q->policy = eq + 1;
+		return 0;
+	}
+	if (n == 5 && memcmp(arg, "image", n) == 0) {
+		q->image = eq + 1;
+		return 0;
+	}
+	for (enum cbx_key k = 0; k < CBX_KEYS; k++) {
+		if (strlen(cbx_keys[k].name) != n || memcmp(cbx_keys[k].name, arg, n) != 0 || cbx_keys[k].server_only)
+			continue;
+		v = cbx_keys[k].type == CBX_TYPE_BOOL && (!strcmp(eq, "=true") || !strcmp(eq, "=false")) ?
+			    cJSON_CreateBool(!strcmp(eq, "=true")) :
+			    cJSON_CreateString(eq + 1);
+		q->given[k] = true;
+		return cbx_key_parse(k, v, &q->wanted[k], err);
+	}
+	return cbx_refuse(err, "invalid_argument", 22, "%.*s: no request has this key", (int)n, arg);
+}
+
+static int narrowed(const struct cbx_dirs *dirs, const struct request *q, struct cbx_policy **p, struct cbx_err *err)
+{
+	struct cbx_policy *named, *both;
+
+	if (!q->policy)
+		return 0;
+	if (cbx_policy_load(dirs->share, q->policy, &named, err) < 0)
+		return -err->code;
+	both = cbx_policy_narrow(*p, named);
+	cbx_policy_free(named);
+	cbx_policy_free(*p);
+	*p = both;
+	return 0;
+}
+
+static int explain(const struct cbx_dirs *dirs, const struct options *o)
+{
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+	_cleanup_json_ cJSON *tree = NULL;
+	struct request q = { 0 };
+	struct cbx_policy *p;
+	struct cbx_err err;
+	cJSON *list;
+	int status;
+
+	for (int i = 0; i < o->nargs; i++)
+		if (parse_one(o->args[i], &q, &err) < 0)
+			return cbx_cli_usage("policy", "%s", err.msg);
+	if (load(dirs, o->policy, &p, &err) < 0)
+		return complain(&err);
+	if (narrowed(dirs, &q, &p, &err) < 0) {
+		cbx_policy_free(p);
+		return complain(&err);
+	}
+	tree = cbx_json_new_obj();
+	list = cbx_json_new_arr();
+	cbx_buf_addf(&text, "policy %s, digest %s\n%-24s %-14s %-12s %s\n", p->name, p->digest, "KEY", "VALUE", "AT MOST",
+		     "FROM");
+	for (enum cbx_key k = 0; k < CBX_KEYS; k++) {
+		struct row r = { .key = "" };
+
+		explain_setting(p, k, q.given[k] ? &q.wanted[k] : NULL, &r);
+		put_row(&text, list, &r);
+		row_release(&r);
+	}
+	explain_rest(p, &text, list);
+	cbx_json_set_str(tree, "policy", p->name);
+	cbx_json_set_str(tree, "digest", p->digest);
+	cbx_json_set(tree, "values", list);
+	status = o->json ? cbx_cli_print_json(tree) : cbx_cli_out(text.data, text.len);
+	if (status == CBX_EXIT_OK && q.image && !cbx_policy_image_allowed(p, q.image)) {
+		cbx_cli_say("image %s is not among those that the policy allows", q.image);
+		status = CBX_EXIT_FAILURE;
+	}
+	cbx_policy_free(p);
+	return status;
+}
+
+/* ---- diff ---- */
+
+static void print_value(struct cbx_buf *out, const cJSON *v)
+{
+	if (v)
+		cbx_json_print(out, v);
+	else
+		cbx_buf_adds(out, "-");
+}
+
+/* Members that differ, those of the first level of objects one by one. */
+static int differences(struct cbx_buf *out, const cJSON *a, const cJSON *b, const char *prefix, int depth)
+{
+	int n = 0;
+
+	for (int side = 0; side < 2; side++) {
+		const cJSON *v, *from = side ? b : a;
+
+		cJSON_ArrayForEach (v, from) {
+			const cJSON *w = cJSON_GetObjectItemCaseSensitive(side ? a : b, v->string);
+			_cleanup_free_ char *name = cbx_xasprintf("%s%s", prefix, v->string);
+			_cleanup_buf_ struct cbx_buf line = { 0 };
+
+			if (side ? w != NULL : cJSON_Compare(v, w, 1))
+				continue;
+			if (depth && cJSON_IsObject(v) && cJSON_IsObject(w)) {
+				_cleanup_free_ char *deeper = cbx_xasprintf("%s.", name);
+
+				n += differences(out, v, w, deeper, depth - 1);
+				continue;
+			}
+			cbx_buf_addf(&line, "%-24s ", name);
+			print_value(&line, side ? NULL : v);
+			cbx_buf_adds(&line, "  ");
+			print_value(&line, side ? v : w);
+			cbx_cli_escape(out, line.data);
+			cbx_buf_addc(out, '\n');
+			n++;
+		}
+	}
+	return n;
+}
+
+/* As a tree whose numbers are numbers: those of our own making are raw text. */
+static cJSON *comparable(const struct cbx_policy *p)
+{
+	_cleanup_json_ cJSON *tree = cbx_policy_to_json(p);
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+
+	cbx_json_print(&text, tree);
+	return cJSON_Parse(cbx_buf_str(&text));
+}
+
+static int diff(const struct cbx_dirs *dirs, const struct options *o)
+{
+	_cleanup_json_ cJSON *a = NULL, *b = NULL;
+	_cleanup_buf_ struct cbx_buf out = { 0 };
+	struct cbx_policy *p;
+	struct cbx_err err;
+	int n;
+
+	if (o->nargs != 2)
+		return cbx_cli_usage("policy", "diff needs two policies");
+	for (int i = 0; i < 2; i++) {
+		if (cbx_policy_load(dirs->share, o->args[i], &p, &err) < 0) {
+			complain(&err);
+			return CBX_EXIT_USAGE; /* 1 means that they differ, as with diff(1) */
+		}
+		*(i ? &b : &a) = comparable(p);
+		cbx_policy_free(p);
+	}
+	n = differences(&out, a, b, "", 1);
+	if (!n)
+		return CBX_EXIT_OK;
+	n = cbx_cli_out(out.data, out.len);
+	return n ? n : CBX_EXIT_FAILURE;
+}
+
+/* ---- the command ---- */
+
+static int parse_options(int argc, char **argv, struct options *o)
+{
+	static const struct option options[] = { { "json", no_argument, NULL, 'j' },
+						 { "policy", required_argument, NULL, 'p' },
+						 { 0 } };
+	int c;
+
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":", options, NULL)) >= 0) {
+		if (c == 'j')
+			o->json = true;
+		else if (c == 'p')
+			o->policy = optarg;
+		else
+			return cbx_cli_bad_option("policy", c, argv);
+	}
+	o->args = argv + optind;
+	o->nargs = argc - optind;
+	return 0;
+}
+
+static int run_policy(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int (*fn)(const struct cbx_dirs *, const struct options *);
+	} verbs[] = { { "check", check }, { "show", show }, { "explain", explain }, { "diff", diff }, { "schema", schema } };
+	struct options o = { 0 };
+	struct cbx_dirs dirs;
+	struct cbx_err err;
+	int r;
+
+	if (argc < 2)
+		return cbx_cli_usage("policy", "one of check, show, explain, diff and schema is expected");
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
+		if (strcmp(verbs[i].name, argv[1]) != 0)
+			continue;
+		r = parse_options(argc - 1, argv + 1, &o);
+		if (r)
+			return r;
+		if (cbx_dirs_init(&dirs, &err) < 0)
+			return cbx_cli_fail(&err);
+		r = verbs[i].fn(&dirs, &o);
+		cbx_dirs_release(&dirs);
+		return r;
+	}
+	return cbx_cli_usage("policy", "\"%s\" is unknown; check, show, explain, diff and schema are there", argv[1]);
+}
+
+static const char help[] =
+	"Usage: codebox policy check POLICY...\n"
+	"       codebox policy show [--json] [POLICY]\n"
+	"       codebox policy explain [--policy POLICY] [--json] [KEY=VALUE...]\n"
+	"       codebox policy diff POLICY POLICY\n"
+	"       codebox policy schema\n"
+	"\n"
+	"A policy says what sessions get when they do not ask, and the most that they get when they do: memory,\n"
+	"time, images, isolation and so on. POLICY is the name of a shipped one (default, strict, net, dev), or a\n"
+	"file: something with a slash, or that ends in .json. codebox-policy(5) describes the files.\n"
+	"\n"
+	"  check     read policies; say file, line and column of what is wrong\n"
+	"  show      every value, as one policy without comments and includes; codeboxd's own when none is named\n"
+	"  explain   every value that a session would get, and where it comes from; KEY=VALUE are what the session\n"
+	"            would ask for\n"
+	"  diff      what differs between two policies; exit status 1 when something does\n"
+	"  schema    the JSON Schema of policy files, for editors\n"
+	"\n"
+	"codeboxd reads its policy when it starts: codeboxd --policy POLICY, else CODEBOX_POLICY, else\n"
+	"~/.config/codebox/policy.json, else /etc/codebox/policy.json, else the shipped default. codebox stop ends\n"
+	"the daemon; the next command starts it with the policy as it is then.\n"
+	"\n"
+	"Options:\n"
+	"  --policy POLICY  explain: this one instead of codeboxd's own\n"
+	"  --json           one line of JSON; of show, what the digest of a session's policy is made of:\n"
+	"                   codebox policy show --json | sha256sum\n"
+	"\n"
+	"Examples:\n"
+	"  codebox policy check ~/.config/codebox/policy.json\n"
+	"  codebox policy explain memory=16G timeout=2h\n"
+	"  codebox policy explain --policy strict\n"
+	"  codebox policy diff default strict\n";
+
+const struct cbx_command cbx_cmd_policy = {
+	.name = "policy",
+	.summary = "check, show and explain what sessions may have",
+	.help = help,
+	.run = run_policy,
+};

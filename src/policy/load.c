@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "policy/policy.h"
+
+struct place {
+	const char *share_dir;
+	char *dir; /* of the including file */
+};
+
+static bool is_path(const char *which)
+{
+	return strchr(which, '/') || cbx_ends_with(which, ".json");
+}
+
+static int read_text(const char *path, struct cbx_buf *text, struct cbx_err *err)
+{
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		cbx_fail(err, errno, "open policy %s", path);
+		snprintf(err->kind, sizeof(err->kind), "invalid_policy"); /* whatever the cause: there is none to go by */
+		return -err->code;
+	}
+	if (!S_ISREG(st.st_mode))
+		return cbx_refuse(err, "invalid_policy", EINVAL, "policy %s is not a regular file", path);
+	if (st.st_mode & S_IWOTH)
+		return cbx_refuse(err, "invalid_policy", EPERM, "policy %s can be changed by every user; run chmod o-w on it",
+				  path);
+	n = cbx_read_full(fd, cbx_buf_reserve(text, CBX_POLICY_FILE_MAX + 1), CBX_POLICY_FILE_MAX + 1);
+	if (n < 0)
+		return cbx_fail(err, (int)-n, "read policy %s", path);
+	if ((size_t)n > CBX_POLICY_FILE_MAX)
+		return cbx_refuse(err, "invalid_policy", EFBIG, "policy %s is longer than %zu bytes", path,
+				  CBX_POLICY_FILE_MAX);
+	text->len = (size_t)n;
+	text->data[n] = '\0';
+	return 0;
+}
+
+static int shipped(const char *share_dir, const char *name, char **ret, struct cbx_err *err)
+{
+	if (!cbx_name_valid(name))
+		return cbx_refuse(err, "invalid_argument", EINVAL,
+				  "policy: \"%.80s\" is neither the name of a shipped policy nor a path (which has a \"/\", or "
+				  "ends in .json)",
+				  name);
+	*ret = cbx_xasprintf("%s/policies/%s.json", share_dir, name);
+	return 0;
+}
+
+static int read_included(void *arg, const char *name, struct cbx_buf *text, char **ret_label, struct cbx_err *err)
+{
+	const struct place *p = arg;
+
+	if (!is_path(name)) {
+		int r = shipped(p->share_dir, name, ret_label, err);
+
+		return r < 0 ? r : read_text(*ret_label, text, err);
+	}
+	*ret_label = name[0] == '/' ? cbx_xstrdup(name) : cbx_xasprintf("%s%s", p->dir, name);
+	return read_text(*ret_label, text, err);
+}
+
+/* "strict" of "/etc/codebox/strict.json": the file's own name, as far as it is one of ours. */
+static char *name_of(const char *path)
+{
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+	size_t n = strlen(base);
+	char *name;
+
+	if (cbx_ends_with(base, ".json"))
+		n -= strlen(".json");
+	name = cbx_xasprintf("%.*s", (int)(n > CBX_NAME_MAX ? CBX_NAME_MAX : n), base);
+	if (!cbx_name_valid(name)) {
+		free(name);
+		name = cbx_xstrdup("unnamed");
+	}
+	return name;
+}
+
+int cbx_policy_load(const char *share_dir, const char *which, struct cbx_policy **ret, struct cbx_err *err)
+{
+	_cleanup_free_ char *path = NULL, *name = NULL, *dir = NULL;
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+	struct place place = { .share_dir = share_dir };
+	const char *slash;
+	int r = 0;
+
+	if (is_path(which))
+		path = cbx_xstrdup(which);
+	else
+		r = shipped(share_dir, which, &path, err);
+	if (r >= 0)
+		r = read_text(path, &text, err);
+	if (r < 0)
+		return r;
+	slash = strrchr(path, '/');
+	place.dir = dir = cbx_xasprintf("%.*s", slash ? (int)(slash + 1 - path) : 0, path);
+	name = name_of(path);
+	return cbx_policy_parse(cbx_buf_str(&text), text.len, name, path, read_included, &place, ret, err);
+}
+
+char *cbx_policy_standard(const char *config_dir)
+{
+	_cleanup_free_ char *own = config_dir ? cbx_xasprintf("%s/policy.json", config_dir) : NULL;
+
+	/* One that is there and cannot be read is no reason to go on with another. */
+	if (own && (access(own, F_OK) == 0 || errno != ENOENT))
+		return take_ptr(&own);
+	if (access("/etc/codebox/policy.json", F_OK) == 0 || errno != ENOENT)
+		return cbx_xstrdup("/etc/codebox/policy.json");
+	return cbx_xstrdup("default");
+}

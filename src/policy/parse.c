@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: a file is laid over what is there already, member by member: over the built-in values, or over
+ * those of the files that it includes. So the order is built-in, included files in their order, the file itself; the
+ * last one that says something about a setting wins, and is remembered as its origin. Lists are replaced as a whole,
+ * environment variables one by one.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "policy/policy.h"
+#include "policy/source.h"
+
+struct layer {
+	struct cbx_policy *policy;
+	const struct cbx_source *source;
+	uint32_t file;
+	bool included;
+	cbx_policy_read_fn read;
+	void *arg;
+};
+
+typedef int (*member_fn)(const struct layer *l, const cJSON *v, struct cbx_err *err);
+
+static struct cbx_origin origin_of(const struct layer *l, const cJSON *node)
+{
+	struct cbx_origin o = { .file = l->file };
+	uint32_t column;
+
+	cbx_source_place(l->source, node, &o.line, &column);
+	return o;
+}
+
+/* ---- settings of the table ---- */
+
+static int parse_value(const struct layer *l, enum cbx_key key, const cJSON *v, uint64_t *ret, struct cbx_err *err)
+{
+	return cbx_key_parse(key, v, ret, err) < 0 ? cbx_source_wrap(l->source, v, err) : 0;
+}
+
+/* {"default": …, "max": …} */
+static int parse_range(const struct layer *l, enum cbx_key key, const cJSON *obj, struct cbx_policy_value *value,
+		       struct cbx_err *err)
+{
+	const char *name = cbx_keys[key].name;
+	const cJSON *v, *standard = NULL;
+
+	if (cbx_keys[key].server_only)
+		return cbx_source_refuse(l->source, obj, err, "%s: wrong type; it has one value", name);
+	cJSON_ArrayForEach (v, obj) {
+		bool is_max = strcmp(v->string, "max") == 0;
+
+		if (!is_max && strcmp(v->string, "default") != 0)
+			return cbx_source_refuse(l->source, v, err, "unknown key \"%.80s\" in \"%s\"; accepted are: default, max",
+						 v->string, name);
+		if (parse_value(l, key, v, is_max ? &value->ceiling : &value->standard, err) < 0)
+			return -err->code;
+		*(is_max ? &value->ceiling_from : &value->standard_from) = origin_of(l, v);
+		if (!is_max)
+			standard = v;
+	}
+	if (standard && cbx_key_lower(key, value->standard, value->ceiling) != value->standard)
+		return cbx_source_refuse(l->source, standard, err, "%s: the default is above what is allowed (max)", name);
+	return 0;
+}
+
+static int parse_setting(const struct layer *l, enum cbx_key key, const cJSON *v, struct cbx_err *err)
+{
+	struct cbx_policy_value *value = &l->policy->values[key];
+
+	if (cJSON_IsObject(v) && v->child) {
+		if (parse_range(l, key, v, value, err) < 0)
+			return -err->code;
+	} else {
+		if (parse_value(l, key, v, &value->standard, err) < 0)
+			return -err->code;
+		value->ceiling = value->standard;
+		value->standard_from = value->ceiling_from = origin_of(l, v);
+	}
+	/* A ceiling that came later than the default. */
+	if (cbx_key_lower(key, value->standard, value->ceiling) != value->standard) {
+		value->standard = value->ceiling;
+		value->standard_from = value->ceiling_from;
+	}
+	return 0;
+}
+
+static int unknown_key(const struct layer *l, const cJSON *v, const char *group, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf names = { 0 };
+
+	for (enum cbx_key k = 0; k < CBX_KEYS; k++)
+		if (strcmp(cbx_keys[k].group, group) == 0)
+			cbx_buf_addf(&names, "%s%s", names.len ? ", " : "", cbx_keys[k].name);
+	if (strcmp(group, "mounts") == 0)
+		cbx_buf_addf(&names, "%sallow", names.len ? ", " : "");
+	return cbx_source_refuse(l->source, v, err, "unknown key \"%.80s\" in \"%s\"; accepted are: %s", v->string, group,
+				 cbx_buf_str(&names));
+}
+
+/* A member of a group: true when the table has it, and *r is how that went. */
+static bool parse_tabled(const struct layer *l, const char *group, const cJSON *v, int *r, struct cbx_err *err)
+{
+	for (enum cbx_key k = 0; k < CBX_KEYS; k++) {
+		if (strcmp(cbx_keys[k].group, group) == 0 && strcmp(cbx_keys[k].name, v->string) == 0) {
+			*r = parse_setting(l, k, v, err);
+			return true;
+		}
+	}
+	return false;
+}
+
+static int parse_group(const struct layer *l, const cJSON *obj, struct cbx_err *err)
+{
+	const cJSON *v;
+	int r = 0;
+
+	if (!cJSON_IsObject(obj))
+		return cbx_source_refuse(l->source, obj, err, "%s: wrong type; give an object", obj->string);
+	cJSON_ArrayForEach (v, obj) {
+		if (!parse_tabled(l, obj->string, v, &r, err))
+			return unknown_key(l, v, obj->string, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* ---- what is no setting ---- */
+
+static int parse_network(const struct layer *l, const cJSON *v, struct cbx_err *err)
+{
+	if (!cJSON_IsString(v) || strcmp(v->valuestring, "none") != 0)
+		return cbx_source_refuse(l->source, v, err,
+					 "network: \"none\" is the only value: sandboxes have no network but their own loopback");
+	l->policy->network_from = origin_of(l, v);
+	return 0;
+}
+
+static void free_images(struct cbx_policy *p)
+{
+	for (size_t i = 0; i < p->nimages; i++)
+		free(p->images[i]);
+	free(p->images);
+	p->images = NULL;
+	p->nimages = 0;
+}
+
+static int parse_images(const struct layer *l, const cJSON *list, struct cbx_err *err)
+{
+	struct cbx_policy *p = l->policy;
+	const cJSON *v;
+
+	if (!cJSON_IsArray(list) || !list->child)
+		return cbx_source_refuse(l->source, list, err,
+					 "images: give a list of names, at least one; without this key all images are allowed");
+	free_images(p);
+	p->images_from = origin_of(l, list);
+	cJSON_ArrayForEach (v, list) {
+		if (!cJSON_IsString(v) || !cbx_name_valid(v->valuestring))
+			return cbx_source_refuse(l->source, v, err, "images: a name of an image is expected");
+		if (p->nimages == CBX_POLICY_LIST_MAX)
+			return cbx_source_refuse(l->source, v, err, "images: there can be %d", CBX_POLICY_LIST_MAX);
+		p->images = cbx_xrealloc(p->images, (p->nimages + 1) * sizeof(*p->images));
+		p->images[p->nimages++] = cbx_xstrdup(v->valuestring);
+	}
+	return 0;
+}
+
+static void free_mounts(struct cbx_policy *p)
+{
+	for (size_t i = 0; i < p->nmounts; i++)
+		free(p->mounts[i].path);
+	free(p->mounts);
+	p->mounts = NULL;
+	p->nmounts = 0;
+}
+
+static int parse_environment(const struct layer *l, const cJSON *obj, struct cbx_err *err)
+{
+	const cJSON *v, *bad = NULL;
+
+	if (cbx_environment_check(obj, &bad, err) < 0)
+		return cbx_source_wrap(l->source, bad, err);
+	cJSON_ArrayForEach (v, obj)
+		cbx_environment_set(&l->policy->environment, v->string, v->valuestring);
+	l->policy->environment_from = origin_of(l, obj);
+	return 0;
+}
+
+/* ---- files ---- */
+
+static int lay(struct cbx_policy *p, const char *text, size_t len, const char *label, bool included,
+	       cbx_policy_read_fn read, void *arg, struct cbx_err *err);
+
+static int include_one(const struct layer *l, const cJSON *v, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+	_cleanup_free_ char *label = NULL;
+
+	if (!cJSON_IsString(v) || !v->valuestring[0])
+		return cbx_source_refuse(l->source, v, err, "include: the name of a file, or of a shipped policy, is expected");
+	if (!l->read)
+		return cbx_source_refuse(l->source, v, err, "include: nothing can be included here");
+	if (l->read(l->arg, v->valuestring, &text, &label, err) < 0)
+		return cbx_source_wrap(l->source, v, err);
+	return lay(l->policy, cbx_buf_str(&text), text.len, label, true, NULL, NULL, err);
+}
+
+static int include(const struct layer *l, const cJSON *list, struct cbx_err *err)
+{
+	const cJSON *v;
+	int r;
+
+	if (l->included)
+		return cbx_source_refuse(l->source, list, err, "include: an included file may not include others");
+	if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) > CBX_POLICY_INCLUDES_MAX)
+		return cbx_source_refuse(l->source, list, err, "include: give a list of at most %d names",
+					 CBX_POLICY_INCLUDES_MAX);
+	cJSON_ArrayForEach (v, list)
+		if ((r = include_one(l, v, err)) < 0)
+			return r;
+	return 0;
+}
+
+static int ignore(const struct layer *l, const cJSON *v, struct cbx_err *err)
+{
+	return cJSON_IsString(v) ? 0 : cbx_source_refuse(l->source, v, err, "$schema: wrong type; give a string");
+}
+
+static const struct {
+	const char *name;
+	member_fn fn;
+} members[] = {
+	{ "$schema", ignore }, /* for editors */
+	{ "include", include },
+	{ "network", parse_network },
+	{ "images", parse_images },
+	{ "environment", parse_environment },
+};
+
+static int parse_member(const struct layer *l, const cJSON *v, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf names = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+		if (strcmp(members[i].name, v->string) == 0)
+			return members[i].fn == include ? 0 : members[i].fn(l, v, err);
+		cbx_buf_addf(&names, "%s%s", i ? ", " : "", members[i].name);
+	}
+	for (enum cbx_key k = 0; k < CBX_KEYS; k++) {
+		if (strcmp(cbx_keys[k].group, v->string) == 0)
+			return parse_group(l, v, err);
+		if (!k || strcmp(cbx_keys[k].group, cbx_keys[k - 1].group) != 0)
+			cbx_buf_addf(&names, ", %s", cbx_keys[k].group);
+	}
+	return cbx_source_refuse(l->source, v, err, "unknown key \"%.80s\"; accepted are: %s", v->string,
+				 cbx_buf_str(&names));
+}
+
+static int lay(struct cbx_policy *p, const char *text, size_t len, const char *label, bool included,
+	       cbx_policy_read_fn read, void *arg, struct cbx_err *err)
+{
+	struct cbx_source source;
+	struct layer l = { .policy = p, .source = &source, .included = included, .read = read, .arg = arg };
+	const cJSON *v;
+	int r = cbx_source_open(&source, label, text, len, err);
+
+	if (r < 0)
+		return r;
+	l.file = (uint32_t)p->nfiles;
+	p->files = cbx_xrealloc(p->files, (p->nfiles + 1) * sizeof(*p->files));
+	p->files[p->nfiles++] = cbx_xstrdup(label);
+	if (!cJSON_IsObject(source.doc.root))
+		r = cbx_source_refuse(&source, source.doc.root, err, "a policy is an object");
+	/* Wherever it stands, what is included is below what this file says. */
+	v = r < 0 ? NULL : cJSON_GetObjectItemCaseSensitive(source.doc.root, "include");
+	if (v)
+		r = include(&l, v, err);
+	if (r >= 0)
+		cJSON_ArrayForEach (v, source.doc.root)
+			if ((r = parse_member(&l, v, err)) < 0)
+				break;
+	cbx_source_release(&source);
+	return r;
+}
+
+struct cbx_policy *cbx_policy_new(const char *name)
+{
+	struct cbx_policy *p = cbx_xcalloc(1, sizeof(*p));
+
+	p->name = cbx_xstrdup(name);
+	p->files = cbx_xcalloc(1, sizeof(*p->files));
+	p->files[p->nfiles++] = cbx_xstrdup("built-in");
+	for (enum cbx_key k = 0; k < CBX_KEYS; k++) {
+		p->values[k].standard = cbx_keys[k].standard;
+		p->values[k].ceiling = cbx_keys[k].ceiling;
+	}
+	cbx_policy_digest(p, p->digest);
+	return p;
+}
+
+void cbx_policy_free(struct cbx_policy *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->nfiles; i++)
+		free(p->files[i]);
+	free(p->files);
+	free_images(p);
+	free_mounts(p);
+	cbx_environment_release(&p->environment);
+	free(p->name);
+	free(p);
+}
+
+int cbx_policy_parse(const char *text, size_t len, const char *name, const char *label, cbx_policy_read_fn read,
+		     void *arg, struct cbx_policy **ret, struct cbx_err *err)
+{
+	struct cbx_policy *p = cbx_policy_new(name);
+	int r = lay(p, text, len, label, false, read, arg, err);
+
+	if (r < 0) {
+		cbx_policy_free(p);
+		return r;
+	}
+	cbx_policy_digest(p, p->digest);
+	*ret = p;
+	return 0;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Policy files: where their faults are, what is laid over what, and the lower of two. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/limits.h"
+#include "policy/policy.h"
+
+/* Files that can be included. */
+static const char *const library[][2] = {
+	{ "a.json", "{\"limits\": {\"memory\": \"1G\", \"disk\": \"128M\"}, \"environment\": {\"A\": \"a\", \"B\": \"a\"}}" },
+	{ "b.json", "// b\n{\"limits\": {\"memory\": {\"max\": \"3G\"}}, \"environment\": {\"B\": \"b\"}}" },
+	{ "deep.json", "{\"include\": [\"a.json\"]}" },
+	{ "bad.json", "{\n\"limits\": {\n\t\"disk\": 1}}" },
+};
+
+static int read_library(void *arg, const char *name, struct cbx_buf *text, char **ret_label, struct cbx_err *err)
+{
+	for (size_t i = 0; i < sizeof(library) / sizeof(library[0]); i++) {
+		if (strcmp(library[i][0], name) == 0) {
+			cbx_buf_adds(text, library[i][1]);
+			*ret_label = cbx_xstrdup(name);
+			return 0;
+		}
+	}
+	return cbx_refuse(err, "system", 2, "open policy %s: No such file or directory", name);
+}
+
+static struct cbx_policy *good(const char *text)
+{
+	struct cbx_policy *p = NULL;
+	struct cbx_err err = { 0 };
+	int r = cbx_policy_parse(text, strlen(text), "t", "t.json", read_library, NULL, &p, &err);
+
+	ck_assert_msg(r == 0, "%s: %s", text, err.msg);
+	return p;
+}
+
+/* Every fault, and its place. */
+static const struct {
+	const char *text, *begin, *part;
+} faults[] = {
+	{ "", "t.json:1:1: ", "a value is expected" },
+	{ "[]", "t.json:1:1: ", "object" },
+	{ "{\"limits\": {}", "t.json:1:14: ", "expected" },
+	{ "{} x", "t.json:1:4: ", "bytes follow" },
+	{ "{,}", "t.json:1:2: ", "name is expected" },
+	{ "{\"limits\": {},}", "t.json:1:15: ", "name is expected" },
+	{ "// only\n/* a\n comment */", "t.json:3:12: ", "a value is expected" },
+	{ "{\n  /* never\n closed }", "t.json:2:3: ", "comment is not closed" },
+	{ "{\"limits\": /", "t.json:1:12: ", "a value is expected" },
+	{ "{\"memroy\": 1}", "t.json:1:2: ", "accepted are: $schema, include, network, images, environment, limits" },
+	{ "{\n\t\"limits\": {\"memroy\": 1}}", "t.json:2:13: ", "\"memroy\" in \"limits\"; accepted are: memory, disk" },
+	{ "{\"limits\": 5}", "t.json:1:2: ", "limits: wrong type" },
+	{ "{\"limits\": {\"memory\": \"1G\",\n \"memory\": 2}}", "t.json:2:2: ", "stands twice" },
+	{ "{\"environment\": {\"A\": \"1\", \"\\u0041\": \"2\"}}", "t.json:1:28: ", "stands twice" },
+	{ "{/* \xc3\xa4\xc3\xb6 */ \"limits\": {\"disk\": 1}}", "t.json:1:22: ", "disk: " },
+	{ "{\"limits\": {\"memory\": true}}", "t.json:1:13: ", "memory: wrong type" },
+	{ "{\"limits\": {\"memory\": null}}", "t.json:1:13: ", "memory: wrong type" },
+	{ "{\"limits\": {\"memory\": {}}}", "t.json:1:13: ", "memory: wrong type" },
+	{ "{\"limits\": {\"memory\": \"9999999999999999T\"}}", "t.json:1:13: ", "memory: " },
+	{ "{\"limits\": {\"memory\": \"18446744073709551616\"}}", "t.json:1:13: ", "memory: " },
+	{ "{\"limits\": {\"memory\": 1e300}}", "t.json:1:13: ", "memory: the value is not between" },
+	{ "{\"limits\": {\"memory\": -1}}", "t.json:1:13: ", "memory: the value is not between" },
+	{ "{\"limits\": {\"processes\": 9.5}}", "t.json:1:13: ", "whole number" },
+	{ "{\"limits\": {\"timeout\": \"5 m\"}}", "t.json:1:13: ", "timeout: " },
+	{ "{\"limits\": {\"timeout\": {\"min\": 1}}}", "t.json:1:25: ", "accepted are: default, max" },
+	{ "{\"limits\": {\"timeout\": {\"max\": \"1m\", \"default\": \"2m\"}}}", "t.json:1:38: ", "above" },
+	{ "{\"limits\": {\"sessions\": {\"max\": 2}}}", "t.json:1:13: ", "sessions: wrong type" },
+	{ "{\"limits\": {\"sessions\": 0}}", "t.json:1:13: ", "sessions: " },
+	{ "{\"network\": \"open\"}", "t.json:1:2: ", "network: \"none\" is the only value" },
+	{ "{\"images\": []}", "t.json:1:2: ", "images: " },
+	{ "{\"images\": [\"a\",\n\"../b\"]}", "t.json:2:1: ", "images: " },
+	{ "{\"environment\": []}", "t.json:1:2: ", "environment: wrong type" },
+	{ "{\"environment\": {\"A\": 1}}", "t.json:1:18: ", "environment: A: wrong type" },
+	{ "{\"environment\": {\"1A\": \"\"}}", "t.json:1:18: ", "is not a name" },
+	{ "{\"environment\": {\"CODEBOX_X\": \"\"}}", "t.json:1:18: ", "codebox's own" },
+	{ "{\"environment\": {\"A\": \"\\u0000\"}}", "t.json:1:24: ", "U+0000" },
+	{ "{\"environment\": {\"A\": \"\xff\"}}", "t.json:1:24: ", "UTF-8" },
+	{ "{\"$schema\": 1}", "t.json:1:2: ", "$schema: wrong type" },
+	{ "{\"include\": \"a.json\"}", "t.json:1:2: ", "include: give a list" },
+	{ "{\"include\": [1]}", "t.json:1:14: ", "include: " },
+	{ "{\"include\": [\"a.json\", \"none.json\"]}", "t.json:1:24: ", "none.json: No such file" },
+	{ "{\"include\": [\"bad.json\"]}", "bad.json:3:2: ", "disk: " },
+	{ "{\"include\": [\"deep.json\"]}", "deep.json:1:2: ", "may not include others" },
+};
+
+START_TEST(every_fault)
+{
+	struct cbx_policy *p = NULL;
+	struct cbx_err err = { 0 };
+	int r = cbx_policy_parse(faults[_i].text, strlen(faults[_i].text), "t", "t.json", read_library, NULL, &p, &err);
+
+	ck_assert_msg(r < 0 && !p, "accepted: %s", faults[_i].text);
+	ck_assert_str_eq(err.kind, "invalid_policy");
+	ck_assert_msg(strncmp(err.msg, faults[_i].begin, strlen(faults[_i].begin)) == 0, "%s: %s", faults[_i].text, err.msg);
+	ck_assert_msg(strstr(err.msg, faults[_i].part) != NULL, "%s: %s", faults[_i].text, err.msg);
+}
+END_TEST
+
+START_TEST(deep_nesting_is_refused)
+{
+	char text[400] = "";
+	struct cbx_policy *p = NULL;
+	struct cbx_err err;
+
+	memset(text, '[', 300);
+	ck_assert_int_lt(cbx_policy_parse(text, 300, "t", "t.json", NULL, NULL, &p, &err), 0);
+	ck_assert_ptr_nonnull(strstr(err.msg, "too many levels"));
+}
+END_TEST
+
+START_TEST(values_and_origins)
+{
+	struct cbx_policy *p = good("{ // a comment with \"quotes\" and /* more\n"
+				    "\"limits\": {\"memory\": \"1G\", /* { */ \"timeout\":\n"
+				    "  {\"default\": 1.5,\n   \"max\": \"2m\"}, \"disk\": {\"max\": \"64M\"}},\n"
+				    "\"environment\": {\"URL\": \"http://x//y /* z */\"}}");
+	const struct cbx_policy_value *v = &p->values[CBX_KEY_MEMORY];
+
+	ck_assert_uint_eq(v->standard, GIB(1));
+	ck_assert_uint_eq(v->ceiling, GIB(1));
+	ck_assert_uint_eq(v->standard_from.line, 2);
+	v = &p->values[CBX_KEY_TIMEOUT];
+	ck_assert_uint_eq(v->standard, 1500);
+	ck_assert_uint_eq(v->ceiling, 120000);
+	ck_assert_uint_eq(v->standard_from.line, 3);
+	ck_assert_uint_eq(v->ceiling_from.line, 4);
+	v = &p->values[CBX_KEY_DISK]; /* the ceiling takes the default with it */
+	ck_assert_uint_eq(v->standard, MIB(64));
+	ck_assert_uint_eq(v->ceiling, MIB(64));
+	v = &p->values[CBX_KEY_TTL];
+	ck_assert_uint_eq(v->standard, CBX_TTL_DEFAULT_S * 1000ull);
+	ck_assert_uint_eq(v->ceiling_from.file, 0);
+	ck_assert_str_eq(cbx_environment_get(&p->environment, "URL"), "http://x//y /* z */");
+	cbx_policy_free(p);
+}
+END_TEST
+
+START_TEST(includes)
+{
+	/* The order is that of the list, whatever the order of members. */
+	struct cbx_policy *p = good("{\"limits\": {\"processes\": 9}, \"include\": [\"a.json\", \"b.json\"]}");
+
+	ck_assert_uint_eq(p->values[CBX_KEY_MEMORY].standard, GIB(1));
+	ck_assert_uint_eq(p->values[CBX_KEY_MEMORY].ceiling, GIB(3));
+	ck_assert_str_eq(p->files[p->values[CBX_KEY_MEMORY].standard_from.file], "a.json");
+	ck_assert_str_eq(p->files[p->values[CBX_KEY_MEMORY].ceiling_from.file], "b.json");
+	ck_assert_uint_eq(p->values[CBX_KEY_MEMORY].ceiling_from.line, 2);
+	ck_assert_uint_eq(p->values[CBX_KEY_PROCESSES].standard, 9);
+	ck_assert_uint_eq(p->environment.n, 2);
+	ck_assert_str_eq(cbx_environment_get(&p->environment, "B"), "b");
+	cbx_policy_free(p);
+}
+END_TEST
+
+START_TEST(canonical_form)
+{
+	struct cbx_policy *a = good("{\"limits\":{\"memory\":\"1G\",\"timeout\":{\"max\":\"10m\"}},\"images\":[\"b\",\"a\"],"
+				    "\"environment\":{\"Z\":\"1\",\"A\":\"2\"}}");
+	struct cbx_policy *b = good("{\"environment\":{\"A\":\"2\",\"Z\":\"1\"},\"images\":[\"b\",\"a\"], // same\n"
+				    "\"limits\":{\"timeout\":{\"max\":600},\"memory\":1073741824}}"),
+			  *c, *d = good("{\"limits\":{\"memory\":\"1G\"}}");
+	_cleanup_json_ cJSON *tree = cbx_policy_to_json(a);
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+
+	ck_assert_str_eq(a->digest, b->digest);
+	ck_assert_uint_eq(strlen(a->digest), 64);
+	ck_assert_str_ne(a->digest, d->digest);
+	/* It is a policy itself, and says the same. */
+	cbx_json_print(&text, tree);
+	c = good(text.data);
+	ck_assert_str_eq(a->digest, c->digest);
+	cbx_policy_free(a);
+	cbx_policy_free(b);
+	cbx_policy_free(c);
+	cbx_policy_free(d);
+}
+END_TEST
+
+START_TEST(settling)
+{
+	struct cbx_policy *p = good("{\"limits\":{\"memory\":{\"default\":\"1G\",\"max\":\"2G\"}},\"images\":[\"one\"]}");
+	uint64_t v;
+
+	ck_assert(!cbx_policy_settle(p, CBX_KEY_MEMORY, false, GIB(9), &v));
+	ck_assert_uint_eq(v, GIB(1));
+	ck_assert(!cbx_policy_settle(p, CBX_KEY_MEMORY, true, GIB(2), &v));
+	ck_assert_uint_eq(v, GIB(2));
+	ck_assert(cbx_policy_settle(p, CBX_KEY_MEMORY, true, GIB(2) + 1, &v));
+	ck_assert_uint_eq(v, GIB(2));
+	ck_assert(cbx_policy_image_allowed(p, "one"));
+	ck_assert(!cbx_policy_image_allowed(p, "on"));
+	cbx_policy_free(p);
+}
+END_TEST
+
+START_TEST(narrowing)
+{
+	struct cbx_policy *wide = good("{\"limits\":{\"memory\":{\"default\":\"1G\",\"max\":\"2G\"},\"disk\":\"1G\","
+				       "\"sessions\":9},\"images\":[\"a\",\"b\"],\"environment\":{\"X\":\"w\",\"Y\":\"w\"}}");
+	struct cbx_policy *tight = good("{\"limits\":{\"memory\":\"4G\",\"disk\":\"64M\"},\"images\":[\"b\",\"c\"],"
+					"\"environment\":{\"X\":\"t\",\"Z\":\"t\"}}");
+	struct cbx_policy *p = cbx_policy_narrow(wide, tight);
+
+	ck_assert_uint_eq(p->values[CBX_KEY_MEMORY].standard, GIB(2));
+	ck_assert_uint_eq(p->values[CBX_KEY_MEMORY].ceiling, GIB(2));
+	ck_assert_uint_eq(p->values[CBX_KEY_DISK].ceiling, MIB(64));
+	ck_assert_uint_eq(p->values[CBX_KEY_SESSIONS].ceiling, 9);
+	ck_assert_uint_eq(p->nimages, 1);
+	ck_assert(cbx_policy_image_allowed(p, "b"));
+	ck_assert(!cbx_policy_image_allowed(p, "a"));
+	ck_assert(!cbx_policy_image_allowed(p, "c"));
+	ck_assert_str_eq(cbx_environment_get(&p->environment, "X"), "w");
+	ck_assert_str_eq(cbx_environment_get(&p->environment, "Z"), "t");
+	ck_assert_str_eq(p->name, "t+t");
+	cbx_policy_free(p);
+	/* Nothing in common: no image at all, not all of them. */
+	cbx_policy_free(tight);
+	tight = good("{\"images\":[\"c\"]}");
+	p = cbx_policy_narrow(wide, tight);
+	ck_assert(!cbx_policy_image_allowed(p, "a") && !cbx_policy_image_allowed(p, "c"));
+	cbx_policy_free(p);
+	cbx_policy_free(wide);
+	cbx_policy_free(tight);
+}
+END_TEST
+
+/* Of each key: the schema is there, and what the formatter and the canonical form write is read again. */
+START_TEST(keys)
+{
+	for (enum cbx_key k = 0; k < CBX_KEYS; k++) {
+		const struct cbx_key_info *i = &cbx_keys[k];
+		_cleanup_json_ cJSON *v = cbx_key_to_json(k, i->standard), *schema = cbx_key_schema_strict(k);
+		_cleanup_buf_ struct cbx_buf text = { 0 };
+		struct cbx_err err = { 0 };
+		cJSON *again;
+		uint64_t back;
+
+		cbx_json_print(&text, v);
+		again = cJSON_Parse(cbx_buf_str(&text));
+		ck_assert_msg(cbx_key_parse(k, again, &back, &err) == 0, "%s: %s", i->name, err.msg);
+		ck_assert_uint_eq(back, i->standard);
+		cJSON_Delete(again);
+		ck_assert_uint_eq(cbx_key_lower(k, i->standard, i->ceiling), i->standard);
+		ck_assert(!k || !strcmp(i->group, cbx_keys[k - 1].group) || strcmp(i->group, cbx_keys[0].group));
+		ck_assert_msg(strlen(i->text) > 5 && cJSON_IsObject(schema), "%s", i->name);
+		for (enum cbx_key j = 0; j < k; j++)
+			ck_assert_str_ne(i->name, cbx_keys[j].name);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("policy");
+	TCase *t = tcase_create("policy");
+	SRunner *r;
+	int failed;
+
+	tcase_add_loop_test(t, every_fault, 0, sizeof(faults) / sizeof(faults[0]));
+	tcase_add_test(t, deep_nesting_is_refused);
+	tcase_add_test(t, values_and_origins);
+	tcase_add_test(t, includes);
+	tcase_add_test(t, canonical_form);
+	tcase_add_test(t, settling);
+	tcase_add_test(t, narrowing);
+	tcase_add_test(t, keys);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_set_tap(r, "-");
+	srunner_run_all(r, CK_SILENT);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
