@@ -50,6 +50,11 @@
 
 /* Sessions. */
 #define CBX_SESSIONS_MAX 256             /* session: live at once; more: error "too_many_sessions" */
+#define CBX_POOL_MAX 4                   /* session: made ahead of time at once (codeboxd --pool); more are not made */
+#define CBX_POOL_LIMIT 64                /* daemon: most that --pool takes; more: error */
+#define CBX_POOL_SHAPES_MAX 3            /* session: kinds of those; a fourth replaces the one used longest ago */
+#define CBX_POOL_IDLE_S 180              /* session: without a request for their kind (--pool-idle); then they are given up */
+#define CBX_POOL_FREE_MIN MIB(512)       /* session: memory available on the machine; with less none is made */
 #define CBX_QUEUE_MAX 64                 /* session: executions waiting for one interpreter; more: "queue_full" */
 #define CBX_FINISHED_MAX 16              /* session: ended executions kept for a later look; older are forgotten */
 #define CBX_TOMBSTONES_MAX 1024          /* session: closed ids remembered, to answer "expired" and not "unknown" */

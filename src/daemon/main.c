@@ -31,6 +31,7 @@ struct options {
 	uint64_t idle_ms;
 	bool idle_given;
 	const char *http, *token_file;
+	uint64_t pool, pool_idle_ms;
 };
 
 static const char help[] =
@@ -44,10 +45,12 @@ static const char help[] =
 	"  --idle-timeout SECONDS   end after so long without sessions and clients; 0: never (default 300)\n"
 	"  --http ADDRESS:PORT      serve MCP over HTTP too, at http://ADDRESS:PORT/mcp; loopback addresses only\n"
 	"  --http-token-file FILE   ask HTTP clients for the bearer token in this file\n"
+	"  --pool N                 keep up to N sessions ready for those who ask next; 0: none (default 4)\n"
+	"  --pool-idle SECONDS      ... for so long when nobody asks (default 180)\n"
 	"  --log-level LEVEL        error, warning, info or debug (default info)\n"
 	"  --help, --version\n"
 	"\n"
-	"Environment: CODEBOX_IDLE_TIMEOUT, CODEBOX_RUNTIME_DIR, CODEBOX_DATA_DIR, CODEBOX_STATE_DIR. See "
+	"Environment: CODEBOX_IDLE_TIMEOUT, CODEBOX_POOL, CODEBOX_POOL_IDLE, CODEBOX_RUNTIME_DIR, CODEBOX_DATA_DIR, CODEBOX_STATE_DIR. See "
 	"codeboxd(8).\n";
 
 static int parse_level(const char *s, enum cbx_log_level *ret, struct cbx_err *err)
@@ -81,13 +84,20 @@ static int parse_options(int argc, char **argv, struct options *o, struct cbx_er
 		{ "log-level", required_argument, NULL, 'l' },
 		{ "http", required_argument, NULL, 'H' },
 		{ "http-token-file", required_argument, NULL, 'T' },
+		{ "pool", required_argument, NULL, 'p' },
+		{ "pool-idle", required_argument, NULL, 'P' },
 		{ NULL, 0, NULL, 0 },
 	};
-	const char *idle = getenv("CODEBOX_IDLE_TIMEOUT");
+	const char *idle = getenv("CODEBOX_IDLE_TIMEOUT"), *pool = getenv("CODEBOX_POOL");
+	const char *pool_idle = getenv("CODEBOX_POOL_IDLE");
 	int c, r = 0;
 
 	if (idle && idle[0])
 		r = cbx_parse_duration_ms(idle, "CODEBOX_IDLE_TIMEOUT", 0, 1000ull * 3600 * 24 * 365, &o->idle_ms, err);
+	if (r >= 0 && pool && pool[0])
+		r = cbx_parse_u64(pool, "CODEBOX_POOL", 0, CBX_POOL_LIMIT, &o->pool, err);
+	if (r >= 0 && pool_idle && pool_idle[0])
+		r = cbx_parse_duration_ms(pool_idle, "CODEBOX_POOL_IDLE", 0, 1000ull * 3600 * 24, &o->pool_idle_ms, err);
 	while (r >= 0 && (c = getopt_long(argc, argv, "hV", longs, NULL)) != -1) {
 		switch (c) {
 		case 'h':
@@ -109,6 +119,12 @@ static int parse_options(int argc, char **argv, struct options *o, struct cbx_er
 			break;
 		case 'T':
 			o->token_file = optarg;
+			break;
+		case 'p':
+			r = cbx_parse_u64(optarg, "--pool", 0, CBX_POOL_LIMIT, &o->pool, err);
+			break;
+		case 'P':
+			r = cbx_parse_duration_ms(optarg, "--pool-idle", 0, 1000ull * 3600 * 24, &o->pool_idle_ms, err);
 			break;
 		case 'l':
 			r = parse_level(optarg, &o->level, err);
@@ -180,7 +196,7 @@ static int engine_diagnose(void *arg, struct cbx_err *ret)
 	return r;
 }
 
-static int start_engine(struct cbx_daemon *d, struct cbx_err *err)
+static int start_engine(struct cbx_daemon *d, const struct options *o, struct cbx_err *err)
 {
 	_cleanup_free_ char *runtimes = cbx_xasprintf("%s/runtimes", d->dirs.share);
 	_cleanup_free_ char *syscalls = cbx_xasprintf("%s/syscalls", d->dirs.share);
@@ -196,6 +212,8 @@ static int start_engine(struct cbx_daemon *d, struct cbx_err *err)
 		.on_note = engine_note,
 		.diagnose = engine_diagnose,
 		.arg = d,
+		.pool_max = (unsigned)o->pool,
+		.pool_idle_ms = o->pool_idle_ms,
 	};
 
 	return cbx_engine_new(d->base, &config, &d->engine, err);
@@ -279,7 +297,7 @@ static int start(struct cbx_daemon *d, const struct options *o, struct cbx_err *
 		event_config_free(config);
 	if (!d->base)
 		return cbx_fail(err, ENOMEM, "make the event loop");
-	r = start_engine(d, err);
+	r = start_engine(d, o, err);
 	if (r >= 0)
 		r = start_http(d, o, err);
 	if (r >= 0)
@@ -315,7 +333,8 @@ static void finish(struct cbx_daemon *d)
 
 int main(int argc, char **argv)
 {
-	struct options options = { .level = CBX_LOG_INFO, .idle_ms = CBX_DAEMON_IDLE_S * 1000ull };
+	struct options options = { .level = CBX_LOG_INFO, .idle_ms = CBX_DAEMON_IDLE_S * 1000ull, .pool = CBX_POOL_MAX,
+				   .pool_idle_ms = CBX_POOL_IDLE_S * 1000ull };
 	struct cbx_daemon d = { .lock_fd = -1, .last_words = -1 };
 	struct cbx_err err = { 0 };
 	int r;

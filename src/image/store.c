@@ -254,6 +254,7 @@ int cbx_image_open(const char *images_dir, const char *name, struct cbx_image *r
 {
 	_cleanup_fd_ int store = -1, dir = -1;
 	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
+	struct stat st;
 	int r;
 
 	if (!cbx_name_valid(name))
@@ -268,12 +269,16 @@ int cbx_image_open(const char *images_dir, const char *name, struct cbx_image *r
 		return not_found(images_dir, name, err);
 	if (dir < 0)
 		return damaged(err, name, "its directory cannot be opened (%s)", strerror(errno));
+	if (fstat(dir, &st) < 0)
+		return cbx_fail(err, errno, "look at the image \"%s\"", name);
 	r = read_manifest(name, dir, &doc, err);
 	if (r == 0)
 		r = check_manifest(name, dir, doc.root, err);
 	if (r < 0)
 		return r;
 	snprintf(ret->name, sizeof(ret->name), "%s", name);
+	ret->mark = (struct cbx_image_mark){ st.st_dev, st.st_ino,
+					     (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec };
 	ret->manifest = take_ptr(&doc.root);
 	return 0;
 }

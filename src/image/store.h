@@ -22,8 +22,15 @@
 #include "base/json.h"
 #include "sandbox/plan.h"
 
+/* Differs after an image was made anew under the same name. */
+struct cbx_image_mark {
+	uint64_t dev, ino;
+	int64_t ctime_ns;
+};
+
 struct cbx_image {
 	char name[CBX_NAME_MAX + 1];
+	struct cbx_image_mark mark;
 	cJSON *manifest; /* owned */
 };
 

@@ -75,7 +75,9 @@ int cbx_engine_new(struct event_base *base, const struct cbx_engine_config *conf
 		cbx_engine_free(e);
 		return r;
 	}
-	r = cbx_link_start(e, err);
+	r = cbx_pool_new(e, err);
+	if (r >= 0)
+		r = cbx_link_start(e, err);
 	if (r < 0) {
 		cbx_engine_free(e);
 		return r;
@@ -91,6 +93,7 @@ void cbx_engine_free(struct cbx_engine *e)
 	if (!e)
 		return;
 	e->freeing = true;
+	cbx_pool_free(e);
 	TAILQ_FOREACH_SAFE(s, &e->sessions, entry, next)
 	{
 		cbx_session_close(s, "the daemon ended");
@@ -144,6 +147,7 @@ void cbx_engine_supervisor_down(struct cbx_engine *e, bool had_been_up)
 		cbx_refuse(e->trouble, "no_sandbox", why.code, "no sandbox can be made: %.500s", why.msg);
 	if (had_been_up)
 		*e->diagnosed = true;
+	cbx_pool_close_all(e, e->trouble->msg);
 	TAILQ_FOREACH_SAFE(s, &e->sessions, entry, next)
 	{
 		s->gone = true;
@@ -155,14 +159,60 @@ void cbx_engine_supervisor_down(struct cbx_engine *e, bool had_been_up)
 		e->config.on_down(e->config.arg, e->trouble);
 }
 
+static unsigned bucket(const char *id)
+{
+	unsigned h = 2166136261u; /* FNV-1a */
+
+	while (*id)
+		h = (h ^ (unsigned char)*id++) * 16777619u;
+	return (h ^ h >> 16) % CBX_TABLE_SIZE;
+}
+
 struct cbx_session *cbx_engine_by_sandbox(struct cbx_engine *e, uint64_t sandbox)
 {
 	struct cbx_session *s;
 
-	TAILQ_FOREACH(s, &e->sessions, entry)
+	LIST_FOREACH(s, &e->by_sandbox[sandbox % CBX_TABLE_SIZE], by_sandbox)
 	if (s->sandbox == sandbox)
 		return s;
 	return NULL;
+}
+
+struct cbx_session *cbx_engine_by_id(struct cbx_engine *e, const char *id)
+{
+	struct cbx_session *s;
+
+	LIST_FOREACH(s, &e->by_id[bucket(id)], by_id)
+	if (strcmp(s->spec.id, id) == 0)
+		return s;
+	return NULL;
+}
+
+void cbx_engine_add(struct cbx_session *s)
+{
+	LIST_INSERT_HEAD(&s->engine->by_sandbox[s->sandbox % CBX_TABLE_SIZE], s, by_sandbox);
+	s->in_tables = true;
+}
+
+void cbx_engine_name(struct cbx_session *s)
+{
+	LIST_INSERT_HEAD(&s->engine->by_id[bucket(s->spec.id)], s, by_id);
+	s->named = true;
+}
+
+void cbx_engine_unname(struct cbx_session *s)
+{
+	if (s->named)
+		LIST_REMOVE(s, by_id);
+	s->named = false;
+}
+
+void cbx_engine_drop(struct cbx_session *s)
+{
+	cbx_engine_unname(s);
+	if (s->in_tables)
+		LIST_REMOVE(s, by_sandbox);
+	s->in_tables = false;
 }
 
 void cbx_engine_bury(struct cbx_engine *e, const char *id, const char *why)
@@ -185,21 +235,18 @@ void cbx_engine_forget(struct cbx_session *s)
 	struct cbx_engine *e = s->engine;
 
 	TAILQ_REMOVE(&e->sessions, s, entry);
-	e->closing--;
-	if (TAILQ_EMPTY(&e->sessions) && !e->freeing && e->config.on_idle)
+	e->closing -= !s->nobodys;
+	if (!s->nobodys && !e->live && !e->closing && !e->freeing && e->config.on_idle)
 		e->config.on_idle(e->config.arg);
 }
 
 int cbx_session_find(struct cbx_engine *e, const char *id, struct cbx_session **ret, struct cbx_err *err)
 {
-	struct cbx_session *s;
+	struct cbx_session *s = cbx_engine_by_id(e, id);
 
-	TAILQ_FOREACH(s, &e->sessions, entry)
-	{
-		if (s->state != CBX_CLOSING && strcmp(s->spec.id, id) == 0) {
-			*ret = s;
-			return 0;
-		}
+	if (s) {
+		*ret = s;
+		return 0;
 	}
 	/* The newest one first: an id may have been used more than once. */
 	for (size_t i = 0; i < e->ntombstones; i++) {
@@ -254,6 +301,7 @@ cJSON *cbx_engine_to_json(const struct cbx_engine *e)
 	cbx_json_set_u64(o, "pid", (uint64_t)getpid());
 	cbx_json_set_u64(o, "descriptors", descriptors());
 	cbx_json_set_u64(o, "sessions", e->live);
+	cbx_json_set(o, "pool", cbx_pool_to_json(e));
 	cbx_json_set_str(o, "supervisor", states[e->link.state]);
 	cbx_json_set_u64(f, "ids", e->link.facts.ids);
 	cbx_json_set_bool(f, "overlay", e->link.facts.overlay);

@@ -161,6 +161,7 @@ static void start(struct cbx_session *s, struct cbx_execution *x)
 	TAILQ_REMOVE(&s->queue, x, entry);
 	s->nqueued--;
 	s->running = x;
+	s->engine->running++;
 	s->interp.frame_bytes = 0;
 	x->status = CBX_RUNNING;
 	x->start_ms = cbx_now_ms();
@@ -186,6 +187,18 @@ static void start(struct cbx_session *s, struct cbx_execution *x)
 	}
 }
 
+/* An interpreter is started without knowing whose it will be; before its first cell it is told. */
+static void tell(struct cbx_session *s)
+{
+	cJSON *frame = cbx_json_new_obj(), *environment = cbx_json_new_obj();
+
+	cbx_json_set_str(environment, "CODEBOX_SESSION", s->spec.id);
+	cbx_json_set_str(frame, "op", "session");
+	cbx_json_set(frame, "environment", environment);
+	s->interp.told = true;
+	cbx_interp_send(s, frame);
+}
+
 void cbx_execution_next(struct cbx_session *s)
 {
 	struct cbx_interp *in = &s->interp;
@@ -201,6 +214,8 @@ void cbx_execution_next(struct cbx_session *s)
 	}
 	if (in->state != CBX_INTERP_READY || s->running)
 		return;
+	if (!in->told)
+		tell(s);
 	cbx_query_send_all(s);
 	if (!TAILQ_EMPTY(&s->queue))
 		start(s, TAILQ_FIRST(&s->queue));
@@ -215,6 +230,8 @@ void cbx_execution_finish(struct cbx_execution *x)
 	if (s->running == x) {
 		s->running = NULL;
 		event_del(s->cell_timer);
+		s->engine->running--;
+		cbx_pool_news(s->engine);
 	}
 	x->finishing = false;
 	cbx_changes_leave(x);

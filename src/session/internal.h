@@ -8,6 +8,7 @@
  *   engine.c           sessions by id, tombstones, limits on their number
  *   supervisor_link.c  the socket to the supervisor: requests out, events in
  *   session.c          one session from creation to its end, and its timers
+ *   pool.c             sessions that are made before they are asked for
  *   spec.c             what a client may ask for
  *   init_client.c      the socket to a sandbox's init: requests out, answers in
  *   interpreter.c      one interpreter process: spawn, frames, signals, death
@@ -32,6 +33,7 @@
 
 #include "base/buf.h"
 #include "base/limits.h"
+#include "image/store.h"
 #include "policy/keys.h"
 #include "sandbox/init-protocol.h"
 #include "session/output.h"
@@ -82,6 +84,7 @@ struct cbx_tombstone {
 
 TAILQ_HEAD(cbx_sessions, cbx_session);
 TAILQ_HEAD(cbx_executions, cbx_execution);
+#define CBX_TABLE_SIZE 512 /* buckets */
 
 struct cbx_engine {
 	struct event_base *base;
@@ -89,6 +92,9 @@ struct cbx_engine {
 	struct cbx_link link;
 	struct cbx_sessions sessions; /* closing ones too */
 	size_t live, closing;
+	LIST_HEAD(, cbx_session) by_sandbox[CBX_TABLE_SIZE], by_id[CBX_TABLE_SIZE];
+	size_t starting, running; /* sessions that are being made, and those that run a cell; without ready ones */
+	struct cbx_pool *pool;
 	struct cbx_tombstone *tombstones; /* a ring of CBX_TOMBSTONES_MAX, made when the first is needed */
 	size_t ntombstones, next_tombstone;
 	uint64_t next_sandbox;
@@ -98,6 +104,13 @@ struct cbx_engine {
 	bool freeing;
 	TAILQ_HEAD(, cbx_engine_listener) listeners;
 };
+
+/* Tables for looking sessions up; their lists stay what they are. */
+void cbx_engine_add(struct cbx_session *s);    /* by the number of its sandbox */
+void cbx_engine_name(struct cbx_session *s);   /* and by its id, from now on */
+void cbx_engine_unname(struct cbx_session *s); /* its id is free again */
+void cbx_engine_drop(struct cbx_session *s);   /* out of both */
+struct cbx_session *cbx_engine_by_id(struct cbx_engine *engine, const char *id); /* not closing; NULL: none */
 
 /* A session was made or has gone: tell the listeners. */
 void cbx_engine_session_news(struct cbx_session *s, bool gone);
@@ -182,6 +195,7 @@ struct cbx_interp {
 	bool oom;		  /* by the supervisor's watcher */
 	bool exited;		  /* init or the kernel said so */
 	bool was_ready;
+	bool told; /* what is this session's own */
 	bool again; /* another one is to be started */
 	bool status_known;
 	int status;	      /* wait status */
@@ -308,13 +322,18 @@ bool cbx_entries_valid(const char *p, size_t len, int64_t count, bool paths);
 enum cbx_session_state { CBX_STARTING, CBX_LIVE, CBX_CLOSING };
 
 struct cbx_session {
-	TAILQ_ENTRY(cbx_session) entry;
+	TAILQ_ENTRY(cbx_session) entry; /* in engine.sessions, or in the pool while it has a shape */
+	LIST_ENTRY(cbx_session) by_sandbox, by_id;
+	bool in_tables, named;
 	struct cbx_engine *engine;
+	struct cbx_pool_shape *shape; /* it is nobody's yet: made ahead of time */
+	struct cbx_image_mark image_mark;
 	struct cbx_session_spec spec;
 	enum cbx_session_state state;
 	uint64_t sandbox;
 	bool gone; /* nothing of the sandbox is left */
 	bool was_live;
+	bool nobodys; /* it was given up in the pool */
 	bool in_work;
 	cbx_ready_fn on_ready; /* until it was called */
 	void *on_ready_arg;
@@ -338,6 +357,10 @@ struct cbx_session {
 	uint64_t created_ms, used_ms;
 };
 
+int cbx_session_make(struct cbx_engine *engine, const struct cbx_session_spec *spec, struct cbx_plan *ret_plan,
+		     struct cbx_session **ret, struct cbx_err *err); /* described, not begun */
+int cbx_session_begin(struct cbx_session *s, const struct cbx_plan *plan, struct cbx_err *err);
+void cbx_session_free(struct cbx_session *s); /* it is in no list */
 uint64_t cbx_now_ms(void);
 void cbx_session_work(struct cbx_session *s);				 /* have `work` run soon */
 void cbx_session_ready(struct cbx_session *s);				 /* its interpreter is */
@@ -349,5 +372,19 @@ void cbx_session_drop_queries(struct cbx_session *s, const struct cbx_err *err);
 void cbx_query_answered(struct cbx_session *s, uint64_t id, bool completion, const cJSON *answer);
 void cbx_query_send_all(struct cbx_session *s);
 void cbx_timer_set(struct event *ev, uint64_t ms);
+
+/* ---- pool.c: sessions made ahead of time ---- */
+
+int cbx_pool_new(struct cbx_engine *engine, struct cbx_err *err);
+void cbx_pool_free(struct cbx_engine *engine); /* NULL-safe; closes its entries */
+/* A session is wanted as `s` and `plan` describe it. One that is equal and nobody's, taken out of the pool, or NULL. */
+struct cbx_session *cbx_pool_take(struct cbx_session *s, const struct cbx_plan *plan);
+void cbx_pool_ready(struct cbx_session *s); /* an entry's interpreter is */
+/* An entry is closed: out of the pool. why: it failed; NULL: it was given up. */
+void cbx_pool_lost(struct cbx_session *s, const struct cbx_err *why);
+void cbx_pool_news(struct cbx_engine *engine); /* something began or ended: it may be time to make an entry */
+void cbx_pool_make_room(struct cbx_engine *engine); /* a session is about to be made: entries give way */
+void cbx_pool_close_all(struct cbx_engine *engine, const char *why);
+cJSON *cbx_pool_to_json(const struct cbx_engine *engine);
 
 #endif

@@ -8,6 +8,8 @@
  * what is written there, by whatever process or library, is the cell's output.
  *
  * To the driver:
+ *   {"op":"session","environment":{"NAME":"value"}}  once, before anything else: what only this session has, to be
+ *                                                    added to the environment; interpreters may be made before sessions
  *   {"op":"run","id":N,"code":"…","silent":false}    run a cell. Cells come one at a time.
  *   {"op":"is_complete","id":N,"code":"…"}           only while no cell runs
  *   {"op":"complete","id":N,"code":"…","cursor":N}   completions; only while no cell runs; cursor in code points

@@ -569,6 +569,11 @@ static void conclude(struct cbx_session *s)
 		start_failed(s, how);
 		return;
 	}
+	if (s->shape) {
+		cbx_refuse(&err, "interpreter_died", ECHILD, "its interpreter died: %s", how);
+		cbx_session_fail(s, &err);
+		return;
+	}
 	if (s->running && !s->running->finishing)
 		cbx_execution_interpreter_died(s);
 	else if (s->lost.len == 0)

@@ -4,6 +4,8 @@
  * sandbox (CREATE), its init reports (READY), the interpreter is spawned, the driver says "ready". A failure at any of
  * them, or no end of all of them within CBX_START_TIMEOUT_MS, ends the session and is told through on_ready.
  *
+ * Where the pool has a session that was made in just this way before (pool.c), that one is taken instead.
+ *
  * Closing takes effect at once for everybody who asks; the memory follows when the sandbox is gone. See internal.h for
  * why all endings are told from the `work` event.
  */
@@ -35,13 +37,14 @@ void cbx_session_work(struct cbx_session *s)
 		event_active(s->work, EV_TIMEOUT, 1);
 }
 
-static void session_free(struct cbx_session *s)
+void cbx_session_free(struct cbx_session *s)
 {
 	struct event *events[] = {
 		s->work, s->start_timer, s->ttl_timer, s->idle_timer, s->cell_timer, s->query_timer
 	};
 	struct cbx_execution *x, *next;
 
+	cbx_engine_drop(s);
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
 		if (events[i])
 			event_free(events[i]);
@@ -115,7 +118,7 @@ void cbx_session_run_work(struct cbx_session *s)
 		call_ready(s, &s->end);
 	}
 	deliver(s);
-	if (s->state != CBX_CLOSING)
+	if (s->state != CBX_CLOSING && !s->shape)
 		cbx_execution_next(s);
 	s->in_work = false;
 	if (s->state != CBX_CLOSING)
@@ -124,7 +127,7 @@ void cbx_session_run_work(struct cbx_session *s)
 		cbx_session_work(s); /* closed by one of the callbacks above */
 	} else if (s->gone) {
 		cbx_engine_forget(s);
-		session_free(s);
+		cbx_session_free(s);
 	}
 }
 
@@ -133,16 +136,31 @@ static void work_event(evutil_socket_t fd, short what, void *arg)
 	cbx_session_run_work(arg);
 }
 
+/* What the world knows of it ends. */
+static void leave(struct cbx_session *s, const char *why)
+{
+	struct cbx_engine *e = s->engine;
+
+	e->live--;
+	e->closing++;
+	if (s->state == CBX_STARTING)
+		e->starting--;
+	cbx_engine_unname(s);
+	cbx_engine_bury(e, s->spec.id, why);
+	s->state = CBX_CLOSING;
+	cbx_engine_session_news(s, true);
+	cbx_pool_news(e);
+}
+
 static void begin_end(struct cbx_session *s, const char *why)
 {
 	struct event *timers[] = { s->start_timer, s->ttl_timer, s->idle_timer, s->cell_timer, s->query_timer };
 	struct cbx_execution *x;
 
-	s->state = CBX_CLOSING;
-	s->engine->live--;
-	s->engine->closing++;
-	cbx_engine_bury(s->engine, s->spec.id, why);
-	cbx_engine_session_news(s, true);
+	if (s->nobodys)
+		s->state = CBX_CLOSING;
+	else
+		leave(s, why);
 	for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
 		if (timers[i])
 			event_del(timers[i]);
@@ -170,12 +188,26 @@ static void begin_end(struct cbx_session *s, const char *why)
 	cbx_session_work(s);
 }
 
+/* An entry of the pool: out of it, and into the list of those whose sandbox is being taken down. */
+static void give_up(struct cbx_session *s, const struct cbx_err *err)
+{
+	cbx_pool_lost(s, err);
+	s->nobodys = true;
+	TAILQ_INSERT_TAIL(&s->engine->sessions, s, entry);
+}
+
 void cbx_session_close(struct cbx_session *s, const char *why)
 {
 	_cleanup_free_ char *text = NULL;
 
 	if (s->state == CBX_CLOSING)
 		return;
+	if (s->shape) {
+		cbx_refuse(&s->end, "session_expired", ENOENT, "%.400s", why);
+		give_up(s, NULL);
+		begin_end(s, why);
+		return;
+	}
 	text = cbx_xasprintf("closed: %.400s", why);
 	note(s, text);
 	cbx_refuse(&s->end, "session_expired", ENOENT, "session %s was closed: %.400s", s->spec.id, why);
@@ -189,6 +221,11 @@ void cbx_session_fail(struct cbx_session *s, const struct cbx_err *err)
 	if (s->state == CBX_CLOSING)
 		return;
 	s->end = *err;
+	if (s->shape) {
+		give_up(s, err);
+		begin_end(s, s->end.msg);
+		return;
+	}
 	text = cbx_xasprintf("failed: %.500s", s->end.msg);
 	note(s, text);
 	begin_end(s, s->end.msg);
@@ -314,7 +351,6 @@ static int make_spawn(struct cbx_session *s, const struct cbx_image *image, stru
 		if (cJSON_IsString(v) && v->string && env_name_valid(v->string))
 			add_item(&s->spawn, "%s=%s", v->string, v->valuestring);
 	add_item(&s->spawn, "CODEBOX_FD=3");
-	add_item(&s->spawn, "CODEBOX_SESSION=%s", s->spec.id);
 	if (s->spawn.len > CBX_INIT_MESSAGE_MAX - sizeof(struct cbx_init_header))
 		return cbx_refuse(err, "image_damaged", E2BIG, "image %s: its arguments and environment are too long",
 				  image->name);
@@ -331,6 +367,7 @@ static int make_plan(struct cbx_session *s, struct cbx_plan *plan, struct cbx_er
 	if (r < 0)
 		return r;
 	plan->version = CBX_PLAN_VERSION;
+	s->image_mark = image.mark;
 	r = cbx_image_to_plan(&image, plan, err);
 	if (r >= 0)
 		r = make_spawn(s, &image, err);
@@ -351,19 +388,14 @@ static int make_plan(struct cbx_session *s, struct cbx_plan *plan, struct cbx_er
 static int check_room(struct cbx_engine *e, const struct cbx_session_spec *spec, struct cbx_err *err)
 {
 	const struct cbx_err *trouble = cbx_engine_trouble(e);
-	struct cbx_session *other;
 
 	if (trouble) {
 		*err = *trouble;
 		return -err->code;
 	}
-	if (spec->id[0]) {
-		TAILQ_FOREACH(other, &e->sessions, entry)
-		if (other->state != CBX_CLOSING && strcmp(other->spec.id, spec->id) == 0)
-			return cbx_refuse(err, "session_exists", EEXIST,
-					  "session %s exists already; use it, close it, or choose another id",
-					  spec->id);
-	}
+	if (spec->id[0] && cbx_engine_by_id(e, spec->id))
+		return cbx_refuse(err, "session_exists", EEXIST,
+				  "session %s exists already; use it, close it, or choose another id", spec->id);
 	if (e->live >= CBX_SESSIONS_MAX || e->live + e->closing >= 2 * CBX_SESSIONS_MAX)
 		return cbx_refuse(err, "too_many_sessions", EMFILE,
 				  "there are %zu sessions, and no more than %d are allowed; close one first", e->live,
@@ -377,12 +409,9 @@ static struct cbx_session *session_new(struct cbx_engine *e, const struct cbx_se
 
 	s->engine = e;
 	s->spec = *spec;
-	if (!s->spec.id[0])
-		cbx_random_name(s->spec.id, 12);
 	if (!s->spec.image[0])
 		snprintf(s->spec.image, sizeof(s->spec.image), "python");
 	s->state = CBX_STARTING;
-	s->sandbox = e->next_sandbox++;
 	s->init.sock = -1;
 	s->interp.sock = s->interp.pipe[0] = s->interp.pipe[1] = -1;
 	s->aside.head_max = s->aside.tail_max = KIB(8);
@@ -393,8 +422,6 @@ static struct cbx_session *session_new(struct cbx_engine *e, const struct cbx_se
 	TAILQ_INIT(&s->queries);
 	TAILQ_INIT(&s->queue);
 	TAILQ_INIT(&s->ended);
-	clock_gettime(CLOCK_REALTIME, &s->created);
-	s->created_ms = s->used_ms = cbx_now_ms();
 	s->work = event_new(e->base, -1, 0, work_event, s);
 	s->start_timer = event_new(e->base, -1, 0, start_late, s);
 	s->ttl_timer = event_new(e->base, -1, 0, ttl_over, s);
@@ -403,38 +430,94 @@ static struct cbx_session *session_new(struct cbx_engine *e, const struct cbx_se
 	return s;
 }
 
-int cbx_session_create(struct cbx_engine *e, const struct cbx_session_spec *spec, cbx_ready_fn on_ready, void *arg,
-		       struct cbx_session **ret, struct cbx_err *err)
+int cbx_session_make(struct cbx_engine *e, const struct cbx_session_spec *spec, struct cbx_plan *ret_plan,
+		     struct cbx_session **ret, struct cbx_err *err)
 {
-	struct cbx_session *s;
-	struct cbx_plan plan;
-	int pair[2] = { -1, -1 };
-	int r = check_room(e, spec, err);
+	struct cbx_session *s = session_new(e, spec);
+	int r = make_plan(s, ret_plan, err);
 
-	if (r < 0)
-		return r;
-	s = session_new(e, spec);
-	r = make_plan(s, &plan, err);
-	if (r >= 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		r = cbx_fail(err, errno, "make the sandbox's socket");
-	if (r >= 0 && (cbx_init_open(s, pair[0]) < 0 || !s->work || !s->start_timer || !s->ttl_timer ||
-		       !s->idle_timer || !s->cell_timer))
+	if (r >= 0 && (!s->work || !s->start_timer || !s->ttl_timer || !s->idle_timer || !s->cell_timer))
 		r = cbx_fail(err, ENOMEM, "watch a session");
 	if (r < 0) {
-		cbx_close_p(&pair[1]);
-		session_free(s);
+		cbx_session_free(s);
 		return r;
 	}
-	s->on_ready = on_ready;
-	s->on_ready_arg = arg;
-	TAILQ_INSERT_TAIL(&e->sessions, s, entry);
-	e->live++;
+	*ret = s;
+	return 0;
+}
+
+int cbx_session_begin(struct cbx_session *s, const struct cbx_plan *plan, struct cbx_err *err)
+{
+	int pair[2] = { -1, -1 };
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return cbx_fail(err, errno, "make the sandbox's socket");
+	if (cbx_init_open(s, pair[0]) < 0) {
+		cbx_close_p(&pair[1]);
+		return cbx_fail(err, ENOMEM, "watch a session");
+	}
+	s->sandbox = s->engine->next_sandbox++;
+	cbx_engine_add(s);
 	cbx_timer_set(s->start_timer, CBX_START_TIMEOUT_MS);
+	cbx_link_create(s->engine, s->sandbox, plan, &pair[1]);
+	return 0;
+}
+
+/* From now on it is somebody's. */
+static void introduce(struct cbx_session *s, const struct cbx_session_spec *spec)
+{
+	struct cbx_engine *e = s->engine;
+
+	s->spec = *spec;
+	if (!s->spec.id[0])
+		cbx_random_name(s->spec.id, 12);
+	clock_gettime(CLOCK_REALTIME, &s->created);
+	s->created_ms = s->used_ms = cbx_now_ms();
+	TAILQ_INSERT_TAIL(&e->sessions, s, entry);
+	cbx_engine_name(s);
+	e->live++;
+	if (s->state == CBX_STARTING) {
+		e->starting++;
+		cbx_timer_set(s->start_timer, CBX_START_TIMEOUT_MS);
+	}
 	cbx_timer_set(s->ttl_timer, s->spec.ttl_s * 1000ull);
 	cbx_timer_set(s->idle_timer, s->spec.idle_s * 1000ull);
 	note(s, "created");
 	cbx_engine_session_news(s, false);
-	cbx_link_create(e, s->sandbox, &plan, &pair[1]);
+	if (s->state == CBX_LIVE) {
+		note(s, "ready");
+		cbx_session_work(s);
+	}
+}
+
+int cbx_session_create(struct cbx_engine *e, const struct cbx_session_spec *spec, cbx_ready_fn on_ready, void *arg,
+		       struct cbx_session **ret, struct cbx_err *err)
+{
+	struct cbx_session *s, *ready;
+	struct cbx_session_spec full;
+	struct cbx_plan plan;
+	int r = check_room(e, spec, err);
+
+	if (r >= 0)
+		r = cbx_session_make(e, spec, &plan, &s, err);
+	if (r < 0)
+		return r;
+	full = s->spec;
+	ready = cbx_pool_take(s, &plan);
+	if (ready) {
+		cbx_session_free(s);
+		s = ready;
+	} else {
+		cbx_pool_make_room(e);
+		r = cbx_session_begin(s, &plan, err);
+	}
+	if (r < 0) {
+		cbx_session_free(s);
+		return r;
+	}
+	s->on_ready = on_ready;
+	s->on_ready_arg = arg;
+	introduce(s, &full);
 	*ret = s;
 	return 0;
 }
@@ -455,7 +538,13 @@ void cbx_session_ready(struct cbx_session *s)
 		s->state = CBX_LIVE;
 		s->was_live = true;
 		event_del(s->start_timer);
+		if (s->shape) {
+			cbx_pool_ready(s);
+			return;
+		}
+		s->engine->starting--;
 		note(s, "ready");
+		cbx_pool_news(s->engine);
 	}
 	cbx_session_work(s);
 }

@@ -42,6 +42,8 @@ struct cbx_engine_config {
 	/* Optional. Something worth a line in a log: a session was made, is ready, was closed and why. */
 	void (*on_note)(void *arg, const char *session_id, const char *text);
 	void *arg;
+	unsigned pool_max;     /* sessions kept ready at most; 0: none */
+	uint64_t pool_idle_ms; /* and for so long, when nobody asks for their kind */
 };
 
 /* Starts the supervisor. A machine that cannot make sandboxes is no failure here: see cbx_engine_trouble(). */
@@ -51,9 +53,11 @@ int cbx_engine_new(struct event_base *base, const struct cbx_engine_config *conf
 void cbx_engine_free(struct cbx_engine *engine);
 /* NULL when sandboxes can be made (or the supervisor is still starting), else why not, and what to do about it. */
 const struct cbx_err *cbx_engine_trouble(const struct cbx_engine *engine);
-/* {"version","pid","descriptors","sessions","facts":{…},"trouble":…} */
+/* {"version","pid","descriptors","sessions","pool":{…},"facts":{…},"trouble":…} */
 cJSON *cbx_engine_to_json(const struct cbx_engine *engine);
 size_t cbx_engine_sessions(const struct cbx_engine *engine);
+/* Somebody has come who is likely to want a session with all defaults: one may be made ahead of time. */
+void cbx_engine_expect(struct cbx_engine *engine);
 
 /* ---- sessions -------------------------------------------------------------------------------------------------- */
 

@@ -65,6 +65,10 @@ struct cbx_engine *fake_engine_new(struct event_base *base)
 	return e;
 }
 
+void cbx_engine_expect(struct cbx_engine *e)
+{
+}
+
 static void execution_free(struct cbx_execution *x)
 {
 	TAILQ_REMOVE(&x->session->list, x, entry);

@@ -384,6 +384,8 @@ class Driver:
                     self.run(message)
                 elif message["op"] in ("is_complete", "complete"):
                     self.answer(message)
+                elif message["op"] == "session":
+                    os.environ.update(message["environment"])
             except BaseException as e:  # user code broke something that the driver needs; the cell must end still
                 if message["op"] == "run" and not self.ended:
                     self.emergency(message["id"], e)
