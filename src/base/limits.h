@@ -112,6 +112,7 @@
 
 /* The daemon's life. */
 #define CBX_DAEMON_IDLE_S 300            /* without sessions and clients; then it ends */
+#define CBX_SUPERVISOR_WAIT_S 10         /* for the supervisor's first word; then clients are served without it */
 #define CBX_LOG_FILE_MAX MIB(4)          /* log file; then renamed to .1, one kept */
 
 #endif

@@ -8,7 +8,7 @@
  * {"id":N,"result":{…}} or {"id":N,"error":{"kind":"session_not_found","message":"…"}}. Between them a run sends
  * events: {"event":"…", "request":N, …}. Only the same user (or root) may connect.
  *
- *   hello {}                                  -> cbx_engine_to_json()
+ *   hello {}                                  -> cbx_engine_to_json(), and how codeboxd itself is confined
  *   session.create {spec members}             -> session description, once it is ready
  *   session.list {}                           -> {"sessions":[…]}
  *   session.info {"session_id"}               -> session description

@@ -43,7 +43,13 @@ static int need_session(struct cbx_control_request *q, const cJSON *params, stru
 
 static int op_hello(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
 {
-	cbx_control_answer(q, cbx_engine_to_json(q->control->daemon->engine));
+	const struct cbx_daemon *d = q->control->daemon;
+	cJSON *o = cbx_engine_to_json(d->engine), *c = cbx_json_new_obj();
+
+	cbx_json_set_u64(c, "seccomp_rules", d->filter_rules);
+	cbx_json_set_u64(c, "landlock_abi", d->landlock_abi);
+	cbx_json_set(o, "confinement", c);
+	cbx_control_answer(q, o);
 	return 0;
 }
 

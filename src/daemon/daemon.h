@@ -6,6 +6,7 @@
  * What the files of codeboxd share.
  *
  *   main.c       options, the order of giving up privileges, the loop
+ *   confine.c    what codeboxd itself may do from then on
  *   listeners.c  the two sockets: where they come from, who may connect
  *   lifecycle.c  when the daemon ends: idle, signals, "stop", the supervisor's end
  *   conn.c       lines over a connection
@@ -57,6 +58,8 @@ struct cbx_daemon {
 	unsigned idle_s;  /* 0: never ends by itself */
 	struct event *idle, *term, *intr, *rotate;
 	int last_words; /* a connection that asked for the end, closed by the end itself; or -1 */
+	unsigned filter_rules;	/* of codeboxd's own system call filter; 0: not confined yet */
+	unsigned landlock_abi;	/* 0: the kernel has no Landlock */
 	int exit_status;
 	bool stopping;
 };
@@ -69,6 +72,9 @@ int cbx_listeners_start(struct cbx_daemon *d, struct cbx_err *err);
 int cbx_listeners_accept(struct cbx_daemon *d); /* what is waiting now; how many */
 void cbx_listeners_unlink(struct cbx_daemon *d);
 void cbx_listeners_close(struct cbx_daemon *d);
+
+/* confine.c: wait for the supervisor, then give up what a server does not need. */
+int cbx_daemon_confine(struct cbx_daemon *d, struct cbx_err *err);
 
 /* lifecycle.c */
 int cbx_lifecycle_start(struct cbx_daemon *d, struct cbx_err *err);

@@ -2,8 +2,9 @@
 /*
  * Theory of operation: codeboxd serves two unix sockets from one event loop. The order of the start matters when it is
  * started by root: directories are made and given to the service id; the engine starts the supervisor's first stage,
- * which needs root to write id maps; then root is given up for good, and only then is a client listened to. Whoever
- * starts it, it ends up with no capability, no_new_privs, and not dumpable.
+ * which needs root to write id maps; then root is given up for good; when the supervisor has answered, codeboxd confines
+ * itself (confine.c), and only then is a client listened to. Whoever starts it, it ends up with no capability,
+ * no_new_privs, and not dumpable.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -189,7 +190,11 @@ static void engine_note(void *arg, const char *session, const char *text)
 static int engine_diagnose(void *arg, struct cbx_err *ret)
 {
 	struct cbx_daemon *d = arg;
-	int r = cbx_doctor_diagnosis(&d->dirs, ret);
+	int r;
+
+	if (d->filter_rules) /* too late to make processes that try things out */
+		return 0;
+	r = cbx_doctor_diagnosis(&d->dirs, ret);
 
 	if (r < 0)
 		cbx_error("%s", ret->msg);
@@ -305,6 +310,8 @@ static int start(struct cbx_daemon *d, const struct options *o, struct cbx_err *
 	if (r >= 0)
 		r = cbx_lifecycle_start(d, err);
 	if (r >= 0)
+		r = cbx_daemon_confine(d, err);
+	if (r >= 0)
 		r = cbx_listeners_start(d, err);
 	return r;
 }
@@ -364,7 +371,8 @@ int main(int argc, char **argv)
 			cbx_info("serves MCP at %s%s", cbx_http_url(d.http),
 				 options.token_file ? "" : ", to everybody on this computer: no token is asked for");
 		cbx_lifecycle_check(&d);
-		event_base_dispatch(d.base);
+		if (!d.stopping)
+			event_base_dispatch(d.base);
 	} else {
 		cbx_error("cannot start: %s", err.msg);
 		d.exit_status = 1;

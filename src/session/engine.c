@@ -264,6 +264,11 @@ int cbx_session_find(struct cbx_engine *e, const char *id, struct cbx_session **
 			  "there is no session \"%.80s\"; list the sessions, create one, or leave session_id out", id);
 }
 
+bool cbx_engine_settled(const struct cbx_engine *e)
+{
+	return e->link.state != CBX_LINK_STARTING;
+}
+
 size_t cbx_engine_sessions(const struct cbx_engine *e)
 {
 	return e->live;

@@ -55,6 +55,8 @@ void cbx_engine_free(struct cbx_engine *engine);
 const struct cbx_err *cbx_engine_trouble(const struct cbx_engine *engine);
 /* {"version","pid","descriptors","sessions","pool":{…},"facts":{…},"trouble":…} */
 cJSON *cbx_engine_to_json(const struct cbx_engine *engine);
+/* The supervisor has said whether it can work. */
+bool cbx_engine_settled(const struct cbx_engine *engine);
 size_t cbx_engine_sessions(const struct cbx_engine *engine);
 /* Somebody has come who is likely to want a session with all defaults: one may be made ahead of time. */
 void cbx_engine_expect(struct cbx_engine *engine);
