@@ -92,6 +92,8 @@
 #define CBX_PROCESSES_SLACK 16           /* with a control group: RLIMIT_NPROC, and the bound for init and all, are so much
 					  * higher, so that the group's own count is what is hit and named */
 #define CBX_INIT_MEMORY MIB(16)          /* cgroup: of a session's group beyond its memory and disk, for its init */
+#define CBX_CPUS_MILLI_MIN 10            /* thousandths of a processor; cgroup: the session's processes wait */
+#define CBX_CPUS_MILLI_MAX 1024000
 #define CBX_OPEN_FILES 1024              /* RLIMIT_NOFILE */
 #define CBX_FILE_SIZE_MAX GIB(16)        /* RLIMIT_FSIZE */
 #define CBX_STACK_MAX MIB(64)            /* RLIMIT_STACK, hard; soft is 8 MiB */
@@ -99,6 +101,9 @@
 /* Control groups (cgroup). */
 #define CBX_CGROUP_SELF_MAX KIB(16)      /* /proc/self/cgroup; longer: no control groups, said so */
 #define CBX_CGROUP_MOUNTS_MAX MIB(1)     /* /proc/self/mountinfo; likewise */
+#define CBX_FREEZE_IDLE_S 60             /* cgroup: of a session without a cell; then its processes are stopped, if ... */
+#define CBX_FREEZE_LOOK_MS 5000          /* ... they were not at work by themselves in between; looked at so often */
+#define CBX_RECLAIM_MAX MIB(256)         /* file pages that a stopped session is asked to give back */
 #define CBX_CGROUP_RETRY_MS 10           /* between two tries to remove a session's group whose processes are ending ... */
 #define CBX_CGROUP_TRIES 500             /* ... and so many; then it is left for the next start, and logged */
 #define CBX_CGROUP_CLEAN_TRIES 50        /* likewise for each group that a predecessor left, at the start */

@@ -214,6 +214,10 @@ static int check_same(const struct cbx_session *s, const cJSON *params, struct c
 		what = "ttl";
 	else if (want.idle_s != have->idle_s)
 		what = "idle_timeout";
+	else if (want.cpus_milli != have->cpus_milli)
+		what = "cpus";
+	else if (want.cgroup != have->cgroup)
+		what = "cgroup";
 	if (what)
 		return cbx_refuse(
 			err, "session_differs", EEXIST,

@@ -20,6 +20,7 @@
 
 #include "base/dirs.h"
 #include "base/err.h"
+#include "cgroup/tree.h"
 #include "daemon/conn.h"
 #include "http/http.h"
 #include "session/session.h"
@@ -49,6 +50,8 @@ struct cbx_daemon {
 	struct cbx_engine *engine;
 	struct cbx_dirs dirs;
 	struct cbx_service service;
+	struct cbx_cgroup_tree cgroup;
+	unsigned freeze_idle_s;
 	struct cbx_listener listeners[CBX_LISTENERS];
 	struct cbx_http *http; /* NULL: not asked for */
 	struct cbx_client_list clients;

@@ -31,6 +31,7 @@ struct options {
 	enum cbx_log_level level;
 	uint64_t idle_ms;
 	bool idle_given;
+	uint64_t freeze_ms;
 	const char *http, *token_file;
 	uint64_t pool, pool_idle_ms;
 };
@@ -44,6 +45,8 @@ static const char help[] =
 	"\n"
 	"  --foreground             make the sockets, instead of taking them from LISTEN_FDS\n"
 	"  --idle-timeout SECONDS   end after so long without sessions and clients; 0: never (default 300)\n"
+	"  --freeze-after SECONDS   stop sessions that were idle for so long, where control groups allow it; 0: never\n"
+	"                           (default 60)\n"
 	"  --http ADDRESS:PORT      serve MCP over HTTP too, at http://ADDRESS:PORT/mcp; loopback addresses only\n"
 	"  --http-token-file FILE   ask HTTP clients for the bearer token in this file\n"
 	"  --pool N                 keep up to N sessions ready for those who ask next; 0: none (default 4)\n"
@@ -51,7 +54,8 @@ static const char help[] =
 	"  --log-level LEVEL        error, warning, info or debug (default info)\n"
 	"  --help, --version\n"
 	"\n"
-	"Environment: CODEBOX_IDLE_TIMEOUT, CODEBOX_POOL, CODEBOX_POOL_IDLE, CODEBOX_RUNTIME_DIR, CODEBOX_DATA_DIR, CODEBOX_STATE_DIR. See "
+	"Environment: CODEBOX_IDLE_TIMEOUT, CODEBOX_FREEZE_AFTER, CODEBOX_POOL, CODEBOX_POOL_IDLE, CODEBOX_RUNTIME_DIR,\n"
+	"CODEBOX_DATA_DIR, CODEBOX_STATE_DIR. See "
 	"codeboxd(8).\n";
 
 static int parse_level(const char *s, enum cbx_log_level *ret, struct cbx_err *err)
@@ -82,6 +86,7 @@ static int parse_options(int argc, char **argv, struct options *o, struct cbx_er
 		{ "version", no_argument, NULL, 'V' },
 		{ "foreground", no_argument, NULL, 'f' },
 		{ "idle-timeout", required_argument, NULL, 'i' },
+		{ "freeze-after", required_argument, NULL, 'F' },
 		{ "log-level", required_argument, NULL, 'l' },
 		{ "http", required_argument, NULL, 'H' },
 		{ "http-token-file", required_argument, NULL, 'T' },
@@ -90,11 +95,13 @@ static int parse_options(int argc, char **argv, struct options *o, struct cbx_er
 		{ NULL, 0, NULL, 0 },
 	};
 	const char *idle = getenv("CODEBOX_IDLE_TIMEOUT"), *pool = getenv("CODEBOX_POOL");
-	const char *pool_idle = getenv("CODEBOX_POOL_IDLE");
+	const char *pool_idle = getenv("CODEBOX_POOL_IDLE"), *freeze = getenv("CODEBOX_FREEZE_AFTER");
 	int c, r = 0;
 
 	if (idle && idle[0])
 		r = cbx_parse_duration_ms(idle, "CODEBOX_IDLE_TIMEOUT", 0, 1000ull * 3600 * 24 * 365, &o->idle_ms, err);
+	if (r >= 0 && freeze && freeze[0])
+		r = cbx_parse_duration_ms(freeze, "CODEBOX_FREEZE_AFTER", 0, 1000ull * 3600 * 24 * 365, &o->freeze_ms, err);
 	if (r >= 0 && pool && pool[0])
 		r = cbx_parse_u64(pool, "CODEBOX_POOL", 0, CBX_POOL_LIMIT, &o->pool, err);
 	if (r >= 0 && pool_idle && pool_idle[0])
@@ -113,6 +120,10 @@ static int parse_options(int argc, char **argv, struct options *o, struct cbx_er
 		case 'i':
 			o->idle_given = true;
 			r = cbx_parse_duration_ms(optarg, "--idle-timeout", 0, 1000ull * 3600 * 24 * 365, &o->idle_ms,
+						  err);
+			break;
+		case 'F':
+			r = cbx_parse_duration_ms(optarg, "--freeze-after", 0, 1000ull * 3600 * 24 * 365, &o->freeze_ms,
 						  err);
 			break;
 		case 'H':
@@ -212,6 +223,8 @@ static int start_engine(struct cbx_daemon *d, const struct options *o, struct cb
 		.syscalls_dir = syscalls,
 		.service_uid = d->service.uid,
 		.service_gid = d->service.gid,
+		.cgroup = &d->cgroup,
+		.freeze_idle_s = d->freeze_idle_s,
 		.on_down = engine_down,
 		.on_idle = engine_idle,
 		.on_note = engine_note,
@@ -302,6 +315,7 @@ static int start(struct cbx_daemon *d, const struct options *o, struct cbx_err *
 		event_config_free(config);
 	if (!d->base)
 		return cbx_fail(err, ENOMEM, "make the event loop");
+	cbx_cgroup_tree_open(&d->cgroup, &d->service);
 	r = start_engine(d, o, err);
 	if (r >= 0)
 		r = start_http(d, o, err);
@@ -329,6 +343,7 @@ static void finish(struct cbx_daemon *d)
 	}
 	cbx_http_free(d->http);
 	cbx_engine_free(d->engine);
+	cbx_cgroup_tree_release(&d->cgroup);
 	cbx_lifecycle_release(d);
 	if (d->base)
 		event_base_free(d->base);
@@ -341,8 +356,9 @@ static void finish(struct cbx_daemon *d)
 int main(int argc, char **argv)
 {
 	struct options options = { .level = CBX_LOG_INFO, .idle_ms = CBX_DAEMON_IDLE_S * 1000ull, .pool = CBX_POOL_MAX,
-				   .pool_idle_ms = CBX_POOL_IDLE_S * 1000ull };
-	struct cbx_daemon d = { .lock_fd = -1, .last_words = -1 };
+				   .pool_idle_ms = CBX_POOL_IDLE_S * 1000ull,
+				   .freeze_ms = CBX_FREEZE_IDLE_S * 1000ull };
+	struct cbx_daemon d = { .lock_fd = -1, .last_words = -1, .cgroup = { .dir = -1, .lock = -1 } };
 	struct cbx_err err = { 0 };
 	int r;
 
@@ -362,11 +378,13 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < CBX_LISTENERS; i++)
 		d.listeners[i].fd = -1;
 	d.idle_s = (unsigned)((options.idle_ms + 999) / 1000);
+	d.freeze_idle_s = (unsigned)((options.freeze_ms + 999) / 1000);
 	r = cbx_dirs_init(&d.dirs, &err);
 	if (r >= 0)
 		r = start(&d, &options, &err);
 	if (r >= 0) {
 		cbx_info("version %s serves %s", PACKAGE_VERSION, d.dirs.runtime);
+		cbx_info("control groups: %s: %s", cbx_cgroup_backend_name(d.cgroup.backend), d.cgroup.reason);
 		if (d.http)
 			cbx_info("serves MCP at %s%s", cbx_http_url(d.http),
 				 options.token_file ? "" : ", to everybody on this computer: no token is asked for");

@@ -376,7 +376,7 @@ static void copy(cJSON *to, const cJSON *from, const char *key)
 static cJSON *build_structured(struct render *r, const struct cbx_mcp_call *call)
 {
 	static const char *const first[] = { "status", "session_id", "execution_id", "execution_count", NULL };
-	static const char *const last[] = { "exit_code", "state_kept", "duration_ms", "memory_peak_bytes", NULL };
+	static const char *const last[] = { "exit_code", "state_kept", "duration_ms", "usage", NULL };
 	const cJSON *error = cJSON_GetObjectItemCaseSensitive(r->x, "error");
 	const cJSON *omitted = cJSON_GetObjectItemCaseSensitive(r->x, "omitted");
 	const char *out = text_or_empty(r->x, "stdout"), *errout = text_or_empty(r->x, "stderr");
@@ -508,7 +508,7 @@ cJSON *cbx_mcp_result_schema(void)
 	cbx_mcp_schema_property(p, "exit_code", "integer", "What the code gave to exit().");
 	cbx_mcp_schema_property(p, "state_kept", "boolean", "Whether the session's variables are still there.");
 	cbx_mcp_schema_property(p, "duration_ms", "number", "Time that the cell took.");
-	cbx_mcp_schema_property(p, "memory_peak_bytes", "integer", "Most memory that was seen in use.");
+	cbx_mcp_schema_property(p, "usage", "object", "Processor time, memory and input/output of what ran.");
 	q = cbx_json_new_obj();
 	cbx_mcp_schema_property(q, "bytes", "integer", "Bytes of output that are not in this answer.");
 	cbx_mcp_schema_property(q, "file", "string", "File of the session with the whole output.");

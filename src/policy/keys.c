@@ -12,6 +12,7 @@
 
 /* As in sandbox/plan.h. */
 static const char *const profiles[] = { "strict", "default", "net", "dev", NULL };
+static const char *const cgroup_words[] = { "required", "auto", NULL };
 
 const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 	[CBX_KEY_MEMORY] = { "limits", "memory", CBX_TYPE_SIZE, CBX_MEMORY_MIN, CBX_MEMORY_MAX, CBX_MEMORY_DEFAULT,
@@ -31,6 +32,11 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 			       CBX_SESSIONS_MAX, .server_only = true, .text = "Most sessions at once" },
 	[CBX_KEY_PROFILE] = { "isolation", "profile", CBX_TYPE_WORD, 0, 3, 1, 3, .words = profiles,
 			      .text = "Which system calls there are: strict for computing only, dev for debuggers too" },
+	[CBX_KEY_CPUS] = { "limits", "cpus", CBX_TYPE_DECIMAL, CBX_CPUS_MILLI_MIN, CBX_CPUS_MILLI_MAX, 0, 0,
+			   .zero_is_none = true, .text = "Processors that the session may keep busy" },
+	[CBX_KEY_CGROUP] = { "isolation", "cgroup", CBX_TYPE_WORD, 0, 1, CBX_CGROUP_AUTO, CBX_CGROUP_AUTO,
+			     .words = cgroup_words,
+			     .text = "\"required\": no session where no control group can limit it as a whole" },
 };
 
 static const char *const hints[] = {

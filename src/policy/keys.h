@@ -34,8 +34,13 @@ enum cbx_key {
 	CBX_KEY_IDLE_TIMEOUT,
 	CBX_KEY_SESSIONS,
 	CBX_KEY_PROFILE,
+	CBX_KEY_CPUS,
+	CBX_KEY_CGROUP,
 	CBX_KEYS
 };
+
+/* The words of "cgroup". */
+enum { CBX_CGROUP_REQUIRED, CBX_CGROUP_AUTO };
 
 struct cbx_key_info {
 	const char *group, *name; /* "limits", "memory"; names are unique over all groups */

@@ -73,9 +73,11 @@ int cbx_plan_check(const struct cbx_plan *plan, struct cbx_err *err)
 		return refuse(err, "disk limit");
 	if (plan->disk_inodes < 64 || plan->disk_inodes > CBX_DISK_MAX / 4096)
 		return refuse(err, "inode limit");
-	if (plan->processes < 1 || plan->processes > CBX_PROCESSES_MAX)
+	if (plan->processes < 1 || plan->processes > CBX_PROCESSES_MAX + CBX_PROCESSES_SLACK)
 		return refuse(err, "process limit");
 	if (!cbx_profile_name(plan->profile))
 		return refuse(err, "profile");
+	if (plan->cpus_milli > CBX_CPUS_MILLI_MAX)
+		return refuse(err, "processor limit");
 	return 0;
 }

@@ -45,7 +45,7 @@ struct cbx_plan {
 	uint64_t disk_bytes;   /* size of the session's tmpfs */
 	uint64_t disk_inodes;
 	uint32_t processes;    /* RLIMIT_NPROC */
-	uint32_t cpus;         /* shown in /proc/cpuinfo and bounding the affinity mask; 0: all */
+	uint32_t cpus_milli;   /* thousandths of a processor; rounded up, so many are shown in /proc; 0: all */
 	uint32_t profile;      /* enum cbx_profile */
 };
 

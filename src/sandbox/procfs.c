@@ -106,7 +106,7 @@ static void cpuinfo(struct cbx_buf *out, const char *all, unsigned n)
 
 static int show_all(int proc, int dir, const struct cbx_outer *outer, const struct cbx_plan *plan, struct cbx_err *err)
 {
-	unsigned cpus = plan->cpus && plan->cpus < outer->cpus ? plan->cpus : outer->cpus;
+	unsigned wanted = (plan->cpus_milli + 999) / 1000, cpus = wanted && wanted < outer->cpus ? wanted : outer->cpus;
 	_cleanup_buf_ struct cbx_buf mem = { 0 }, st = { 0 }, cpu = { 0 };
 	const struct {
 		const char *name, *text;

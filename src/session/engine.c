@@ -101,6 +101,7 @@ void cbx_engine_free(struct cbx_engine *e)
 		cbx_session_run_work(s);
 	}
 	cbx_link_stop(e);
+	cbx_group_finish(e);
 	if (e->child)
 		event_free(e->child);
 	for (size_t i = 0; i < e->ntombstones; i++)
@@ -311,9 +312,14 @@ cJSON *cbx_engine_to_json(const struct cbx_engine *e)
 	cbx_json_set_u64(f, "ids", e->link.facts.ids);
 	cbx_json_set_bool(f, "overlay", e->link.facts.overlay);
 	cbx_json_set_u64(f, "landlock_abi", e->link.facts.landlock_abi);
-	cbx_json_set_bool(f, "cgroup", false);
+	cbx_json_set_bool(f, "cgroup", strcmp(cbx_group_backend(e), "none") != 0);
 	cbx_json_set_u64(f, "seccomp_rules", e->link.facts.seccomp_rules[CBX_PROFILE_DEFAULT]);
 	cbx_json_set(o, "facts", f);
+	f = cbx_json_new_obj();
+	cbx_json_set_str(f, "backend", cbx_group_backend(e));
+	cbx_json_set_str(f, "reason", cbx_group_reason(e));
+	cbx_json_set_bool(f, "cpus", cbx_group_limits_cpus(e));
+	cbx_json_set(o, "cgroup", f);
 	if (trouble)
 		cbx_json_set_str(o, "trouble", trouble->msg);
 	else

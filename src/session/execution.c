@@ -174,6 +174,7 @@ static void start(struct cbx_session *s, struct cbx_execution *x)
 	cbx_buf_add(&x->note, cbx_buf_str(&s->lost), s->lost.len);
 	cbx_buf_release(&s->lost);
 	cbx_timer_set(s->cell_timer, x->timeout_ms);
+	cbx_group_cell_begins(x);
 	cbx_interp_send(s, frame);
 	cbx_watch_start(x);
 	if (cbx_output_total(&s->aside) && s->running == x) {
@@ -261,6 +262,7 @@ void cbx_execution_end(struct cbx_execution *x, enum cbx_status status)
 	} else {
 		flush(x);
 		event_del(s->cell_timer);
+		cbx_group_cell_ends(x);
 	}
 	x->status = status;
 	x->end_ms = cbx_now_ms();

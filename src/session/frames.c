@@ -161,6 +161,25 @@ static void on_clear(struct cbx_session *s, const cJSON *frame)
 		cbx_execution_clear(x);
 }
 
+/* What the interpreter says of its own use; the kernel's word, where there is one, comes at the cell's end. */
+static void set_usage(const struct cbx_session *s, struct cbx_execution *x, const cJSON *frame)
+{
+	const cJSON *usage = cJSON_GetObjectItemCaseSensitive(frame, "usage");
+	double cpu, peak, read, written;
+
+	if (cbx_group_on(s) || !cJSON_IsObject(usage) || !number_of(usage, "cpu_us", 0, 9e15, &cpu) ||
+	    !number_of(usage, "peak", 0, 9e15, &peak) || !number_of(usage, "read", 0, 9e15, &read) ||
+	    !number_of(usage, "written", 0, 9e15, &written))
+		return;
+	x->usage = (struct cbx_cell_usage){ .source = "interpreter",
+					    .cpu_us = (uint64_t)cpu,
+					    .peak = (uint64_t)peak,
+					    .peak_of = "process",
+					    .has_io = true,
+					    .io_read = (uint64_t)read,
+					    .io_written = (uint64_t)written };
+}
+
 static void on_done(struct cbx_session *s, const cJSON *frame)
 {
 	static const char *const known[] = { "ok", "error", "interrupted", "exit" };
@@ -183,6 +202,7 @@ static void on_done(struct cbx_session *s, const cJSON *frame)
 		x->has_exit_code = true;
 		x->exit_code = (int64_t)v;
 	}
+	set_usage(s, x, frame);
 	cbx_execution_done(x, status);
 }
 

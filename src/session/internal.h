@@ -21,6 +21,7 @@
  *   files.c            file access through init
  *   watch.c            who is told what an execution does
  *   changes.c          the files that an execution changed; mime.c: their types and names
+ *   group.c            a session's control group: limits, use, rest
  *
  * Ownership and re-entrancy. A session is freed in one place, at the end of its `work` event, and only when the
  * supervisor has said that the sandbox is gone; until then its memory stays, in state CBX_CLOSING. Everything that
@@ -33,6 +34,8 @@
 
 #include "base/buf.h"
 #include "base/limits.h"
+#include "cgroup/group.h"
+#include "cgroup/parse.h"
 #include "image/store.h"
 #include "policy/keys.h"
 #include "sandbox/init-protocol.h"
@@ -50,7 +53,7 @@
 struct cbx_link_item {
 	TAILQ_ENTRY(cbx_link_item) entry;
 	struct cbx_request request;
-	int fd; /* CREATE: init's end of its socket; else -1 */
+	int fds[3]; /* CREATE: init's end of its socket, and two control groups; -1: none */
 };
 TAILQ_HEAD(cbx_link_items, cbx_link_item);
 
@@ -69,7 +72,9 @@ struct cbx_link {
 
 int cbx_link_start(struct cbx_engine *engine, struct cbx_err *err);
 void cbx_link_stop(struct cbx_engine *engine);
-void cbx_link_create(struct cbx_engine *engine, uint64_t sandbox, const struct cbx_plan *plan, int *fd);
+/* fds are taken; those of the control groups may be -1. */
+void cbx_link_create(struct cbx_engine *engine, uint64_t sandbox, const struct cbx_plan *plan, int fds[3]);
+void cbx_link_move(struct cbx_engine *engine, uint64_t sandbox); /* cbx_group_gathered() follows */
 /* false: the supervisor never heard of it, no CBX_EVENT_GONE will come */
 bool cbx_link_destroy(struct cbx_engine *engine, uint64_t sandbox);
 /* Take in what has arrived already: an event that explains a death may be waiting beside the news of it. */
@@ -86,6 +91,11 @@ TAILQ_HEAD(cbx_sessions, cbx_session);
 TAILQ_HEAD(cbx_executions, cbx_execution);
 #define CBX_TABLE_SIZE 512 /* buckets */
 
+struct cbx_group_ending {
+	uint64_t number;
+	int tries;
+};
+
 struct cbx_engine {
 	struct event_base *base;
 	struct cbx_engine_config config; /* strings are our own copies */
@@ -99,6 +109,9 @@ struct cbx_engine {
 	size_t ntombstones, next_tombstone;
 	uint64_t next_sandbox;
 	struct event *child;	 /* SIGCHLD */
+	struct cbx_group_ending *ending; /* control groups that are being removed */
+	size_t nending;
+	struct event *remove_timer;
 	struct cbx_err *trouble; /* code 0: none; behind a pointer since a const engine may complete it */
 	bool *diagnosed;
 	bool freeing;
@@ -192,7 +205,11 @@ struct cbx_interp {
 	size_t owed[CBX_STREAMS]; /* bytes that were in a pipe when that frame was seen */
 	unsigned signals;	  /* unanswered SIGNAL requests */
 	bool killed;		  /* by us */
-	bool oom;		  /* by the supervisor's watcher */
+	bool oom;		  /* for memory: by the supervisor's watcher, or by the kernel */
+	bool oom_outside;	  /* not for its own limit */
+	uint64_t oom_files;	  /* bytes of the session's files then; 0: not known */
+	bool limited;		  /* in its control group, with all that it started */
+	bool reported;		  /* it said that it is ready before it was limited */
 	bool exited;		  /* init or the kernel said so */
 	bool was_ready;
 	bool told; /* what is this session's own */
@@ -244,6 +261,17 @@ struct cbx_watcher {
 };
 TAILQ_HEAD(cbx_watchers, cbx_watcher);
 
+/* What ran during one cell has used. */
+struct cbx_cell_usage {
+	const char *source; /* "cgroup": the kernel counted; "interpreter": it says so itself; NULL: not known */
+	uint64_t cpu_us;
+	bool has_memory, has_io;
+	uint64_t memory;     /* bytes in use at the end */
+	uint64_t peak;	     /* 0: not known */
+	const char *peak_of; /* cbx_cgroup_peak_of(); "process" when the interpreter says it */
+	uint64_t io_read, io_written;
+};
+
 enum cbx_phase { CBX_PHASE_RUN, CBX_PHASE_INTERRUPTED_EARLY, CBX_PHASE_INTERRUPTED, CBX_PHASE_KILLED };
 
 struct cbx_execution {
@@ -279,6 +307,8 @@ struct cbx_execution {
 	uint64_t count;
 	int64_t exit_code;
 	struct cbx_buf message, note; /* what happened; what is worth knowing beside it */
+	struct cbx_cgroup_usage before; /* at its start */
+	struct cbx_cell_usage usage;
 };
 
 void cbx_execution_next(struct cbx_session *s); /* start what waits, when it can be started */
@@ -338,6 +368,12 @@ struct cbx_session {
 	cbx_ready_fn on_ready; /* until it was called */
 	void *on_ready_arg;
 	struct cbx_err end; /* CLOSING: why */
+	struct cbx_cgroup group;
+	unsigned moves; /* unanswered requests to move its processes */
+	bool frozen;
+	uint64_t reclaimed; /* asked for when it was frozen the last time */
+	uint64_t rest_looked_ms, rest_cpu_us;
+	struct event *rest_timer; /* NULL until it is needed */
 	struct cbx_init_client init;
 	struct cbx_buf spawn; /* payload of the SPAWN request */
 	struct cbx_interp interp;
@@ -386,5 +422,30 @@ void cbx_pool_news(struct cbx_engine *engine); /* something began or ended: it m
 void cbx_pool_make_room(struct cbx_engine *engine); /* a session is about to be made: entries give way */
 void cbx_pool_close_all(struct cbx_engine *engine, const char *why);
 cJSON *cbx_pool_to_json(const struct cbx_engine *engine);
+
+/* ---- group.c: a session's control group ---- */
+
+const char *cbx_group_backend(const struct cbx_engine *engine); /* "none", "inherit", "scope" */
+const char *cbx_group_reason(const struct cbx_engine *engine);
+bool cbx_group_limits_cpus(const struct cbx_engine *engine);
+/* Can this session be limited as it asks to be? */
+int cbx_group_check(const struct cbx_engine *engine, const struct cbx_session_spec *spec, struct cbx_err *err);
+/* RLIMIT_NPROC of its processes. */
+uint32_t cbx_group_process_rlimit(const struct cbx_engine *engine, const struct cbx_session_spec *spec);
+/* Make it, as the session's spec says; ret_dirs are for the supervisor, -1 where there are no groups. */
+int cbx_group_open(struct cbx_session *s, int ret_dirs[2], struct cbx_err *err);
+void cbx_group_close(struct cbx_session *s); /* kill what is there; it is removed as soon as it is empty */
+void cbx_group_finish(struct cbx_engine *engine); /* wait for that, within bounds */
+bool cbx_group_on(const struct cbx_session *s);
+/* An interpreter was started by init: have it moved. It is not ready before cbx_group_limited(), which whoever starts
+ * one in its group right away calls by himself. */
+void cbx_group_gather(struct cbx_session *s);
+void cbx_group_gathered(struct cbx_session *s, const struct cbx_err *err); /* from the supervisor */
+void cbx_group_limited(struct cbx_session *s);
+void cbx_group_cell_begins(struct cbx_execution *x);
+void cbx_group_cell_ends(struct cbx_execution *x);
+void cbx_group_interpreter_killed(struct cbx_session *s); /* by SIGKILL, and not by us: for memory? */
+void cbx_group_rest_later(struct cbx_session *s);	  /* it was used; stop it when it has been idle for long */
+void cbx_group_thaw(struct cbx_session *s);		  /* something is about to be said to its interpreter */
 
 #endif

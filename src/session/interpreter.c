@@ -47,6 +47,8 @@ static void send_out(struct cbx_session *s)
 {
 	struct cbx_interp *in = &s->interp;
 
+	if (in->tx.len)
+		cbx_group_thaw(s);
 	while (in->sock >= 0 && in->tx.len) {
 		ssize_t n = send(in->sock, in->tx.data, in->tx.len, MSG_NOSIGNAL);
 
@@ -311,6 +313,7 @@ static void spawned(void *arg, const struct cbx_init_header *h, const char *payl
 		cbx_interp_signal(s, SIGKILL);
 	else
 		in->state = CBX_INTERP_STARTING;
+	cbx_group_gather(s);
 	for (unsigned i = 0; i < in->nearly; i++) {
 		if (in->early[i].pid == in->pid) {
 			cbx_interp_ended(s, in->pid, in->early[i].status);
@@ -410,6 +413,10 @@ void cbx_interp_is_ready(struct cbx_session *s)
 {
 	struct cbx_interp *in = &s->interp;
 
+	if (cbx_group_on(s) && !in->limited) {
+		in->reported = true;
+		return;
+	}
 	event_del(in->timer);
 	in->state = CBX_INTERP_READY;
 	in->was_ready = true;
@@ -445,6 +452,7 @@ void cbx_interp_signal(struct cbx_session *s, int sig)
 
 	if (in->pid <= 0 || in->exited)
 		return;
+	cbx_group_thaw(s);
 	in->signals++;
 	if (cbx_init_ask(s, &h, NULL, 0, NULL, 0, NULL, 0, true, signalled, s, &err) < 0)
 		in->signals--;
@@ -483,7 +491,8 @@ void cbx_interp_ended(struct cbx_session *s, int64_t pid, int status)
 		cbx_link_poll(s->engine);
 		if (s->state == CBX_CLOSING)
 			return;
-		if (!in->oom) {
+		cbx_group_interpreter_killed(s);
+		if (!in->oom && !cbx_group_on(s)) {
 			cbx_timer_set(in->timer, NEWS_WAIT_MS);
 			return;
 		}
@@ -510,11 +519,16 @@ void cbx_interp_oom(struct cbx_session *s, int64_t pid)
 void cbx_interp_how(const struct cbx_session *s, char *out, size_t n)
 {
 	const struct cbx_interp *in = &s->interp;
-	char limit[32];
+	char limit[32], files[32], more[100] = "";
 
 	cbx_format_size(s->spec.memory_bytes, limit);
-	if (in->oom)
-		snprintf(out, n, "it was killed because the session's memory limit of %s was exceeded", limit);
+	cbx_format_size(in->oom_files, files);
+	if (in->oom_files > s->spec.memory_bytes / 10)
+		snprintf(more, sizeof(more), " (of which the session's files hold %s: delete what is not needed)", files);
+	if (in->oom_outside)
+		snprintf(out, n, "it was killed because the machine, or the group of sessions as a whole, ran out of memory");
+	else if (in->oom)
+		snprintf(out, n, "it was killed because the session's memory limit of %s was exceeded%s", limit, more);
 	else if (in->fault[0])
 		snprintf(out, n, "it was killed by codebox because %s", in->fault);
 	else if (!in->status_known)

@@ -80,6 +80,28 @@ static void set_omitted(cJSON *o, const struct cbx_execution *x)
 	cbx_json_set(o, "omitted", v);
 }
 
+static void set_usage(cJSON *o, const struct cbx_cell_usage *u)
+{
+	cJSON *v;
+
+	if (!u->source)
+		return;
+	v = cbx_json_new_obj();
+	cbx_json_set_str(v, "source", u->source);
+	cbx_json_set_double(v, "cpu_ms", (double)u->cpu_us / 1000);
+	if (u->has_memory)
+		cbx_json_set_u64(v, "memory_bytes", u->memory);
+	if (u->peak) {
+		cbx_json_set_u64(v, "memory_peak_bytes", u->peak);
+		cbx_json_set_str(v, "memory_peak_of", u->peak_of);
+	}
+	if (u->has_io) {
+		cbx_json_set_u64(v, "io_read_bytes", u->io_read);
+		cbx_json_set_u64(v, "io_write_bytes", u->io_written);
+	}
+	cbx_json_set(o, "usage", v);
+}
+
 cJSON *cbx_execution_to_json(const struct cbx_execution *x, bool with_displays)
 {
 	cJSON *o = cbx_json_new_obj();
@@ -109,6 +131,7 @@ cJSON *cbx_execution_to_json(const struct cbx_execution *x, bool with_displays)
 	cbx_json_set(o, "displays", with_displays ? cJSON_Duplicate(x->displays, 1) : display_summary(x));
 	set_omitted(o, x);
 	cbx_json_set_u64(o, "duration_ms", x->start_ms ? end - x->start_ms : 0);
+	set_usage(o, &x->usage);
 	cbx_json_set(o, "files", x->files ? cJSON_Duplicate(x->files, 1) : cbx_json_new_arr());
 	if (x->files_omitted)
 		cbx_json_set_u64(o, "files_omitted", x->files_omitted);
@@ -127,7 +150,19 @@ static cJSON *limits(const struct cbx_session *s)
 	cbx_json_set_double(o, "timeout_s", (double)s->spec.timeout_ms / 1000);
 	cbx_json_set_u64(o, "ttl_s", s->spec.ttl_s);
 	cbx_json_set_u64(o, "idle_timeout_s", s->spec.idle_s);
-	cbx_json_set_str(o, "enforced_by", "rlimits and a watcher");
+	if (s->spec.cpus_milli)
+		cbx_json_set_double(o, "cpus", (double)s->spec.cpus_milli / 1000);
+	else
+		cbx_json_set_null(o, "cpus");
+	cbx_json_set_str(o, "enforced_by", cbx_group_on(s) ? "cgroup" : "rlimits and a watcher");
+	cbx_json_set_str(o, "backend", cbx_group_backend(s->engine));
+	cbx_json_set_str(o, "reason", cbx_group_reason(s->engine));
+	if (s->spec.cpus_milli && !cbx_group_limits_cpus(s->engine)) {
+		cJSON *not = cbx_json_new_arr();
+
+		cbx_json_push_str(not, "cpus");
+		cbx_json_set(o, "not_enforced", not);
+	}
 	return o;
 }
 
@@ -143,8 +178,28 @@ static cJSON *protections(const struct cbx_session *s)
 	cbx_json_set_u64(o, "landlock_abi", f->landlock_abi);
 	cbx_json_set_str(o, "root", f->overlay ? "overlay, writable for this session" : "read-only");
 	cbx_json_set_str(o, "ids", f->ids > 1 ? "a range of its own" : "the user's");
-	cbx_json_set_bool(o, "cgroup", false);
+	cbx_json_set_bool(o, "cgroup", cbx_group_on(s));
 	return o;
+}
+
+/* Of a session with a control group; without one nobody counts for it as a whole. */
+static void set_use(cJSON *o, const struct cbx_session *s)
+{
+	struct cbx_cgroup group = s->group; /* its descriptors are borrowed */
+	struct cbx_cgroup_usage use;
+	cJSON *u;
+
+	if (!cbx_group_on(s))
+		return;
+	cbx_cgroup_read(&group, &use);
+	u = cbx_json_new_obj();
+	cbx_json_set_u64(u, "memory_bytes", use.memory);
+	cbx_json_set_u64(u, "files_bytes", cbx_cgroup_files(&group));
+	cbx_json_set_double(u, "cpu_s", (double)(use.cpu_us / 1000) / 1000);
+	cbx_json_set_bool(u, "frozen", s->frozen);
+	if (s->frozen)
+		cbx_json_set_u64(u, "reclaimed_bytes", s->reclaimed);
+	cbx_json_set(o, "usage", u);
 }
 
 cJSON *cbx_session_to_json(const struct cbx_session *s)
@@ -187,6 +242,7 @@ cJSON *cbx_session_to_json(const struct cbx_session *s)
 		cbx_json_set(o, "interpreter", i);
 	}
 	cbx_json_set_str(o, "workspace", CBX_INSIDE_WORKSPACE);
+	set_use(o, s);
 	cbx_json_set(o, "limits", limits(s));
 	cbx_json_set(o, "protections", protections(s));
 	return o;

@@ -40,7 +40,7 @@ void cbx_session_work(struct cbx_session *s)
 void cbx_session_free(struct cbx_session *s)
 {
 	struct event *events[] = {
-		s->work, s->start_timer, s->ttl_timer, s->idle_timer, s->cell_timer, s->query_timer
+		s->work, s->start_timer, s->ttl_timer, s->idle_timer, s->cell_timer, s->query_timer, s->rest_timer
 	};
 	struct cbx_execution *x, *next;
 
@@ -52,6 +52,7 @@ void cbx_session_free(struct cbx_session *s)
 	cbx_execution_free(x);
 	cbx_interp_discard(s);
 	cbx_init_shut(s);
+	cbx_cgroup_release(&s->group);
 	cbx_output_release(&s->aside);
 	cbx_buf_release(&s->lost);
 	cbx_buf_release(&s->spawn);
@@ -168,6 +169,7 @@ static void begin_end(struct cbx_session *s, const char *why)
 	cbx_init_shut(s);
 	if (!s->gone)
 		s->gone = !cbx_link_destroy(s->engine, s->sandbox);
+	cbx_group_close(s);
 	if ((x = s->running)) {
 		if (!x->finishing) {
 			cbx_buf_addf(&x->message,
@@ -380,8 +382,9 @@ static int make_plan(struct cbx_session *s, struct cbx_plan *plan, struct cbx_er
 	plan->disk_inodes = (s->spec.disk_bytes >> 20) * CBX_INODES_PER_MIB;
 	if (plan->disk_inodes < 1024)
 		plan->disk_inodes = 1024;
-	plan->processes = s->spec.processes;
+	plan->processes = cbx_group_process_rlimit(s->engine, &s->spec);
 	plan->profile = s->spec.profile;
+	plan->cpus_milli = s->spec.cpus_milli;
 	return cbx_plan_check(plan, err);
 }
 
@@ -400,7 +403,7 @@ static int check_room(struct cbx_engine *e, const struct cbx_session_spec *spec,
 		return cbx_refuse(err, "too_many_sessions", EMFILE,
 				  "there are %zu sessions, and no more than %d are allowed; close one first", e->live,
 				  CBX_SESSIONS_MAX);
-	return 0;
+	return cbx_group_check(e, spec, err);
 }
 
 static struct cbx_session *session_new(struct cbx_engine *e, const struct cbx_session_spec *spec)
@@ -413,6 +416,7 @@ static struct cbx_session *session_new(struct cbx_engine *e, const struct cbx_se
 		snprintf(s->spec.image, sizeof(s->spec.image), "python");
 	s->state = CBX_STARTING;
 	s->init.sock = -1;
+	cbx_cgroup_init(&s->group);
 	s->interp.sock = s->interp.pipe[0] = s->interp.pipe[1] = -1;
 	s->aside.head_max = s->aside.tail_max = KIB(8);
 	s->next_execution = 1;
@@ -448,18 +452,24 @@ int cbx_session_make(struct cbx_engine *e, const struct cbx_session_spec *spec, 
 
 int cbx_session_begin(struct cbx_session *s, const struct cbx_plan *plan, struct cbx_err *err)
 {
-	int pair[2] = { -1, -1 };
+	int pair[2] = { -1, -1 }, fds[3] = { -1, -1, -1 }, r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return cbx_fail(err, errno, "make the sandbox's socket");
+	fds[0] = pair[1];
 	if (cbx_init_open(s, pair[0]) < 0) {
-		cbx_close_p(&pair[1]);
+		cbx_close_p(&fds[0]);
 		return cbx_fail(err, ENOMEM, "watch a session");
 	}
 	s->sandbox = s->engine->next_sandbox++;
+	r = cbx_group_open(s, &fds[1], err);
+	if (r < 0) {
+		cbx_close_p(&fds[0]);
+		return r;
+	}
 	cbx_engine_add(s);
 	cbx_timer_set(s->start_timer, CBX_START_TIMEOUT_MS);
-	cbx_link_create(s->engine, s->sandbox, plan, &pair[1]);
+	cbx_link_create(s->engine, s->sandbox, plan, fds);
 	return 0;
 }
 
@@ -486,6 +496,7 @@ static void introduce(struct cbx_session *s, const struct cbx_session_spec *spec
 	cbx_engine_session_news(s, false);
 	if (s->state == CBX_LIVE) {
 		note(s, "ready");
+		cbx_group_rest_later(s);
 		cbx_session_work(s);
 	}
 }
@@ -545,6 +556,7 @@ void cbx_session_ready(struct cbx_session *s)
 		s->engine->starting--;
 		note(s, "ready");
 		cbx_pool_news(s->engine);
+		cbx_group_rest_later(s);
 	}
 	cbx_session_work(s);
 }

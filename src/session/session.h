@@ -22,6 +22,7 @@
 #include "base/json.h"
 #include "base/str.h"
 
+struct cbx_cgroup_tree;
 struct cbx_engine;
 struct cbx_session;
 struct cbx_execution;
@@ -35,6 +36,8 @@ struct cbx_engine_config {
 	const char *syscalls_dir;  /* system call lists */
 	uid_t service_uid;         /* who runs the sandboxes: the supervisor's last two arguments */
 	gid_t service_gid;
+	const struct cbx_cgroup_tree *cgroup; /* NULL: none; borrowed for the engine's life */
+	unsigned freeze_idle_s; /* sessions that were idle for so long are stopped; 0: never */
 	void (*on_down)(void *arg, const struct cbx_err *why); /* the supervisor ended after it had been up */
 	void (*on_idle)(void *arg); /* the last session has gone */
 	/* Optional. Asked at most once, when the supervisor could not start: what this machine lacks, < 0 with *ret. */
@@ -71,6 +74,8 @@ struct cbx_session_spec {
 	uint64_t timeout_ms;          /* default for its executions */
 	uint32_t ttl_s, idle_s;
 	uint32_t profile;             /* enum cbx_profile */
+	uint32_t cpus_milli;          /* thousandths of a processor; 0: no limit */
+	uint8_t cgroup;               /* CBX_CGROUP_AUTO, or CBX_CGROUP_REQUIRED: no session without control groups */
 	uint64_t given;               /* bit k: the request had key k (enum cbx_key) */
 	bool one_shot;                /* belongs to a connection: not listed as re-attachable */
 };
@@ -78,7 +83,7 @@ struct cbx_session_spec {
 /* All defaults from limits.h. */
 void cbx_session_spec_init(struct cbx_session_spec *spec);
 /* Read "session_id" (or "id"), "image", "memory", "disk" (bytes or "512M"), "processes", "timeout", "ttl", "idle_timeout"
- * (seconds, numbers or "5m") from an object; errors name field, value and remedy. Other members are not looked at. */
+ * (seconds, numbers or "5m"), "cpus" and "cgroup" from an object; errors name field, value and remedy. Other members are not looked at. */
 int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, struct cbx_err *err);
 /* The names of these members but for "id"; returns how many. */
 #define CBX_SPEC_KEYS_MAX 40
@@ -172,7 +177,10 @@ int cbx_execution_find(struct cbx_session *session, uint64_t id, struct cbx_exec
  * {"session_id","execution_id","status","state_kept","execution_count","exit_code"?,"stdout","stderr","output" (both,
  *  in order),"result"? (text/plain),"error"?{name,value,traceback},"message"? (what happened and what to do, for
  *  timeout, killed and cancelled),"displays":[{"data","metadata","is_result"}],"omitted"?{"bytes","file"},
- *  "duration_ms","memory_peak_bytes"?,"files":[{"path","size","mime_type","uri"}],"files_omitted"?}
+ *  "duration_ms","usage"?,"files":[{"path","size","mime_type","uri"}],"files_omitted"?}
+ * usage: {"source","cpu_ms","memory_bytes"?,"memory_peak_bytes"?,"memory_peak_of"?,"io_read_bytes"?,"io_write_bytes"?}, of
+ * what ran during the cell. source "cgroup": the kernel counted all processes; "interpreter": it says so of itself and
+ * its children, and code can make it say anything. memory_peak_of: cgroup/group.h.
  * files: what changed below /workspace while it ran; paths relative to that; the uri keeps bytes that are not UTF-8.
  * Text is valid UTF-8. with_displays: false leaves binary data out and lists only {"mime","bytes"}.
  */

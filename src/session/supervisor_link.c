@@ -5,7 +5,7 @@
  * So a child's end says nothing, and the end of the socket says everything.
  *
  * Requests go out in order. What the socket has no room for waits in a queue, which the number of sessions bounds: each
- * has at most one CREATE and one DESTROY in it. Events are fixed-size; one of another size means that the two programs
+ * has at most one CREATE, one DESTROY and a MOVE for each interpreter in it. Events are fixed-size; one of another size means that the two programs
  * are not of the same build, and ends the link.
  */
 #include <errno.h>
@@ -52,6 +52,10 @@ static void link_event(struct cbx_engine *e, struct cbx_event *ev)
 	case CBX_EVENT_GONE:
 		if (s)
 			cbx_session_sandbox_gone(s, ev);
+		break;
+	case CBX_EVENT_MOVED:
+		if (s)
+			cbx_group_gathered(s, &ev->err);
 		break;
 	case CBX_EVENT_OOM:
 		if (s && s->state != CBX_CLOSING)
@@ -110,7 +114,8 @@ static void link_in(evutil_socket_t fd, short what, void *arg)
 static void item_free(struct cbx_link *l, struct cbx_link_item *item)
 {
 	TAILQ_REMOVE(&l->queue, item, entry);
-	cbx_close_p(&item->fd);
+	for (size_t i = 0; i < ARRAY_SIZE(item->fds); i++)
+		cbx_close_p(&item->fds[i]);
 	free(item);
 }
 
@@ -120,7 +125,8 @@ static void link_out(evutil_socket_t fd, short what, void *arg)
 	struct cbx_link_item *item;
 
 	while (e->link.sock >= 0 && (item = TAILQ_FIRST(&e->link.queue))) {
-		int r = cbx_send_fds(e->link.sock, &item->request, sizeof(item->request), &item->fd, item->fd >= 0);
+		size_t n = item->fds[0] < 0 ? 0 : item->fds[1] < 0 ? 1 : 3;
+		int r = cbx_send_fds(e->link.sock, &item->request, sizeof(item->request), item->fds, n);
 
 		if (r == -EAGAIN || r == -ENOBUFS) {
 			event_add(e->link.out, NULL);
@@ -131,7 +137,7 @@ static void link_out(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-static void enqueue(struct cbx_engine *e, uint32_t type, uint64_t sandbox, const struct cbx_plan *plan, int *fd)
+static void enqueue(struct cbx_engine *e, uint32_t type, uint64_t sandbox, const struct cbx_plan *plan, int fds[3])
 {
 	struct cbx_link_item *item = cbx_xcalloc(1, sizeof(*item));
 
@@ -139,14 +145,21 @@ static void enqueue(struct cbx_engine *e, uint32_t type, uint64_t sandbox, const
 	item->request.sandbox = sandbox;
 	if (plan)
 		item->request.plan = *plan;
-	item->fd = fd ? take_fd(fd) : -1;
+	for (size_t i = 0; i < ARRAY_SIZE(item->fds); i++)
+		item->fds[i] = fds ? take_fd(&fds[i]) : -1;
 	TAILQ_INSERT_TAIL(&e->link.queue, item, entry);
 	link_out(-1, 0, e);
 }
 
-void cbx_link_create(struct cbx_engine *e, uint64_t sandbox, const struct cbx_plan *plan, int *fd)
+void cbx_link_create(struct cbx_engine *e, uint64_t sandbox, const struct cbx_plan *plan, int fds[3])
 {
-	enqueue(e, CBX_REQUEST_CREATE, sandbox, plan, fd);
+	enqueue(e, CBX_REQUEST_CREATE, sandbox, plan, fds);
+}
+
+void cbx_link_move(struct cbx_engine *e, uint64_t sandbox)
+{
+	if (e->link.sock >= 0)
+		enqueue(e, CBX_REQUEST_MOVE, sandbox, NULL, NULL);
 }
 
 bool cbx_link_destroy(struct cbx_engine *e, uint64_t sandbox)

@@ -32,6 +32,13 @@ START_TEST(values)
 	ck_assert_int_eq(parse("{}", &spec, &err), 0);
 	ck_assert_uint_eq(spec.memory_bytes, CBX_MEMORY_DEFAULT);
 	ck_assert_uint_eq(spec.timeout_ms, CBX_TIMEOUT_DEFAULT_MS);
+	ck_assert_uint_eq(spec.cpus_milli, 0);
+	ck_assert_uint_eq(spec.cgroup, CBX_CGROUP_AUTO);
+	ck_assert_int_eq(parse("{\"cpus\":0.25,\"cgroup\":\"required\"}", &spec, &err), 0);
+	ck_assert_uint_eq(spec.cpus_milli, 250);
+	ck_assert_uint_eq(spec.cgroup, CBX_CGROUP_REQUIRED);
+	ck_assert_int_eq(parse("{\"cpus\":\"1.5\"}", &spec, &err), 0);
+	ck_assert_uint_eq(spec.cpus_milli, 1500);
 	ck_assert_int_eq(parse("{\"session_id\":\"a.b-c_1\",\"image\":\"host\",\"memory\":\"512M\",\"disk\":1048576,"
 			       "\"processes\":16,\"timeout\":0.5,\"ttl\":\"2h\",\"idle_timeout\":90,\"other\":[]}",
 			       &spec, &err),
@@ -53,6 +60,11 @@ START_TEST(refusals)
 {
 	static const char *const bad[][2] = {
 		{ "{\"memory\":1}", "memory" },
+		{ "{\"cpus\":0.001}", "cpus" },
+		{ "{\"cpus\":2000}", "cpus" },
+		{ "{\"cpus\":\"many\"}", "cpus" },
+		{ "{\"cgroup\":\"maybe\"}", "cgroup" },
+		{ "{\"cgroup\":true}", "cgroup" },
 		{ "{\"memory\":\"1T\"}", "memory" },
 		{ "{\"memory\":\"x\"}", "memory" },
 		{ "{\"memory\":1e300}", "memory" },

@@ -40,6 +40,11 @@ import os
 import time
 from types import ModuleType
 
+try:
+    from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage as _getrusage
+except ImportError:  # an image may lack it; then a cell's use is not told
+    _getrusage = None
+
 __builtins__ = vars(builtins).copy()  # the driver's own: user code may replace open() and the like
 _settrace, _get_depth, _set_depth = sys.settrace, sys.getrecursionlimit, sys.setrecursionlimit
 
@@ -128,6 +133,20 @@ class Interrupts:
 
 class TooLong(Exception):
     pass
+
+
+def used():
+    """What this process and its ended children have used so far: CPU in microseconds, bytes of files read and written."""
+    own, children = _getrusage(RUSAGE_SELF), _getrusage(RUSAGE_CHILDREN)
+    cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+    return (int(cpu * 1e6), (own.ru_inblock + children.ru_inblock) * 512, (own.ru_oublock + children.ru_oublock) * 512,
+            max(own.ru_maxrss, children.ru_maxrss) * 1024)
+
+
+def used_since(before):
+    cpu, read, written, peak = used()
+    return {"cpu_us": max(0, cpu - before[0]), "read": max(0, read - before[1]), "written": max(0, written - before[2]),
+            "peak": peak}
 
 
 class Channel:
@@ -317,6 +336,7 @@ class Driver:
         interrupts = self.interrupts
         value = None
         self.streams.begin()
+        before = _getrusage and used()
         if _get_depth() < 200:
             _set_depth(1000)
         count = self.shell.count()
@@ -345,6 +365,8 @@ class Driver:
             done["status"] = "error"
         if value is not None and not self.errors and done["status"] != "exit":
             self.error(value)
+        if before:
+            done["usage"] = used_since(before)
         if self.channel.child:  # user code forked and came back: there is one interpreter only
             self.streams.flush()
             self.channel.leave(done.get("exit_code", 0 if done["status"] == "ok" else 1))

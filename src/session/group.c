@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: where codeboxd has a part of the cgroup tree (cgroup/tree.h), each session has a group. It is
+ * made and limited before the sandbox is, and handed to the supervisor with the request for it. An interpreter is
+ * started by init, in init's group; the supervisor is asked to move it as soon as there is one, and no cell runs before
+ * it says that nothing but init is left behind. When that fails, so does the interpreter.
+ *
+ * A group's end: cgroup.kill, then rmdir as soon as the kernel is done with its processes. A list of groups that are
+ * ending is kept apart from the sessions, which need not wait for it.
+ *
+ * Rest: a session without a cell for CBX_FREEZE_IDLE_S is stopped, unless its processes are at work by themselves, and
+ * file pages that it has not used lately are given back. It goes on before anything is said to its interpreter. Init is
+ * never stopped, so files can be read and written meanwhile.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "session/internal.h"
+
+#define AT_WORK_PER_MILLE 5 /* of one processor's time: what uses more between cells is not stopped */
+
+static const char none_reason[] = "codeboxd was not given one";
+
+static const struct cbx_cgroup_tree *tree_of(const struct cbx_engine *e)
+{
+	const struct cbx_cgroup_tree *t = e->config.cgroup;
+
+	return t && t->backend != CBX_CGROUP_NONE ? t : NULL;
+}
+
+const char *cbx_group_backend(const struct cbx_engine *e)
+{
+	const struct cbx_cgroup_tree *t = tree_of(e);
+
+	return cbx_cgroup_backend_name(t ? t->backend : CBX_CGROUP_NONE);
+}
+
+const char *cbx_group_reason(const struct cbx_engine *e)
+{
+	return e->config.cgroup && e->config.cgroup->reason[0] ? e->config.cgroup->reason : none_reason;
+}
+
+bool cbx_group_limits_cpus(const struct cbx_engine *e)
+{
+	const struct cbx_cgroup_tree *t = tree_of(e);
+
+	return t && (t->controllers & CBX_CONTROLLER_CPU);
+}
+
+int cbx_group_check(const struct cbx_engine *e, const struct cbx_session_spec *spec, struct cbx_err *err)
+{
+	if (spec->cgroup != CBX_CGROUP_REQUIRED)
+		return 0;
+	if (!tree_of(e))
+		return cbx_refuse(err, "no_cgroup", ENOTSUP,
+				  "cgroup: \"required\", but sessions cannot be limited by a control group here: %.400s",
+				  cbx_group_reason(e));
+	if (spec->cpus_milli && !cbx_group_limits_cpus(e))
+		return cbx_refuse(err, "no_cgroup", ENOTSUP,
+				  "cgroup: \"required\", but cpus cannot be limited here: %.400s; leave cpus out, or delegate "
+				  "the cpu controller",
+				  cbx_group_reason(e));
+	return 0;
+}
+
+/* ---- beginning ---- */
+
+uint32_t cbx_group_process_rlimit(const struct cbx_engine *e, const struct cbx_session_spec *spec)
+{
+	return spec->processes + (tree_of(e) ? CBX_PROCESSES_SLACK : 0);
+}
+
+int cbx_group_open(struct cbx_session *s, int ret_dirs[2], struct cbx_err *err)
+{
+	const struct cbx_cgroup_tree *tree = tree_of(s->engine);
+	struct cbx_cgroup_limits limits = { .memory_bytes = s->spec.memory_bytes,
+					    .disk_bytes = s->spec.disk_bytes,
+					    .processes = s->spec.processes,
+					    .cpus_milli = s->spec.cpus_milli };
+
+	ret_dirs[0] = ret_dirs[1] = -1;
+	return tree ? cbx_cgroup_make(tree, s->sandbox, &limits, &s->group, ret_dirs, err) : 0;
+}
+
+bool cbx_group_on(const struct cbx_session *s)
+{
+	return s->group.tree != NULL;
+}
+
+void cbx_group_gather(struct cbx_session *s)
+{
+	if (!cbx_group_on(s))
+		return;
+	s->moves++;
+	s->interp.limited = false;
+	cbx_link_move(s->engine, s->sandbox);
+}
+
+void cbx_group_limited(struct cbx_session *s)
+{
+	struct cbx_interp *in = &s->interp;
+
+	in->limited = true;
+	if (in->reported) {
+		in->reported = false;
+		cbx_interp_is_ready(s);
+	}
+}
+
+void cbx_group_gathered(struct cbx_session *s, const struct cbx_err *err)
+{
+	/* An answer to a question about the interpreter before this one says nothing about this one. */
+	if (s->moves == 0 || --s->moves || s->state == CBX_CLOSING)
+		return;
+	if (err->code)
+		cbx_interp_fault(s, "it could not be put under its limits: %.200s", err->msg);
+	else
+		cbx_group_limited(s);
+}
+
+/* ---- cells ---- */
+
+void cbx_group_cell_begins(struct cbx_execution *x)
+{
+	struct cbx_session *s = x->session;
+
+	if (!cbx_group_on(s))
+		return;
+	cbx_cgroup_reset_peak(&s->group);
+	cbx_cgroup_read(&s->group, &x->before);
+	(void)cbx_cgroup_refused(&s->group);
+}
+
+void cbx_group_cell_ends(struct cbx_execution *x)
+{
+	struct cbx_session *s = x->session;
+	struct cbx_cgroup_usage now;
+
+	if (!cbx_group_on(s))
+		return;
+	cbx_cgroup_read(&s->group, &now);
+	x->usage = (struct cbx_cell_usage){
+		.source = "cgroup",
+		.cpu_us = now.cpu_us - x->before.cpu_us,
+		.has_memory = true,
+		.memory = now.memory,
+		.peak = now.peak,
+		.peak_of = cbx_cgroup_peak_of(&s->group),
+		.has_io = now.has_io,
+		.io_read = now.io_read - x->before.io_read,
+		.io_written = now.io_written - x->before.io_written,
+	};
+	if (cbx_cgroup_refused(&s->group))
+		cbx_buf_addf(&x->note,
+			     "New processes or threads were refused: the session's limit of %u was reached. ",
+			     s->spec.processes);
+}
+
+/* ---- death ---- */
+
+void cbx_group_interpreter_killed(struct cbx_session *s)
+{
+	bool own;
+
+	if (!cbx_group_on(s) || !cbx_cgroup_oom(&s->group, &own))
+		return;
+	s->interp.oom = true;
+	s->interp.oom_outside = !own;
+	s->interp.oom_files = cbx_cgroup_files(&s->group);
+}
+
+static void remove_event(evutil_socket_t fd, short what, void *arg);
+
+/* False: its processes are still ending. */
+static bool try_remove(struct cbx_engine *e, const struct cbx_group_ending *g)
+{
+	int r = cbx_cgroup_remove(e->config.cgroup->dir, g->number);
+	char text[200];
+
+	if (r == -EBUSY && g->tries < CBX_CGROUP_TRIES)
+		return false;
+	if (r < 0 && e->config.on_note) {
+		snprintf(text, sizeof(text), "control group " CBX_CGROUP_SESSION "%llu is left: %s",
+			 (unsigned long long)g->number, strerror(-r));
+		e->config.on_note(e->config.arg, "(closed)", text);
+	}
+	return true;
+}
+
+static void remove_all(struct cbx_engine *e)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < e->nending; i++) {
+		struct cbx_group_ending g = e->ending[i];
+
+		if (try_remove(e, &g))
+			continue;
+		g.tries++;
+		e->ending[n++] = g;
+	}
+	e->nending = n;
+	if (n && e->remove_timer)
+		cbx_timer_set(e->remove_timer, CBX_CGROUP_RETRY_MS);
+}
+
+static void remove_event(evutil_socket_t fd, short what, void *arg)
+{
+	remove_all(arg);
+}
+
+void cbx_group_close(struct cbx_session *s)
+{
+	struct cbx_engine *e = s->engine;
+
+	if (s->rest_timer)
+		event_del(s->rest_timer);
+	if (!cbx_group_on(s))
+		return;
+	cbx_cgroup_release(&s->group);
+	if (!e->remove_timer)
+		e->remove_timer = event_new(e->base, -1, 0, remove_event, e);
+	e->ending = cbx_xrealloc(e->ending, (e->nending + 1) * sizeof(*e->ending));
+	e->ending[e->nending++] = (struct cbx_group_ending){ .number = s->sandbox };
+	remove_all(e);
+}
+
+void cbx_group_finish(struct cbx_engine *e)
+{
+	struct timespec pause = { .tv_nsec = CBX_CGROUP_RETRY_MS * 1000000 };
+
+	if (e->remove_timer)
+		event_free(e->remove_timer);
+	e->remove_timer = NULL;
+	for (int i = 0; i < CBX_CGROUP_CLEAN_TRIES && e->nending; i++) {
+		remove_all(e);
+		if (e->nending)
+			nanosleep(&pause, NULL);
+	}
+	free(take_ptr(&e->ending));
+}
+
+/* ---- rest ---- */
+
+static uint64_t threshold(const struct cbx_engine *e)
+{
+	return e->config.freeze_idle_s * 1000ull;
+}
+
+static bool idle(const struct cbx_session *s)
+{
+	return s->state == CBX_LIVE && s->interp.state == CBX_INTERP_READY && !s->running && !s->nqueued && !s->nqueries &&
+	       !s->interp.signals;
+}
+
+/* It was idle for long enough; but something of it may be at work, and gets its time. */
+static bool at_work(struct cbx_session *s, uint64_t now)
+{
+	uint64_t since = s->rest_looked_ms, before = s->rest_cpu_us;
+	struct cbx_cgroup_usage use;
+
+	cbx_cgroup_read(&s->group, &use);
+	s->rest_looked_ms = now;
+	s->rest_cpu_us = use.cpu_us;
+	return !since || use.cpu_us - before > (now - since) * AT_WORK_PER_MILLE;
+}
+
+static void rest_event(evutil_socket_t fd, short what, void *arg)
+{
+	struct cbx_session *s = arg;
+	uint64_t now = cbx_now_ms(), limit = threshold(s->engine), unused = now - s->used_ms;
+	struct cbx_err err;
+
+	if (s->frozen || !cbx_group_on(s) || s->state != CBX_LIVE)
+		return;
+	if (!idle(s) || unused < limit) {
+		s->rest_looked_ms = 0;
+		cbx_timer_set(s->rest_timer, idle(s) ? limit - unused : limit);
+		return;
+	}
+	if (at_work(s, now) || cbx_cgroup_freeze(&s->group, true, &err) < 0) {
+		/* The first look only begins to count. */
+		cbx_timer_set(s->rest_timer, limit < CBX_FREEZE_LOOK_MS ? limit : CBX_FREEZE_LOOK_MS);
+		return;
+	}
+	s->frozen = true;
+	s->reclaimed = cbx_cgroup_reclaim(&s->group, CBX_RECLAIM_MAX);
+}
+
+void cbx_group_rest_later(struct cbx_session *s)
+{
+	if (!cbx_group_on(s) || !threshold(s->engine))
+		return;
+	if (!s->rest_timer)
+		s->rest_timer = event_new(s->engine->base, -1, 0, rest_event, s);
+	if (s->rest_timer)
+		cbx_timer_set(s->rest_timer, threshold(s->engine));
+}
+
+void cbx_group_thaw(struct cbx_session *s)
+{
+	struct cbx_err err;
+
+	if (!s->frozen)
+		return;
+	s->frozen = false;
+	s->rest_looked_ms = 0;
+	if (cbx_cgroup_freeze(&s->group, false, &err) < 0)
+		cbx_interp_fault(s, "it was stopped while it was idle, and cannot go on: %.200s", err.msg);
+	else
+		cbx_group_rest_later(s);
+}
