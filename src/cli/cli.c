@@ -13,6 +13,8 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "policy/environment.h"
+#include "policy/keys.h"
 
 void cbx_cli_escape(struct cbx_buf *out, const char *s)
 {
@@ -65,7 +67,7 @@ void cbx_cli_say(const char *fmt, ...)
 
 int cbx_cli_fail(const struct cbx_err *err)
 {
-	static const char *const own[] = { "system",	   "no_daemon",	   "daemon_gone", "daemon_stuck",
+	static const char *const own[] = { "invalid_policy", "system",	   "no_daemon",	   "daemon_gone", "daemon_stuck",
 					   "no_sandbox",   "invalid_json", "unsafe_peer", "unsafe_directory",
 					   "unsafe_start", "internal" };
 
@@ -155,6 +157,9 @@ int cbx_cli_spec_check(const char *command, const struct cbx_cli_spec *spec)
 				     spec->image);
 	if (spec->memory && cbx_parse_size(spec->memory, "--memory", CBX_MEMORY_MIN, CBX_MEMORY_MAX, &v, &err) < 0)
 		return cbx_cli_usage(command, "%s", err.msg);
+	if (spec->policy && !cbx_name_valid(spec->policy))
+		return cbx_cli_usage(command, "--policy: \"%s\" is no name of a shipped policy: default, strict, net, dev",
+				     spec->policy);
 	if (spec->disk && cbx_parse_size(spec->disk, "--disk", CBX_DISK_MIN, CBX_DISK_MAX, &v, &err) < 0)
 		return cbx_cli_usage(command, "%s", err.msg);
 	return 0;
@@ -162,8 +167,67 @@ int cbx_cli_spec_check(const char *command, const struct cbx_cli_spec *spec)
 
 void cbx_cli_spec_json(const struct cbx_cli_spec *spec, cJSON *params)
 {
+	const cJSON *v;
+
 	cbx_json_set_str(params, "session_id", spec->session);
 	cbx_json_set_str(params, "image", spec->image);
 	cbx_json_set_str(params, "memory", spec->memory);
 	cbx_json_set_str(params, "disk", spec->disk);
+	cbx_json_set_str(params, "policy", spec->policy);
+	if (spec->environment)
+		cbx_json_set(params, "environment", cJSON_Duplicate(spec->environment, 1));
+	cJSON_ArrayForEach (v, spec->set)
+		cbx_json_set(params, v->string, cJSON_Duplicate(v, 1));
+}
+
+void cbx_cli_spec_release(struct cbx_cli_spec *spec)
+{
+	cJSON_Delete(spec->set);
+	cJSON_Delete(spec->environment);
+	spec->set = spec->environment = NULL;
+}
+
+int cbx_cli_spec_set(const char *command, struct cbx_cli_spec *spec, const char *arg)
+{
+	const char *eq = strchr(arg, '=');
+	_cleanup_free_ char *name = eq ? cbx_xasprintf("%.*s", (int)(eq - arg), arg) : NULL;
+	_cleanup_json_ cJSON *v = NULL;
+	struct cbx_err err;
+	enum cbx_key k = 0;
+	uint64_t value;
+
+	if (!eq)
+		return cbx_cli_usage(command, "--set: KEY=VALUE is expected, as in processes=32");
+	while (k < CBX_KEYS && (strcmp(cbx_keys[k].name, name) != 0 || cbx_keys[k].server_only))
+		k++;
+	if (k == CBX_KEYS)
+		return cbx_cli_usage(command, "--set: \"%s\" is no setting of a session; codebox policy explain lists them",
+				     name);
+	v = cbx_key_from_text(k, eq + 1);
+	if (cbx_key_parse(k, v, &value, &err) < 0)
+		return cbx_cli_usage(command, "--set: %s", err.msg);
+	if (!spec->set)
+		spec->set = cbx_json_new_obj();
+	cJSON_DeleteItemFromObjectCaseSensitive(spec->set, name);
+	cbx_json_set(spec->set, name, take_ptr(&v));
+	return 0;
+}
+
+int cbx_cli_spec_env(const char *command, struct cbx_cli_spec *spec, const char *arg)
+{
+	const char *eq = strchr(arg, '='), *value = eq ? eq + 1 : getenv(arg);
+	_cleanup_free_ char *name = eq ? cbx_xasprintf("%.*s", (int)(eq - arg), arg) : cbx_xstrdup(arg);
+	struct cbx_err err;
+
+	if (!value)
+		return cbx_cli_usage(command, "--env: %s is not set here; give NAME=VALUE", arg);
+	if (!cbx_utf8_valid(value, strlen(value)))
+		return cbx_cli_usage(command, "--env: the value of %s is not valid UTF-8", name);
+	if (!spec->environment)
+		spec->environment = cbx_json_new_obj();
+	cJSON_DeleteItemFromObjectCaseSensitive(spec->environment, name);
+	cbx_json_set_str(spec->environment, name, value);
+	if (cbx_environment_check(spec->environment, NULL, &err) < 0)
+		return cbx_cli_usage(command, "--env: %s", err.msg);
+	return 0;
 }

@@ -202,9 +202,7 @@ static int parse_one(const char *arg, struct request *q, struct cbx_err *err)
 	for (enum cbx_key k = 0; k < CBX_KEYS; k++) {
 		if (strlen(cbx_keys[k].name) != n || memcmp(cbx_keys[k].name, arg, n) != 0 || cbx_keys[k].server_only)
 			continue;
-		v = cbx_keys[k].type == CBX_TYPE_BOOL && (!strcmp(eq, "=true") || !strcmp(eq, "=false")) ?
-			    cJSON_CreateBool(!strcmp(eq, "=true")) :
-			    cJSON_CreateString(eq + 1);
+		v = cbx_key_from_text(k, eq + 1);
 		q->given[k] = true;
 		return cbx_key_parse(k, v, &q->wanted[k], err);
 	}

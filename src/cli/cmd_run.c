@@ -28,7 +28,8 @@ struct run {
 	struct cbx_buf code;
 };
 
-enum { OPT_IMAGE = 256, OPT_MEMORY, OPT_DISK, OPT_JSON, OPT_OUT, OPT_KEEP, OPT_TIMEOUT, OPT_SESSION };
+enum { OPT_IMAGE = 256, OPT_MEMORY, OPT_DISK, OPT_JSON, OPT_OUT, OPT_KEEP, OPT_TIMEOUT, OPT_SESSION, OPT_POLICY,
+       OPT_SET, OPT_ENV };
 
 static int parse_options(int argc, char **argv, struct run *run)
 {
@@ -37,11 +38,14 @@ static int parse_options(int argc, char **argv, struct run *run)
 						 { "timeout", required_argument, NULL, OPT_TIMEOUT },
 						 { "memory", required_argument, NULL, OPT_MEMORY },
 						 { "disk", required_argument, NULL, OPT_DISK },
+						 { "policy", required_argument, NULL, OPT_POLICY },
+						 { "set", required_argument, NULL, OPT_SET },
+						 { "env", required_argument, NULL, OPT_ENV },
 						 { "json", no_argument, NULL, OPT_JSON },
 						 { "out", required_argument, NULL, OPT_OUT },
 						 { "keep", no_argument, NULL, OPT_KEEP },
 						 { 0 } };
-	int c;
+	int c, r;
 
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, "+:c:", options, NULL)) >= 0) {
@@ -63,6 +67,16 @@ static int parse_options(int argc, char **argv, struct run *run)
 			break;
 		case OPT_DISK:
 			run->spec.disk = optarg;
+			break;
+		case OPT_POLICY:
+			run->spec.policy = optarg;
+			break;
+		case OPT_SET:
+		case OPT_ENV:
+			r = c == OPT_SET ? cbx_cli_spec_set("run", &run->spec, optarg) :
+					   cbx_cli_spec_env("run", &run->spec, optarg);
+			if (r)
+				return r;
 			break;
 		case OPT_JSON:
 			run->json = true;
@@ -312,6 +326,7 @@ static int run_run(int argc, char **argv)
 		}
 	}
 	cbx_buf_release(&run.code);
+	cbx_cli_spec_release(&run.spec);
 	return r;
 }
 
@@ -332,6 +347,10 @@ static const char help[] =
 	"  --timeout TIME   give up after this time: 90, 500ms, 5m (default: 60 seconds)\n"
 	"  --memory SIZE    memory of the sandbox: 512M, 4G (default: 2G)\n"
 	"  --disk SIZE      space for its files (default: 1G)\n"
+	"  --policy NAME    have no more than this shipped policy allows: strict, default, net, dev\n"
+	"  --env NAME=VALUE set an environment variable; NAME alone passes that of this shell on\n"
+	"  --set KEY=VALUE  another setting of the sandbox, such as processes=32; codebox policy explain lists\n"
+	"                   them, with what the daemon's policy allows\n"
 	"  --out DIR        save figures as DIR/figure-1.png and so on; without it they are only mentioned\n"
 	"  --json           write nothing but one line of JSON: status, output, result, error, and the displays,\n"
 	"                   images among them (--out has no effect then)\n"

@@ -31,7 +31,7 @@ struct repl {
 	int status; /* of the last cell */
 };
 
-enum { OPT_SESSION = 256, OPT_IMAGE, OPT_MEMORY, OPT_DISK, OPT_TIMEOUT, OPT_OUT };
+enum { OPT_SESSION = 256, OPT_IMAGE, OPT_MEMORY, OPT_DISK, OPT_TIMEOUT, OPT_OUT, OPT_POLICY, OPT_SET, OPT_ENV };
 
 static int parse_options(int argc, char **argv, struct repl *repl)
 {
@@ -41,6 +41,9 @@ static int parse_options(int argc, char **argv, struct repl *repl)
 						 { "disk", required_argument, NULL, OPT_DISK },
 						 { "timeout", required_argument, NULL, OPT_TIMEOUT },
 						 { "out", required_argument, NULL, OPT_OUT },
+						 { "policy", required_argument, NULL, OPT_POLICY },
+						 { "set", required_argument, NULL, OPT_SET },
+						 { "env", required_argument, NULL, OPT_ENV },
 						 { 0 } };
 	struct cbx_err err;
 	uint64_t ms;
@@ -49,10 +52,19 @@ static int parse_options(int argc, char **argv, struct repl *repl)
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, "+:", options, NULL)) >= 0) {
 		const char **value[] = { &repl->spec.session, &repl->spec.image, &repl->spec.memory,
-					 &repl->spec.disk,    &repl->timeout,	 &repl->out };
+					 &repl->spec.disk,    &repl->timeout,	 &repl->out,
+					 &repl->spec.policy };
 
 		if (c < OPT_SESSION)
 			return cbx_cli_bad_option("repl", c, argv);
+		if (c == OPT_SET || c == OPT_ENV) {
+			int r = c == OPT_SET ? cbx_cli_spec_set("repl", &repl->spec, optarg) :
+					       cbx_cli_spec_env("repl", &repl->spec, optarg);
+
+			if (r)
+				return r;
+			continue;
+		}
 		*value[c - OPT_SESSION] = optarg;
 	}
 	if (optind < argc)
@@ -306,5 +318,6 @@ int main(int argc, char **argv)
 		return cbx_cli_fail(&err);
 	r = run(&repl, &dirs);
 	cbx_dirs_release(&dirs);
+	cbx_cli_spec_release(&repl.spec);
 	return r;
 }

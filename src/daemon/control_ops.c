@@ -190,43 +190,6 @@ static const struct cbx_watch run_watch = {
 	.on_end = run_ended,
 };
 
-/* Settings that a session has cannot be changed by a run; saying nothing about that would promise what is not so. */
-static int check_same(const struct cbx_session *s, const cJSON *params, struct cbx_err *err)
-{
-	const struct cbx_session_spec *have = cbx_session_spec(s);
-	struct cbx_session_spec want = *have;
-	const char *what = NULL;
-	int r = cbx_session_spec_parse(params, &want, err);
-
-	if (r < 0)
-		return r;
-	if (strcmp(want.image, have->image) != 0)
-		what = "image";
-	else if (want.memory_bytes != have->memory_bytes)
-		what = "memory";
-	else if (want.disk_bytes != have->disk_bytes)
-		what = "disk";
-	else if (want.processes != have->processes)
-		what = "processes";
-	else if (want.profile != have->profile)
-		what = "profile";
-	else if (want.ttl_s != have->ttl_s)
-		what = "ttl";
-	else if (want.idle_s != have->idle_s)
-		what = "idle_timeout";
-	else if (want.cpus_milli != have->cpus_milli)
-		what = "cpus";
-	else if (want.cgroup != have->cgroup)
-		what = "cgroup";
-	if (what)
-		return cbx_refuse(
-			err, "session_differs", EEXIST,
-			"%s: session %s exists already and has another value; leave this setting out, or use another "
-			"session",
-			what, have->id);
-	return 0;
-}
-
 /* The session that a run is for, made when that is allowed. */
 static int run_session(struct cbx_control *c, const cJSON *params, struct cbx_session **ret, struct cbx_err *err)
 {
@@ -244,16 +207,16 @@ static int run_session(struct cbx_control *c, const cJSON *params, struct cbx_se
 		r = cbx_session_spec_parse(params, &spec, err);
 	if (r < 0)
 		return r;
-	spec.timeout_ms = CBX_TIMEOUT_DEFAULT_MS; /* "timeout" is this run's */
+	spec.timeout_ms = 0; /* "timeout" is this run's */
 	if (id) {
 		r = cbx_session_find(engine, id, ret, err);
 		if (r >= 0)
-			return check_same(*ret, params, err);
+			return cbx_session_same(*ret, params, err); /* a run changes no settings */
 		if (!create)
 			return r;
 	} else {
 		if (c->own[0] && cbx_session_find(engine, c->own, ret, err) == 0)
-			return check_same(*ret, params, err);
+			return cbx_session_same(*ret, params, err);
 		spec.one_shot = true;
 	}
 	r = cbx_session_create(engine, &spec, NULL, NULL, ret, err);

@@ -47,6 +47,7 @@ TAILQ_HEAD(cbx_client_list, cbx_client_entry);
 
 struct cbx_daemon {
 	struct event_base *base;
+	struct cbx_policy *policy; /* NULL: it could not be read */
 	struct cbx_engine *engine;
 	struct cbx_dirs dirs;
 	struct cbx_service service;

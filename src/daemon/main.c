@@ -23,6 +23,7 @@
 #include "base/str.h"
 #include "daemon/daemon.h"
 #include "doctor/doctor.h"
+#include "policy/policy.h"
 
 #define OPEN_FILES 16384 /* wanted: some 10 descriptors a session, one a client */
 
@@ -34,6 +35,7 @@ struct options {
 	uint64_t freeze_ms;
 	const char *http, *token_file;
 	uint64_t pool, pool_idle_ms;
+	const char *policy; /* NULL: the standard one */
 };
 
 static const char help[] =
@@ -49,13 +51,15 @@ static const char help[] =
 	"                           (default 60)\n"
 	"  --http ADDRESS:PORT      serve MCP over HTTP too, at http://ADDRESS:PORT/mcp; loopback addresses only\n"
 	"  --http-token-file FILE   ask HTTP clients for the bearer token in this file\n"
+	"  --policy POLICY          what sessions may have: a file, or default, strict, net or dev; see codebox policy "
+	"--help\n"
 	"  --pool N                 keep up to N sessions ready for those who ask next; 0: none (default 4)\n"
 	"  --pool-idle SECONDS      ... for so long when nobody asks (default 180)\n"
 	"  --log-level LEVEL        error, warning, info or debug (default info)\n"
 	"  --help, --version\n"
 	"\n"
-	"Environment: CODEBOX_IDLE_TIMEOUT, CODEBOX_FREEZE_AFTER, CODEBOX_POOL, CODEBOX_POOL_IDLE, CODEBOX_RUNTIME_DIR,\n"
-	"CODEBOX_DATA_DIR, CODEBOX_STATE_DIR. See "
+	"Environment: CODEBOX_IDLE_TIMEOUT, CODEBOX_FREEZE_AFTER, CODEBOX_POLICY, CODEBOX_POOL, CODEBOX_POOL_IDLE,\n"
+	"CODEBOX_RUNTIME_DIR, CODEBOX_DATA_DIR, CODEBOX_STATE_DIR. See "
 	"codeboxd(8).\n";
 
 static int parse_level(const char *s, enum cbx_log_level *ret, struct cbx_err *err)
@@ -89,6 +93,7 @@ static int parse_options(int argc, char **argv, struct options *o, struct cbx_er
 		{ "freeze-after", required_argument, NULL, 'F' },
 		{ "log-level", required_argument, NULL, 'l' },
 		{ "http", required_argument, NULL, 'H' },
+		{ "policy", required_argument, NULL, 'Y' },
 		{ "http-token-file", required_argument, NULL, 'T' },
 		{ "pool", required_argument, NULL, 'p' },
 		{ "pool-idle", required_argument, NULL, 'P' },
@@ -128,6 +133,9 @@ static int parse_options(int argc, char **argv, struct options *o, struct cbx_er
 			break;
 		case 'H':
 			o->http = optarg;
+			break;
+		case 'Y':
+			o->policy = optarg;
 			break;
 		case 'T':
 			o->token_file = optarg;
@@ -212,8 +220,31 @@ static int engine_diagnose(void *arg, struct cbx_err *ret)
 	return r;
 }
 
+/* A policy that cannot be read is no reason to end: clients are to learn of it. But it is one to make no session. */
+static void load_policy(struct cbx_daemon *d, const char *which, struct cbx_err *refusal)
+{
+	_cleanup_free_ char *standard = NULL;
+	const char *asked = getenv("CODEBOX_POLICY");
+	struct cbx_err err;
+
+	if (!which && asked && asked[0])
+		which = asked;
+	if (!which)
+		which = standard = cbx_policy_standard(d->dirs.config);
+	if (cbx_policy_load(d->dirs.share, which, &d->policy, &err) >= 0) {
+		cbx_info("policy %s (%s), digest %s", d->policy->name, which, d->policy->digest);
+		return;
+	}
+	cbx_refuse(refusal, "invalid_policy", err.code,
+		   "no session is made, because the policy cannot be used: %.400s; correct it (codebox policy check), and "
+		   "restart codeboxd (codebox stop)",
+		   err.msg);
+	cbx_error("%s", refusal->msg);
+}
+
 static int start_engine(struct cbx_daemon *d, const struct options *o, struct cbx_err *err)
 {
+	struct cbx_err refusal = { 0 };
 	_cleanup_free_ char *runtimes = cbx_xasprintf("%s/runtimes", d->dirs.share);
 	_cleanup_free_ char *syscalls = cbx_xasprintf("%s/syscalls", d->dirs.share);
 	struct cbx_engine_config config = {
@@ -221,6 +252,8 @@ static int start_engine(struct cbx_daemon *d, const struct options *o, struct cb
 		.libexec_dir = d->dirs.libexec,
 		.runtimes_dir = runtimes,
 		.syscalls_dir = syscalls,
+		.share_dir = d->dirs.share,
+		.refusal = &refusal,
 		.service_uid = d->service.uid,
 		.service_gid = d->service.gid,
 		.cgroup = &d->cgroup,
@@ -234,6 +267,8 @@ static int start_engine(struct cbx_daemon *d, const struct options *o, struct cb
 		.pool_idle_ms = o->pool_idle_ms,
 	};
 
+	load_policy(d, o->policy, &refusal);
+	config.policy = d->policy;
 	return cbx_engine_new(d->base, &config, &d->engine, err);
 }
 
@@ -347,6 +382,7 @@ static void finish(struct cbx_daemon *d)
 	cbx_lifecycle_release(d);
 	if (d->base)
 		event_base_free(d->base);
+	cbx_policy_free(d->policy);
 	cbx_dirs_release(&d->dirs);
 	cbx_close_p(&d->lock_fd);
 	cbx_info("ended");

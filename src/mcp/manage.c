@@ -64,6 +64,7 @@ static cJSON *create_output(void)
 	describe(p, "interpreter", "object", "Language and version.");
 	describe(p, "workspace", "string", "The working directory.");
 	describe(p, "limits", "object", "Memory, disk, processes and times.");
+	describe(p, "policy", "object", "The policy in force, and which of the arguments it lowered.");
 	describe(p, "protections", "object", "What isolates it.");
 	return cbx_mcp_schema_object(p, required, false);
 }
@@ -71,7 +72,9 @@ static cJSON *create_output(void)
 /* One sentence or two of what matters first. */
 static void tell(struct cbx_buf *out, const cJSON *info, const char *id)
 {
-	const cJSON *limits = cJSON_GetObjectItemCaseSensitive(info, "limits");
+	const cJSON *limits = cJSON_GetObjectItemCaseSensitive(info, "limits"), *name;
+	const cJSON *lowered = cJSON_GetObjectItemCaseSensitive(
+		cJSON_GetObjectItemCaseSensitive(info, "policy"), "lowered");
 	uint64_t memory = cbx_mcp_num_of(limits, "memory_bytes"), disk = cbx_mcp_num_of(limits, "disk_bytes");
 	char a[32], b[32];
 
@@ -82,6 +85,12 @@ static void tell(struct cbx_buf *out, const cJSON *info, const char *id)
 		cbx_buf_addf(out, " Memory %s, files %s, %llu s for a cell; closed when not used for %llu s.", a, b,
 			     (unsigned long long)cbx_mcp_num_of(limits, "timeout_s"),
 			     (unsigned long long)cbx_mcp_num_of(limits, "idle_timeout_s"));
+	cJSON_ArrayForEach(name, lowered)
+		if (cJSON_IsString(name))
+			cbx_buf_addf(out, "%s%s", name == lowered->child ? " The server's policy lowered: " : ", ",
+				     name->valuestring);
+	if (cJSON_GetArraySize(lowered))
+		cbx_buf_addc(out, '.');
 }
 
 static void on_ready(void *arg, struct cbx_session *session, const struct cbx_err *err)

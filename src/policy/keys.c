@@ -152,6 +152,17 @@ int cbx_key_parse(enum cbx_key key, const cJSON *v, uint64_t *ret, struct cbx_er
 	return 0;
 }
 
+cJSON *cbx_key_from_text(enum cbx_key key, const char *text)
+{
+	_cleanup_json_ cJSON *o = cbx_json_new_obj();
+
+	if (cbx_keys[key].type == CBX_TYPE_BOOL && (strcmp(text, "true") == 0 || strcmp(text, "false") == 0))
+		cbx_json_set_bool(o, "v", text[0] == 't');
+	else
+		cbx_json_set_str(o, "v", text);
+	return cJSON_DetachItemViaPointer(o, o->child);
+}
+
 uint64_t cbx_key_lower(enum cbx_key key, uint64_t a, uint64_t b)
 {
 	const struct cbx_key_info *k = &cbx_keys[key];

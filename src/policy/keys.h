@@ -33,8 +33,8 @@ enum cbx_key {
 	CBX_KEY_TTL,
 	CBX_KEY_IDLE_TIMEOUT,
 	CBX_KEY_SESSIONS,
-	CBX_KEY_PROFILE,
 	CBX_KEY_CPUS,
+	CBX_KEY_PROFILE,
 	CBX_KEY_CGROUP,
 	CBX_KEYS
 };
@@ -57,6 +57,8 @@ extern const struct cbx_key_info cbx_keys[CBX_KEYS];
 
 /* 0, or -errno with a message that starts with the key's name, kind "invalid_argument". */
 int cbx_key_parse(enum cbx_key key, const cJSON *v, uint64_t *ret, struct cbx_err *err);
+/* A value that was typed, as on a command line, for cbx_key_parse(). */
+cJSON *cbx_key_from_text(enum cbx_key key, const char *text);
 /* The stricter of two values. */
 uint64_t cbx_key_lower(enum cbx_key key, uint64_t a, uint64_t b);
 void cbx_key_format(enum cbx_key key, uint64_t value, char out[48]); /* for people: "2.0 GiB", "60 s", "strict" */

@@ -112,6 +112,17 @@ int cbx_policy_load(const char *share_dir, const char *which, struct cbx_policy 
 	return cbx_policy_parse(cbx_buf_str(&text), text.len, name, path, read_included, &place, ret, err);
 }
 
+int cbx_policy_load_shipped(const char *share_dir, const char *name, struct cbx_policy **ret, struct cbx_err *err)
+{
+	_cleanup_free_ char *path = NULL;
+	int r = shipped(share_dir, name, &path, err);
+
+	if (r >= 0 && access(path, F_OK) < 0)
+		r = cbx_refuse(err, "invalid_argument", errno,
+			       "policy: no policy \"%s\" is shipped; there are default, strict, net and dev", name);
+	return r < 0 ? r : cbx_policy_load(share_dir, path, ret, err);
+}
+
 char *cbx_policy_standard(const char *config_dir)
 {
 	_cleanup_free_ char *own = config_dir ? cbx_xasprintf("%s/policy.json", config_dir) : NULL;

@@ -87,6 +87,8 @@ cJSON *cbx_policy_schema(void);
 
 /* A policy by the name of a shipped one ("strict"), or by a path, which has a "/" or ends in ".json". */
 int cbx_policy_load(const char *share_dir, const char *which, struct cbx_policy **ret, struct cbx_err *err);
+/* By name only: for names that come from a client. Errors: "invalid_argument" when there is none. */
+int cbx_policy_load_shipped(const char *share_dir, const char *name, struct cbx_policy **ret, struct cbx_err *err);
 /* Which policy codeboxd uses when it is not told: malloc'd, for cbx_policy_load(). */
 char *cbx_policy_standard(const char *config_dir);
 

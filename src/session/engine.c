@@ -62,8 +62,15 @@ int cbx_engine_new(struct event_base *base, const struct cbx_engine_config *conf
 	e->config.libexec_dir = cbx_xstrdup(config->libexec_dir);
 	e->config.runtimes_dir = cbx_xstrdup(config->runtimes_dir);
 	e->config.syscalls_dir = cbx_xstrdup(config->syscalls_dir);
+	e->config.share_dir = cbx_xstrdup(config->share_dir ? config->share_dir : "");
+	e->builtin = config->policy ? NULL : cbx_policy_new("built-in");
+	e->policy = config->policy ? config->policy : e->builtin;
 	e->trouble = cbx_xcalloc(1, sizeof(*e->trouble));
 	e->diagnosed = cbx_xcalloc(1, sizeof(*e->diagnosed));
+	if (config->refusal && config->refusal->code) {
+		*e->trouble = *config->refusal;
+		*e->diagnosed = true;
+	}
 	e->next_sandbox = 1;
 	TAILQ_INIT(&e->sessions);
 	TAILQ_INIT(&e->listeners);
@@ -111,6 +118,8 @@ void cbx_engine_free(struct cbx_engine *e)
 	free((char *)e->config.libexec_dir);
 	free((char *)e->config.runtimes_dir);
 	free((char *)e->config.syscalls_dir);
+	free((char *)e->config.share_dir);
+	cbx_policy_free(e->builtin);
 	free(e->trouble);
 	free(e->diagnosed);
 	free(e);

@@ -106,6 +106,7 @@ int cbx_session_run(struct cbx_session *s, const char *code, uint64_t timeout_ms
 {
 	size_t n = strlen(code);
 	struct cbx_execution *x;
+	uint64_t most;
 
 	if (s->state == CBX_CLOSING) {
 		*err = s->end;
@@ -132,6 +133,10 @@ int cbx_session_run(struct cbx_session *s, const char *code, uint64_t timeout_ms
 	x->state_kept = true;
 	x->code = cbx_xstrdup(code);
 	x->timeout_ms = timeout_ms ? timeout_ms : s->spec.timeout_ms;
+	if (cbx_policy_settle(s->policy, CBX_KEY_TIMEOUT, timeout_ms > 0, timeout_ms, &most))
+		cbx_buf_addf(&x->note, "The policy lowered the time limit to %g s. ", (double)most / 1000);
+	if (timeout_ms)
+		x->timeout_ms = most;
 	x->displays = cbx_json_new_arr();
 	x->output.head_max = CBX_OUTPUT_HEAD;
 	x->output.tail_max = CBX_OUTPUT_TAIL;

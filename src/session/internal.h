@@ -9,7 +9,7 @@
  *   supervisor_link.c  the socket to the supervisor: requests out, events in
  *   session.c          one session from creation to its end, and its timers
  *   pool.c             sessions that are made before they are asked for
- *   spec.c             what a client may ask for
+ *   spec.c             what a client may ask for; terms.c: what the policy makes of it
  *   init_client.c      the socket to a sandbox's init: requests out, answers in
  *   interpreter.c      one interpreter process: spawn, frames, signals, death
  *   pipes.c            what it prints
@@ -37,7 +37,7 @@
 #include "cgroup/group.h"
 #include "cgroup/parse.h"
 #include "image/store.h"
-#include "policy/keys.h"
+#include "policy/policy.h"
 #include "sandbox/init-protocol.h"
 #include "session/output.h"
 #include "session/session.h"
@@ -99,6 +99,8 @@ struct cbx_group_ending {
 struct cbx_engine {
 	struct event_base *base;
 	struct cbx_engine_config config; /* strings are our own copies */
+	const struct cbx_policy *policy; /* config's, or builtin */
+	struct cbx_policy *builtin;
 	struct cbx_link link;
 	struct cbx_sessions sessions; /* closing ones too */
 	size_t live, closing;
@@ -359,6 +361,11 @@ struct cbx_session {
 	struct cbx_pool_shape *shape; /* it is nobody's yet: made ahead of time */
 	struct cbx_image_mark image_mark;
 	struct cbx_session_spec spec;
+	const struct cbx_policy *policy;   /* in force: the engine's, or own_policy */
+	struct cbx_policy *own_policy;     /* NULL: none */
+	struct cbx_environment environment; /* of the policy and the request */
+	cJSON *lowered;                    /* names of what the policy lowered */
+	char *asked;                       /* environment of the request, as text; NULL: none */
 	enum cbx_session_state state;
 	uint64_t sandbox;
 	bool gone; /* nothing of the sandbox is left */
@@ -397,6 +404,18 @@ int cbx_session_make(struct cbx_engine *engine, const struct cbx_session_spec *s
 		     struct cbx_session **ret, struct cbx_err *err); /* described, not begun */
 int cbx_session_begin(struct cbx_session *s, const struct cbx_plan *plan, struct cbx_err *err);
 void cbx_session_free(struct cbx_session *s); /* it is in no list */
+
+/* spec.c. Lower to the policy what was given, take the rest from it; push the names of what was lowered. */
+void cbx_session_spec_settle(struct cbx_session_spec *spec, const struct cbx_policy *policy, cJSON *lowered);
+/* The first key that `want` was given and `have` has otherwise; NULL: none. */
+const char *cbx_session_spec_differs(const struct cbx_session_spec *want, const struct cbx_session_spec *have);
+char *cbx_session_spec_asked(const struct cbx_session_spec *spec); /* malloc'd text of its environment, or NULL */
+/* terms.c */
+int cbx_session_settle(struct cbx_session *s, struct cbx_err *err); /* before anything is made */
+void cbx_session_terms_move(struct cbx_session *to, struct cbx_session *from); /* `to` was made ahead of time */
+void cbx_session_terms_release(struct cbx_session *s);
+cJSON *cbx_session_terms_json(const struct cbx_session *s);
+
 uint64_t cbx_now_ms(void);
 void cbx_session_work(struct cbx_session *s);				 /* have `work` run soon */
 void cbx_session_ready(struct cbx_session *s);				 /* its interpreter is */

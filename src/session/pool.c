@@ -317,7 +317,7 @@ struct cbx_session *cbx_pool_take(struct cbx_session *s, const struct cbx_plan *
 	struct cbx_session *found = NULL, *at;
 	struct cbx_pool_shape *shape;
 
-	if (!p)
+	if (!p || s->asked) /* what it alone asked for, nobody else will */
 		return NULL;
 	shape = shape_for(p, s, plan);
 	TAILQ_FOREACH(at, &p->entries, entry)

@@ -244,6 +244,7 @@ cJSON *cbx_session_to_json(const struct cbx_session *s)
 	cbx_json_set_str(o, "workspace", CBX_INSIDE_WORKSPACE);
 	set_use(o, s);
 	cbx_json_set(o, "limits", limits(s));
+	cbx_json_set(o, "policy", cbx_session_terms_json(s));
 	cbx_json_set(o, "protections", protections(s));
 	return o;
 }

@@ -56,6 +56,7 @@ void cbx_session_free(struct cbx_session *s)
 	cbx_output_release(&s->aside);
 	cbx_buf_release(&s->lost);
 	cbx_buf_release(&s->spawn);
+	cbx_session_terms_release(s);
 	free(s->language);
 	free(s->version);
 	free(s->kind);
@@ -298,13 +299,6 @@ void cbx_session_touch(struct cbx_session *s)
 
 /* ---- creation ---- */
 
-static bool env_name_valid(const char *name)
-{
-	size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
-
-	return n > 0 && n < 100 && !name[n] && !(name[0] >= '0' && name[0] <= '9') && strncmp(name, "CODEBOX_", 8) != 0;
-}
-
 static void add_item(struct cbx_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void add_item(struct cbx_buf *b, const char *fmt, ...)
 {
@@ -332,6 +326,7 @@ static int make_spawn(struct cbx_session *s, const struct cbx_image *image, stru
 		{ "TMPDIR", "/tmp" },
 		{ "PYTHONDONTWRITEBYTECODE", "1" },
 	};
+	_cleanup_(cbx_environment_release) struct cbx_environment all = { 0 };
 	const cJSON *argv, *env = NULL, *v;
 	int r = cbx_image_interpreter(image, "python", &argv, err);
 
@@ -344,14 +339,16 @@ static int make_spawn(struct cbx_session *s, const struct cbx_image *image, stru
 	cbx_buf_addc(&s->spawn, '\0');
 	if (cbx_json_get_obj(image->manifest, "environment", &env, err) < 0)
 		return cbx_wrap(err, "image %s", image->name);
-	for (size_t i = 0; i < ARRAY_SIZE(standard); i++) {
-		v = env ? cJSON_GetObjectItemCaseSensitive(env, standard[i][0]) : NULL;
-		if (!cJSON_IsString(v))
-			add_item(&s->spawn, "%s=%s", standard[i][0], standard[i][1]);
-	}
+	/* Each name once: the standard ones, then those of the image, of the policy and of the request. */
+	for (size_t i = 0; i < ARRAY_SIZE(standard); i++)
+		cbx_environment_set(&all, standard[i][0], standard[i][1]);
 	cJSON_ArrayForEach (v, env)
-		if (cJSON_IsString(v) && v->string && env_name_valid(v->string))
-			add_item(&s->spawn, "%s=%s", v->string, v->valuestring);
+		if (cJSON_IsString(v) && v->string && cbx_variable_name_valid(v->string))
+			cbx_environment_set(&all, v->string, v->valuestring);
+	for (size_t i = 0; i < s->environment.n; i++)
+		cbx_environment_set(&all, s->environment.all[i].name, s->environment.all[i].value);
+	for (size_t i = 0; i < all.n; i++)
+		add_item(&s->spawn, "%s=%s", all.all[i].name, all.all[i].value);
 	add_item(&s->spawn, "CODEBOX_FD=3");
 	if (s->spawn.len > CBX_INIT_MESSAGE_MAX - sizeof(struct cbx_init_header))
 		return cbx_refuse(err, "image_damaged", E2BIG, "image %s: its arguments and environment are too long",
@@ -391,6 +388,7 @@ static int make_plan(struct cbx_session *s, struct cbx_plan *plan, struct cbx_er
 static int check_room(struct cbx_engine *e, const struct cbx_session_spec *spec, struct cbx_err *err)
 {
 	const struct cbx_err *trouble = cbx_engine_trouble(e);
+	uint64_t most = e->policy->values[CBX_KEY_SESSIONS].ceiling;
 
 	if (trouble) {
 		*err = *trouble;
@@ -399,11 +397,11 @@ static int check_room(struct cbx_engine *e, const struct cbx_session_spec *spec,
 	if (spec->id[0] && cbx_engine_by_id(e, spec->id))
 		return cbx_refuse(err, "session_exists", EEXIST,
 				  "session %s exists already; use it, close it, or choose another id", spec->id);
-	if (e->live >= CBX_SESSIONS_MAX || e->live + e->closing >= 2 * CBX_SESSIONS_MAX)
+	if (e->live >= most || e->live + e->closing >= 2 * most)
 		return cbx_refuse(err, "too_many_sessions", EMFILE,
-				  "there are %zu sessions, and no more than %d are allowed; close one first", e->live,
-				  CBX_SESSIONS_MAX);
-	return cbx_group_check(e, spec, err);
+				  "there are %zu sessions, and no more than %llu are allowed; close one first", e->live,
+				  (unsigned long long)most);
+	return 0;
 }
 
 static struct cbx_session *session_new(struct cbx_engine *e, const struct cbx_session_spec *spec)
@@ -412,8 +410,6 @@ static struct cbx_session *session_new(struct cbx_engine *e, const struct cbx_se
 
 	s->engine = e;
 	s->spec = *spec;
-	if (!s->spec.image[0])
-		snprintf(s->spec.image, sizeof(s->spec.image), "python");
 	s->state = CBX_STARTING;
 	s->init.sock = -1;
 	cbx_cgroup_init(&s->group);
@@ -438,8 +434,12 @@ int cbx_session_make(struct cbx_engine *e, const struct cbx_session_spec *spec, 
 		     struct cbx_session **ret, struct cbx_err *err)
 {
 	struct cbx_session *s = session_new(e, spec);
-	int r = make_plan(s, ret_plan, err);
+	int r = cbx_session_settle(s, err);
 
+	if (r >= 0)
+		r = cbx_group_check(e, &s->spec, err);
+	if (r >= 0)
+		r = make_plan(s, ret_plan, err);
 	if (r >= 0 && (!s->work || !s->start_timer || !s->ttl_timer || !s->idle_timer || !s->cell_timer))
 		r = cbx_fail(err, ENOMEM, "watch a session");
 	if (r < 0) {
@@ -516,6 +516,7 @@ int cbx_session_create(struct cbx_engine *e, const struct cbx_session_spec *spec
 	full = s->spec;
 	ready = cbx_pool_take(s, &plan);
 	if (ready) {
+		cbx_session_terms_move(ready, s);
 		cbx_session_free(s);
 		s = ready;
 	} else {

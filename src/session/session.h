@@ -24,6 +24,7 @@
 
 struct cbx_cgroup_tree;
 struct cbx_engine;
+struct cbx_policy;
 struct cbx_session;
 struct cbx_execution;
 
@@ -34,6 +35,9 @@ struct cbx_engine_config {
 	const char *libexec_dir;   /* codebox-supervisor, codebox-init */
 	const char *runtimes_dir;  /* the drivers */
 	const char *syscalls_dir;  /* system call lists */
+	const char *share_dir;     /* policies/, for requests that name one */
+	const struct cbx_policy *policy; /* borrowed; NULL: the built-in values */
+	const struct cbx_err *refusal;   /* code not 0: no session is made, for this reason. May be NULL; copied */
 	uid_t service_uid;         /* who runs the sandboxes: the supervisor's last two arguments */
 	gid_t service_gid;
 	const struct cbx_cgroup_tree *cgroup; /* NULL: none; borrowed for the engine's life */
@@ -71,19 +75,22 @@ struct cbx_session_spec {
 	char image[CBX_NAME_MAX + 1]; /* "": the default image, "python" */
 	uint64_t memory_bytes, disk_bytes;
 	uint32_t processes;
-	uint64_t timeout_ms;          /* default for its executions */
+	uint64_t timeout_ms;          /* default for its executions; 0: as if it had not been given */
 	uint32_t ttl_s, idle_s;
 	uint32_t profile;             /* enum cbx_profile */
 	uint32_t cpus_milli;          /* thousandths of a processor; 0: no limit */
 	uint8_t cgroup;               /* CBX_CGROUP_AUTO, or CBX_CGROUP_REQUIRED: no session without control groups */
 	uint64_t given;               /* bit k: the request had key k (enum cbx_key) */
+	char policy[CBX_NAME_MAX + 1]; /* a shipped policy that narrows the server's; "": none */
+	const cJSON *environment;     /* variables, checked; borrowed until cbx_session_create() returns. NULL: none */
+	bool settled;                 /* the values are in force: the policy was applied */
 	bool one_shot;                /* belongs to a connection: not listed as re-attachable */
 };
 
-/* All defaults from limits.h. */
+/* Nothing asked for; fields are as without a policy. */
 void cbx_session_spec_init(struct cbx_session_spec *spec);
-/* Read "session_id" (or "id"), "image", "memory", "disk" (bytes or "512M"), "processes", "timeout", "ttl", "idle_timeout"
- * (seconds, numbers or "5m"), "cpus" and "cgroup" from an object; errors name field, value and remedy. Other members are not looked at. */
+/* Read "session_id" (or "id"), "image", "policy", "environment" and the keys of policy/keys.h from an object, which must
+ * outlive the spec; errors name field, value and remedy. Other members are not looked at. */
 int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, struct cbx_err *err);
 /* The names of these members but for "id"; returns how many. */
 #define CBX_SPEC_KEYS_MAX 40
@@ -93,7 +100,8 @@ cJSON *cbx_session_spec_schema(void);
 
 /*
  * Make a session; returns at once, with the session in state "starting". Executions may be queued right away.
- * Errors: "session_exists", "image_not_found", "image_damaged", "too_many_sessions", "no_sandbox" (with the diagnosis).
+ * The policy is applied here. Errors: "session_exists", "image_not_found", "image_damaged", "image_not_allowed",
+ * "too_many_sessions", "no_sandbox" (with the diagnosis), "invalid_policy".
  * When set-up fails later, on_ready is called with the error and the session is gone. on_ready may be NULL; err is NULL
  * when all went well.
  */
@@ -107,6 +115,8 @@ const char *cbx_session_id(const struct cbx_session *session);
  * in a session that could not be made. */
 const struct cbx_err *cbx_session_failure(const struct cbx_session *session);
 const struct cbx_session_spec *cbx_session_spec(const struct cbx_session *session); /* what is in force; borrowed */
+/* Whether a request for it would give this session; "session_differs", naming the first member that is not so. */
+int cbx_session_same(const struct cbx_session *session, const cJSON *params, struct cbx_err *err);
 /* Kills its processes and removes its files. Executions end with status "killed". `why` is told to later askers. */
 void cbx_session_close(struct cbx_session *session, const char *why);
 cJSON *cbx_session_to_json(const struct cbx_session *session); /* the public description */

@@ -44,6 +44,26 @@ static void set_field(struct cbx_session_spec *spec, enum cbx_key key, uint64_t 
 		memcpy(at, &flag, sizeof(flag));
 }
 
+static uint64_t get_field(const struct cbx_session_spec *spec, enum cbx_key key)
+{
+	const struct field *f = &fields[key];
+	const char *at = (const char *)spec + f->at;
+	uint64_t v = 0;
+	uint32_t narrow;
+	uint8_t flag;
+
+	if (f->size == sizeof(v)) {
+		memcpy(&v, at, sizeof(v));
+	} else if (f->size == sizeof(narrow)) {
+		memcpy(&narrow, at, sizeof(narrow));
+		v = narrow;
+	} else if (f->size == sizeof(flag)) {
+		memcpy(&flag, at, sizeof(flag));
+		v = flag;
+	}
+	return v * f->unit;
+}
+
 void cbx_session_spec_init(struct cbx_session_spec *spec)
 {
 	memset(spec, 0, sizeof(*spec));
@@ -71,12 +91,20 @@ static int parse_name(const cJSON *obj, const char *key, char out[CBX_NAME_MAX +
 int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, struct cbx_err *err)
 {
 	uint64_t values[CBX_KEYS], given = 0;
+	const cJSON *environment;
 	int r = parse_name(obj, "id", spec->id, err);
 
 	if (r >= 0)
 		r = parse_name(obj, "session_id", spec->id, err);
 	if (r >= 0)
 		r = parse_name(obj, "image", spec->image, err);
+	if (r >= 0)
+		r = parse_name(obj, "policy", spec->policy, err);
+	environment = cJSON_GetObjectItemCaseSensitive(obj, "environment");
+	if (cJSON_IsNull(environment))
+		environment = NULL;
+	if (r >= 0 && environment)
+		r = cbx_environment_check(environment, NULL, err);
 	for (enum cbx_key k = 0; r >= 0 && k < CBX_KEYS; k++) {
 		const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, cbx_keys[k].name);
 
@@ -91,16 +119,51 @@ int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, stru
 		if (given & 1ull << k)
 			set_field(spec, k, values[k]);
 	spec->given |= given;
+	spec->environment = environment;
 	return 0;
+}
+
+void cbx_session_spec_settle(struct cbx_session_spec *spec, const struct cbx_policy *policy, cJSON *lowered)
+{
+	for (enum cbx_key k = 0; k < CBX_KEYS; k++) {
+		uint64_t wanted = get_field(spec, k), value;
+		bool given = spec->given & 1ull << k && !(k == CBX_KEY_TIMEOUT && !wanted);
+
+		if (!fields[k].size)
+			continue;
+		if (cbx_policy_settle(policy, k, given, wanted, &value))
+			cbx_json_push_str(lowered, cbx_keys[k].name);
+		set_field(spec, k, value);
+	}
+}
+
+const char *cbx_session_spec_differs(const struct cbx_session_spec *want, const struct cbx_session_spec *have)
+{
+	for (enum cbx_key k = 0; k < CBX_KEYS; k++)
+		if (fields[k].size && want->given & 1ull << k && get_field(want, k) != get_field(have, k))
+			return cbx_keys[k].name;
+	return NULL;
+}
+
+char *cbx_session_spec_asked(const struct cbx_session_spec *spec)
+{
+	struct cbx_buf text = { 0 };
+
+	if (!spec->environment || !spec->environment->child)
+		return NULL;
+	cbx_json_print(&text, spec->environment);
+	return cbx_buf_steal(&text);
 }
 
 size_t cbx_session_spec_keys(const char *ret[CBX_SPEC_KEYS_MAX])
 {
 	size_t n = 0;
 
-	_Static_assert(2 + CBX_KEYS < CBX_SPEC_KEYS_MAX, "there is room for all keys");
+	_Static_assert(4 + CBX_KEYS < CBX_SPEC_KEYS_MAX, "there is room for all keys");
 	ret[n++] = "session_id";
 	ret[n++] = "image";
+	ret[n++] = "policy";
+	ret[n++] = "environment";
 	for (enum cbx_key k = 0; k < CBX_KEYS; k++)
 		if (fields[k].size)
 			ret[n++] = cbx_keys[k].name;
@@ -119,10 +182,18 @@ static cJSON *name_schema(const char *text)
 
 cJSON *cbx_session_spec_schema(void)
 {
-	cJSON *o = cbx_json_new_obj();
+	cJSON *o = cbx_json_new_obj(), *environment, *values;
 
 	cbx_json_set(o, "session_id", name_schema("Name of the session. Left out: one is made up."));
 	cbx_json_set(o, "image", name_schema("Image to run in. Default: python."));
+	cbx_json_set(o, "policy", name_schema("Ask for less: a policy that narrows the server's, such as strict."));
+	environment = cbx_json_new_obj();
+	cbx_json_set_str(environment, "type", "object");
+	cbx_json_set_str(environment, "description", "Environment variables, as {\"NAME\": \"value\"}.");
+	values = cbx_json_new_obj();
+	cbx_json_set_str(values, "type", "string");
+	cbx_json_set(environment, "additionalProperties", values);
+	cbx_json_set(o, "environment", environment);
 	for (enum cbx_key k = 0; k < CBX_KEYS; k++)
 		if (fields[k].size)
 			cbx_json_set(o, cbx_keys[k].name, cbx_key_schema(k));

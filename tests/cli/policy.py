@@ -45,6 +45,7 @@ def test_strict_allows_no_more_than_default_and_default_than_dev():
         got = box.json("policy", "show", "--json", name)["limits"]
         return {k: v["max"] if isinstance(v, dict) else v for k, v in got.items()}
     strict, default, dev = map(values, ("strict", "default", "dev"))
+    assert strict.pop("cpus") == 1 and not default.pop("cpus") and not dev.pop("cpus")  # 0: no limit
     assert all(strict[k] < default[k] <= dev[k] for k in default), (strict, default, dev)
 
 

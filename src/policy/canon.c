@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The canonical form: all values, in the order of the table; and its digest. */
+#include <nettle/sha2.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "policy/policy.h"
+
+
+static cJSON *value_json(enum cbx_key key, const struct cbx_policy_value *v)
+{
+	cJSON *o;
+
+	if (v->standard == v->ceiling)
+		return cbx_key_to_json(key, v->standard);
+	o = cbx_json_new_obj();
+	cbx_json_set(o, "default", cbx_key_to_json(key, v->standard));
+	cbx_json_set(o, "max", cbx_key_to_json(key, v->ceiling));
+	return o;
+}
+
+/* The object of a group, made when it is first needed. */
+static cJSON *group_of(cJSON *root, const char *name)
+{
+	cJSON *o = cJSON_GetObjectItemCaseSensitive(root, name);
+
+	if (!o) {
+		o = cbx_json_new_obj();
+		cbx_json_set(root, name, o);
+	}
+	return o;
+}
+
+cJSON *cbx_policy_to_json(const struct cbx_policy *p)
+{
+	cJSON *root = cbx_json_new_obj(), *o;
+
+	for (enum cbx_key k = 0; k < CBX_KEYS; k++)
+		cbx_json_set(group_of(root, cbx_keys[k].group), cbx_keys[k].name, value_json(k, &p->values[k]));
+	cbx_json_set_str(root, "network", "none");
+	if (p->images) {
+		o = cbx_json_new_arr();
+		for (size_t i = 0; i < p->nimages; i++)
+			cbx_json_push_str(o, p->images[i]);
+		cbx_json_set(root, "images", o);
+	}
+	o = cbx_json_new_obj();
+	for (size_t i = 0; i < p->environment.n; i++)
+		cbx_json_set_str(o, p->environment.all[i].name, p->environment.all[i].value);
+	cbx_json_set(root, "environment", o);
+	return root;
+}
+
+void cbx_policy_digest(const struct cbx_policy *p, char out[65])
+{
+	_cleanup_json_ cJSON *root = cbx_policy_to_json(p);
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+	uint8_t sum[SHA256_DIGEST_SIZE];
+	struct sha256_ctx c;
+
+	cbx_json_print(&text, root);
+	cbx_buf_addc(&text, '\n');
+	sha256_init(&c);
+	sha256_update(&c, text.len, (const uint8_t *)text.data);
+	sha256_digest(&c, sizeof(sum), sum);
+	for (size_t i = 0; i < sizeof(sum); i++)
+		snprintf(out + 2 * i, 3, "%02x", sum[i]);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lower of two policies, value by value. */
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "policy/policy.h"
+
+
+static uint32_t add_file(struct cbx_policy *p, const char *name)
+{
+	for (size_t i = 0; i < p->nfiles; i++)
+		if (strcmp(p->files[i], name) == 0)
+			return (uint32_t)i;
+	p->files = cbx_xrealloc(p->files, (p->nfiles + 1) * sizeof(*p->files));
+	p->files[p->nfiles++] = cbx_xstrdup(name);
+	return (uint32_t)p->nfiles - 1;
+}
+
+/* An origin of `other`, as one of p. */
+static struct cbx_origin translate(struct cbx_policy *p, const struct cbx_policy *other, struct cbx_origin from)
+{
+	return (struct cbx_origin){ add_file(p, other->files[from.file]), from.line };
+}
+
+static void narrow_value(struct cbx_policy *p, enum cbx_key key, const struct cbx_policy *wide,
+			 const struct cbx_policy *narrow)
+{
+	const struct cbx_policy_value *a = &wide->values[key], *b = &narrow->values[key];
+	struct cbx_policy_value *v = &p->values[key];
+
+	v->ceiling = cbx_key_lower(key, a->ceiling, b->ceiling);
+	v->ceiling_from = v->ceiling == a->ceiling ? translate(p, wide, a->ceiling_from) :
+						     translate(p, narrow, b->ceiling_from);
+	v->standard = cbx_key_lower(key, b->standard, v->ceiling);
+	v->standard_from = v->standard == b->standard ? translate(p, narrow, b->standard_from) : v->ceiling_from;
+}
+
+static void narrow_images(struct cbx_policy *p, const struct cbx_policy *wide, const struct cbx_policy *narrow)
+{
+	const struct cbx_policy *from = narrow->images ? narrow : wide;
+
+	if (!from->images)
+		return;
+	p->images = cbx_xcalloc(from->nimages, sizeof(*p->images)); /* not NULL: none is not all */
+	for (size_t i = 0; i < from->nimages; i++)
+		if (cbx_policy_image_allowed(wide, from->images[i]))
+			p->images[p->nimages++] = cbx_xstrdup(from->images[i]);
+	p->images_from = translate(p, from, from->images_from);
+}
+
+struct cbx_policy *cbx_policy_narrow(const struct cbx_policy *wide, const struct cbx_policy *narrow)
+{
+	_cleanup_free_ char *name = cbx_xasprintf("%s+%s", wide->name, narrow->name);
+	struct cbx_policy *p = cbx_policy_new(name);
+	const struct cbx_policy *both[] = { narrow, wide }; /* the wider one's variables are the server's: they win */
+
+	for (enum cbx_key k = 0; k < CBX_KEYS; k++)
+		narrow_value(p, k, wide, narrow);
+	narrow_images(p, wide, narrow);
+	p->network_from = translate(p, wide, wide->network_from);
+	for (size_t b = 0; b < 2; b++) {
+		for (size_t i = 0; i < both[b]->environment.n; i++)
+			cbx_environment_set(&p->environment, both[b]->environment.all[i].name,
+					    both[b]->environment.all[i].value);
+		if (both[b]->environment.n)
+			p->environment_from = translate(p, both[b], both[b]->environment_from);
+	}
+	cbx_policy_digest(p, p->digest);
+	return p;
+}
