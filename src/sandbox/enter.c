@@ -146,10 +146,14 @@ static int write_users(const struct entry *e, int upper, const char *file, const
 					  RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
 	struct stat st;
 
-	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size < 65536) {
+	if (fd >= 0 && fstat(fd, &st) < 0)
+		return cbx_fail(err, errno, "look at the image's %s", file);
+	if (fd >= 0 && S_ISREG(st.st_mode) && st.st_size < 65536) {
 		ssize_t n = cbx_read_full(fd, cbx_buf_reserve(&text, 65536), 65536);
 
-		text.len = n > 0 ? (size_t)n : 0;
+		if (n < 0)
+			return cbx_fail(err, (int)-n, "read the image's %s", file);
+		text.len = (size_t)n;
 		text.data[text.len] = '\0';
 	}
 	if (memmem(cbx_buf_str(&text), text.len, ":1000:", 6))
