@@ -19,7 +19,6 @@
 
 #define CHUNK	       KIB(64)
 #define LINES_PER_TURN 32
-#define PAUSE_ABOVE    MIB(8) /* pending: no more requests are read */
 #define RESUME_BELOW   MIB(1)
 #define LINGER_S       3 /* how long a closing connection may take to send what is pending */
 
@@ -137,7 +136,7 @@ void cbx_conn_send(struct cbx_conn *c, const char *line, size_t len)
 	}
 	if (idle)
 		send_out(c);
-	if (!c->closing && cbx_conn_pending(c) > PAUSE_ABOVE && !c->paused) {
+	if (!c->closing && cbx_conn_pending(c) > CBX_CLIENT_PAUSE && !c->paused) {
 		c->paused = true;
 		event_del(c->in);
 	}

@@ -386,6 +386,7 @@ void cbx_execution_interrupt(struct cbx_execution *x)
 
 void cbx_execution_free(struct cbx_execution *x)
 {
+	x->session->engine->kept -= x->kept;
 	free(x->code);
 	cbx_watch_free(x);
 	cbx_changes_leave(x);
@@ -400,6 +401,44 @@ void cbx_execution_free(struct cbx_execution *x)
 	cbx_buf_release(&x->message);
 	cbx_buf_release(&x->note);
 	free(x);
+}
+
+/* The oldest ended execution of all sessions that still has something to lose. */
+static struct cbx_execution *oldest_kept(struct cbx_engine *e)
+{
+	struct cbx_execution *x, *oldest = NULL;
+	struct cbx_session *s;
+
+	TAILQ_FOREACH(s, &e->sessions, entry)
+	TAILQ_FOREACH(x, &s->ended, entry)
+	if (x->kept && !x->stripped && (!oldest || x->end_ms < oldest->end_ms))
+		oldest = x;
+	return oldest;
+}
+
+static void strip(struct cbx_execution *x)
+{
+	struct cbx_engine *e = x->session->engine;
+
+	cbx_output_drop(&x->output);
+	cJSON_Delete(x->displays);
+	x->displays = cbx_json_new_arr();
+	x->ndisplays = x->display_bytes = 0;
+	x->stripped = true;
+	e->kept -= x->kept;
+	x->kept = cbx_execution_memory(x);
+	e->kept += x->kept;
+}
+
+void cbx_execution_keep(struct cbx_execution *x)
+{
+	struct cbx_engine *e = x->session->engine;
+	struct cbx_execution *oldest;
+
+	x->kept = cbx_execution_memory(x);
+	e->kept += x->kept;
+	while (e->kept > CBX_OUTPUT_TOTAL_MAX && (oldest = oldest_kept(e)))
+		strip(oldest);
 }
 
 size_t cbx_execution_memory(const struct cbx_execution *x)

@@ -104,6 +104,7 @@ struct cbx_engine {
 	struct cbx_link link;
 	struct cbx_sessions sessions; /* closing ones too */
 	size_t live, closing;
+	size_t kept; /* bytes of ended executions, CBX_OUTPUT_TOTAL_MAX */
 	LIST_HEAD(, cbx_session) by_sandbox[CBX_TABLE_SIZE], by_id[CBX_TABLE_SIZE];
 	size_t starting, running; /* sessions that are being made, and those that run a cell; without ready ones */
 	struct cbx_pool *pool;
@@ -285,6 +286,8 @@ struct cbx_execution {
 	enum cbx_phase phase;
 	bool finishing; /* status is known; only its output's file and the list of its files are waited for */
 	bool delivered; /* on_end has been called */
+	bool stripped;	/* its output and displays were dropped for newer ones */
+	size_t kept;	/* bytes of it in engine.kept */
 	char *code;	/* until it is sent */
 	size_t code_len;
 	uint64_t timeout_ms;
@@ -324,6 +327,7 @@ void cbx_execution_free(struct cbx_execution *x);
 void cbx_execution_timer(evutil_socket_t fd, short what, void *arg); /* the session's cell timer */
 void cbx_execution_clear(struct cbx_execution *x);
 size_t cbx_execution_memory(const struct cbx_execution *x);
+void cbx_execution_keep(struct cbx_execution *x); /* it was delivered: count it, and strip the oldest of all sessions */
 
 /* spill.c. It outlives its execution while a write is unanswered. */
 struct cbx_spill *cbx_spill_new(struct cbx_execution *x);

@@ -63,6 +63,16 @@ void cbx_output_release(struct cbx_output *o)
 	memset(o, 0, sizeof(*o));
 }
 
+void cbx_output_drop(struct cbx_output *o)
+{
+	uint64_t total[CBX_STREAMS];
+
+	memcpy(total, o->total, sizeof(total));
+	cbx_output_release(o);
+	memcpy(o->total, total, sizeof(total));
+	o->head_full = true;
+}
+
 static bool continuation(char c)
 {
 	return ((unsigned char)c & 0xc0) == 0x80;

@@ -85,6 +85,7 @@ static void deliver(struct cbx_session *s)
 			break;
 		x->delivered = true;
 		cbx_watch_end(x);
+		cbx_execution_keep(x);
 	}
 	TAILQ_FOREACH(x, &s->ended, entry)
 	memory += cbx_execution_memory(x);

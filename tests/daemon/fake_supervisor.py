@@ -10,6 +10,7 @@ made, and with a supervisor, an init and an interpreter that lie. FAKE_MODE in t
   exit            it ends at once, without a word
   fail            every sandbox fails
   mute            init never says that it is ready
+  mute=N          likewise, but for the first N sandboxes
   garbage         init sends a message that is too short
   liar            init answers a request that was not made
   longer          init lies about a length
@@ -55,7 +56,7 @@ class Sandbox:
         sel.register(sock, selectors.EVENT_READ, self.readable)
         if mode == "garbage":
             sock.send(b"xx")
-        elif mode != "mute":
+        elif mode != "mute" and not (mode.startswith("mute=") and number > int(mode[5:])):
             self.send(READY, 0)
 
     def send(self, kind, number, value=0, arg=0, payload=b""):

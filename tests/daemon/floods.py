@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""codeboxd under floods: of requests, of sessions, of output, of descriptors. Its memory and its descriptors stay bounded,
+and another session's cells are answered meanwhile."""
+import json
+import os
+import socket
+
+from harness import FRAME, Client, Daemon, Refused, main, session, wait_until
+
+SLACK_KIB = int(os.environ.get("CBX_SLACK_KIB", "2048"))
+MIB = 1024
+
+
+def rss(d):
+    with open(f"/proc/{d.process.pid}/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
+
+
+def neighbour(d):
+    """A session whose cells must go on being answered."""
+    c = d.client()
+    sid = session(c)
+    c.run("x = 20", session_id=sid)
+
+    def check():
+        r = c.run("x + 1", session_id=sid)
+        assert r["result"] == "21", r
+    check()
+    return c, check
+
+
+def mcp(d):
+    m = Client(os.path.join(d.dir, "run", "mcp.sock"))
+    m.raw(json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}).encode())
+    m.recv()
+    m.raw(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+    return m
+
+
+def get_execution(m, sid, number):
+    m.raw(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "get_execution", "arguments": {"session_id": sid, "execution_id": number}}}).encode())
+    while True:
+        answer = m.recv()
+        if answer.get("id") == 1:
+            return json.dumps(answer["result"])
+
+
+def test_clients_that_never_read():
+    d = Daemon("", "--pool", "0")
+    c, check = neighbour(d)
+    before = rss(d)
+    request = b'{"id":1,"method":"hello","params":{}}\n'
+    idle = [Client(d.socket) for _ in range(100)]
+    for i in idle:
+        i.sock.sendall(request * 1000)
+    check()
+    # One that asks for as long as it is let: then its requests wait with it, not with us.
+    greedy = Client(d.socket)
+    greedy.sock.settimeout(2)
+    sent = 0
+    try:
+        while sent < 64 << 20:
+            sent += greedy.sock.send(request * 1000)
+            check()
+    except TimeoutError:
+        pass
+    assert sent < 64 << 20, "a client that reads nothing was listened to without end"
+    check()
+    assert rss(d) < before + 128 * MIB, (before, rss(d))
+    for i in idle + [greedy]:
+        i.close()
+    check()
+    assert wait_until(lambda: c.call("hello")["descriptors"] < 60), c.call("hello")
+    assert d.stop() == 0
+
+
+def test_huge_and_deep_messages():
+    d = Daemon("", "--pool", "0")
+    c, check = neighbour(d)
+    before = rss(d)
+    bad = d.client()
+    for line, kind in ((b"[" * 1000000, "invalid_json"), (b'{"a":' * 200000, "invalid_json"),
+                       (b"[" * 1000 + b"]" * 1000, "invalid_json"),
+                       (b'{"id":1,"method":"run","params":{"code":"' + b"x" * (23 << 20) + b'"}}', "code_too_long"),
+                       (b'{"id":1e308,"method":"hello"}', "invalid_argument"),
+                       (b'{"id":1,"method":"hello","method":"stop"}', "duplicate_key"),
+                       (b"x" * (64 << 20), "message_too_long")):
+        bad.raw(line)
+        m = bad.recv()
+        assert m["error"]["kind"] == kind, (line[:40], m)
+        check()
+    assert bad.call("hello")["trouble"] is None
+    bad.close()
+    check()
+    assert rss(d) < before + 80 * MIB, (before, rss(d))
+    assert d.stop() == 0
+
+
+def test_descriptors_from_inside():
+    d = Daemon("", "--pool", "0")
+    c, check = neighbour(d)
+    sid = session(c)
+    c.run(FRAME + "import array, json, socket", session_id=sid)
+    count = c.call("hello")["descriptors"]
+    code = """
+s = socket.socket(fileno=os.dup(FD))
+fds = [os.open('/dev/null', os.O_RDONLY) for _ in range(253)]
+body = json.dumps({'ev': 'display', 'id': NUMBER, 'data': {'text/plain': 'x'}, 'metadata': {}}).encode()
+for _ in range(20):
+    s.sendmsg([struct.pack('<I', len(body)) + body], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', fds))])
+s.close()
+for fd in fds: os.close(fd)
+"""
+    r = c.run(code.replace("NUMBER", "2"), session_id=sid)
+    assert r["status"] == "ok" and len(r["displays"]) == 20, r
+    assert c.call("hello")["descriptors"] == count, (count, c.call("hello"))
+    check()
+    assert d.stop() == 0
+
+
+def test_log_injection():
+    d = Daemon("", "--pool", "0", "--log-level", "debug")
+    c, check = neighbour(d)
+    forged = "x\n2026-01-01T00:00:00.000Z codeboxd[1] error: forged\x1b[2J"
+    assert c.refused("session.create", session_id=forged).kind == "invalid_argument"
+    assert c.refused(forged).kind == "unknown_method"
+    sid = session(c)
+    frame = json.dumps({"ev": forged})
+    r = c.run(FRAME + f"frame({frame.encode()!r})\nimport time; time.sleep(60)", session_id=sid)
+    assert r["status"] == "killed", r
+    check()
+    for line in d.text().splitlines():
+        assert line.startswith("2026-01-01T") is False and "\x1b" not in line, line
+    assert d.stop() == 0
+
+
+def test_a_thousand_creates():
+    d = Daemon("mute=1", "--pool", "0")
+    c, check = neighbour(d)
+    clients = [d.client() for _ in range(8)]
+    for k in clients:
+        for _ in range(125):
+            k.send("session.create")
+    check()
+    refused = []
+    for k in clients:
+        # Those that are let in wait for an init that says nothing; all others are answered at once.
+        k.sock.settimeout(0.5)
+        try:
+            while True:
+                m = k.recv()
+                refused.append(m["error"]["kind"])
+        except TimeoutError:
+            pass
+        check()
+    assert refused == ["too_many_sessions"] * (1000 - 255), (len(refused), set(refused))
+    assert c.call("hello")["sessions"] == 256, c.call("hello")
+    check()
+    assert d.stop() == 0
+
+
+def test_a_full_queue():
+    d = Daemon("", "--pool", "0")
+    c, check = neighbour(d)
+    busy = d.client()
+    sid = session(busy)
+    first = busy.send("run", code="import time; time.sleep(600)", session_id=sid)
+    numbers = [busy.send("run", code="1", session_id=sid) for _ in range(64)]
+    try:
+        busy.wait(busy.send("run", code="1", session_id=sid))
+    except Refused as e:
+        assert e.kind == "queue_full", e
+    else:
+        raise AssertionError("the queue has no end")
+    check()
+    busy.call("interrupt", session_id=sid)
+    busy.wait(numbers[-1])
+    assert first < numbers[0]
+    assert d.stop() == 0
+
+
+def test_finished_executions_are_forgotten():
+    d = Daemon("", "--pool", "0")
+    c = d.client()
+    sid = session(c)
+    for i in range(18):
+        c.run(str(i), session_id=sid)
+    e = c.refused("interrupt", session_id=sid, execution_id=1)
+    assert "16" in e.message, e
+    c.call("interrupt", session_id=sid, execution_id=18)
+    assert d.stop() == 0
+
+
+def test_kept_output_over_all_sessions():
+    d = Daemon("", "--pool", "0")
+    c, check = neighbour(d)
+    m = mcp(d)
+    before = rss(d)
+    sids = []
+    for _ in range(7):
+        sid = session(c)
+        c.run(FRAME + "import json", session_id=sid)
+        body = "json.dumps({'ev': 'display', 'id': 2, 'data': {'text/plain': 'x' * (5 << 20)}, 'metadata': {}}).encode()"
+        r = c.run(f"for i in range(3): frame({body})\nprint('printed')", session_id=sid, timeout=60)
+        c.events = []
+        assert len(r["displays"]) == 3, r.get("message")
+        sids.append(sid)
+    texts = [get_execution(m, sid, 2) for sid in sids]
+    gone = ["kept no longer" in t for t in texts]
+    # 64 MiB hold four of 15 MiB: the oldest are those that lose, and every one that lost says so.
+    assert gone == [True] * 3 + [False] * 4, gone
+    assert all("printed" in t for t, g in zip(texts, gone) if not g)
+    check()
+    assert rss(d) < before + (64 + 48) * MIB + SLACK_KIB, (before, rss(d))
+    assert d.stop() == 0
+
+
+if __name__ == "__main__":
+    main(globals())
