@@ -310,6 +310,7 @@ void cbx_execution_done(struct cbx_execution *x, const char *status)
 			(long long)x->exit_code);
 		cbx_execution_end(x, x->exit_code == 0 ? CBX_OK : CBX_ERROR);
 	} else {
+		cbx_hints_add(x);
 		cbx_execution_end(x, strcmp(status, "ok") == 0 ? CBX_OK : CBX_ERROR);
 	}
 }

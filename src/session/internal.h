@@ -19,6 +19,7 @@
  *   report.c           sessions and executions as JSON
  *   output.c           bounded record of what was printed; spill.c: the whole of it, in a file of the session
  *   files.c            file access through init
+ *   hints.c            errors that a limit explains
  *   watch.c            who is told what an execution does
  *   changes.c          the files that an execution changed; mime.c: their types and names
  *   group.c            a session's control group: limits, use, rest
@@ -346,6 +347,10 @@ void cbx_watch_display(struct cbx_execution *x, const cJSON *bundle, bool is_res
 void cbx_watch_end(struct cbx_execution *x); /* takes all off */
 void cbx_watch_free(struct cbx_execution *x);
 #define CBX_WATCHERS_MAX 32
+
+/* hints.c: an error that a limit of the session explains gets a note that names the limit. */
+void cbx_hints_add(struct cbx_execution *x);
+uint64_t cbx_hints_inodes(const struct cbx_session_spec *spec); /* files and directories that a session may have */
 
 /* changes.c. The request outlives its execution when that does not wait any longer. */
 void cbx_changes_ask(struct cbx_execution *x);

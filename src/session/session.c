@@ -377,9 +377,7 @@ static int make_plan(struct cbx_session *s, struct cbx_plan *plan, struct cbx_er
 	snprintf(plan->hostname, sizeof(plan->hostname), "codebox");
 	plan->memory_bytes = s->spec.memory_bytes;
 	plan->disk_bytes = s->spec.disk_bytes;
-	plan->disk_inodes = (s->spec.disk_bytes >> 20) * CBX_INODES_PER_MIB;
-	if (plan->disk_inodes < 1024)
-		plan->disk_inodes = 1024;
+	plan->disk_inodes = cbx_hints_inodes(&s->spec);
 	plan->processes = cbx_group_process_rlimit(s->engine, &s->spec);
 	plan->profile = s->spec.profile;
 	plan->cpus_milli = s->spec.cpus_milli;

@@ -310,8 +310,12 @@ class Driver:
             name, message, trace = self.part("tracebacks").describe(self, value, tb, text)
         except KeyboardInterrupt:
             raise
-        except BaseException as e:  # no memory, or no stack, left: at least its name
+        except BaseException as e:  # no memory, stack or descriptor left: at least its name, and if possible its text
             name, message = type(value).__name__, ""
+            try:
+                message = str(value)[:1000]
+            except BaseException:
+                pass
             trace = "%s (its traceback could not be made: %s)" % (name, type(e).__name__)
         self.errors += 1
         if self.channel.child:

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""One session does its worst, another goes on: each bomb ends or is bounded, the answer names what stopped it, and the
+neighbour's cells are answered while it burns and afterwards."""
+import json
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from cbxtest import Box, children, run, wait_until  # noqa: E402
+from control import Control  # noqa: E402
+
+box = Box()
+image = None
+
+
+def neighbour():
+    global image
+    if image is None:
+        image = box.image("host", "python-minimal", "python")
+        box("run", "--session", "n", "--image", image, "-c", "x = 41", check=True)
+    r = box("run", "--session", "n", "-c", "print(x + 1)")
+    assert r.stdout == "42\n", (r.stdout, r.stderr)
+
+
+def bomb(code, **limits):
+    """Run it in a session of its own; the neighbour is asked while it burns, and afterwards."""
+    neighbour()
+    with Control(box) as c:
+        c.call("session.create", session_id="bomb", image=image, **limits)
+    p = box.popen("run", "--session", "bomb", "--json", "--timeout", "5", "-c", code,
+                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        for _ in range(3):
+            neighbour()
+        out, err = p.communicate(timeout=200)
+    finally:
+        p.kill()
+        p.wait()
+    neighbour()
+    box("session", "rm", "bomb", timeout=200)
+    assert wait_until(lambda: all(s["session_id"] != "bomb" for s in box.json("session", "ls", "--json")["sessions"]))
+    try:
+        return json.loads(out)
+    except ValueError:
+        raise AssertionError(f"no JSON: {out[-500:]} {err[-500:]}")
+
+
+def said(r):
+    return r.get("message") or ""
+
+
+def test_forks():
+    r = bomb("import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass", processes=100)
+    assert r["status"] in ("timeout", "killed"), r
+    r = bomb("import os, time\nfor i in range(500):\n    if os.fork() == 0:\n        time.sleep(60)\n        os._exit(0)",
+             processes=100)
+    assert r["status"] == "error" and "limit" in said(r) and "100" in said(r), r
+    assert wait_until(lambda: len(children(box.daemon_pid())) < 40, 60)
+
+
+def test_threads():
+    r = bomb("import threading, time\nfor i in range(500): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()",
+             processes=60)
+    assert r["status"] == "error" and "60" in said(r), r
+
+
+def test_memory():
+    r = bomb("b = []\nwhile True: b.append(bytearray(1 << 20))", memory="128M")
+    assert r["status"] in ("error", "killed") and "memory limit" in said(r) and "128" in said(r), r
+    grow = "import os, time\nfor i in range(20):\n    if os.fork() == 0:\n        b = bytearray(60 << 20)\n" \
+           "        for j in range(0, len(b), 4096): b[j] = 1\n        time.sleep(60)\nos.wait()\nraise SystemExit(5)"
+    r = bomb(grow, memory="128M")
+    assert r["status"] != "ok", r
+
+
+def test_disk():
+    r = bomb("f = open('big', 'wb')\nwhile True:\n    f.write(bytes(1 << 20))\n    f.flush()", disk="16M")
+    assert r["status"] == "error" and "disk" in said(r) and "16" in said(r), r
+
+
+def test_inodes():
+    r = bomb("i = 0\nwhile True:\n    open(str(i), 'w').close()\n    i += 1", disk="16M")
+    assert r["status"] == "error" and "1,024 files" in said(r), r
+
+
+def test_descriptors():
+    r = bomb("import os\nwhile True: os.dup(0)")
+    assert r["status"] == "error" and "files open" in said(r), r
+
+
+def test_processor():
+    r = bomb("import os\nfor i in range(3):\n    if os.fork() == 0: break\nwhile True: pass")
+    assert r["status"] in ("timeout", "killed") and "time limit" in said(r), r
+
+
+def test_output():
+    r = bomb("import subprocess\nsubprocess.run(['yes'])")
+    assert r["status"] == "timeout" and r["omitted"]["bytes"] > 1 << 20, {**r, "stdout": "", "output": ""}
+    assert len(r["output"]) < 1 << 19, len(r["output"])
+
+
+if __name__ == "__main__":
+    run(globals())
