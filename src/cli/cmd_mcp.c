@@ -166,8 +166,11 @@ static int turn(struct bridge *b)
 		return CBX_EXIT_OK;
 	if (!down_full && (p[2].revents & (POLLERR | POLLNVAL)))
 		return CBX_EXIT_OK; /* nobody is left to read an answer */
-	if (p[0].revents)
+	if (p[0].revents) {
 		read_input(b);
+		if (up.at < up.len && p[1].fd >= 0)
+			(void)write_daemon(b); /* most often there is room; an end is seen by the next turn */
+	}
 	if (!down_full && (p[1].revents & (POLLIN | POLLHUP | POLLERR)) && read_daemon(b) == 0) {
 		if (!b->in_open && (b->heard || up.len == 0))
 			return CBX_EXIT_OK;

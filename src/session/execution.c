@@ -277,7 +277,8 @@ void cbx_execution_end(struct cbx_execution *x, enum cbx_status status)
 	}
 	x->finishing = true;
 	cbx_timer_set(s->cell_timer, CBX_SPILL_WAIT_MS);
-	cbx_changes_ask(x);
+	if (!x->no_files)
+		cbx_changes_ask(x);
 	cbx_execution_settle(x);
 }
 

@@ -203,6 +203,7 @@ static void on_done(struct cbx_session *s, const cJSON *frame)
 		x->exit_code = (int64_t)v;
 	}
 	set_usage(s, x, frame);
+	x->no_files = text_of(frame, "workspace") && strcmp(text_of(frame, "workspace"), "empty") == 0;
 	cbx_execution_done(x, status);
 }
 

@@ -116,6 +116,8 @@ static void init_in(evutil_socket_t fd, short what, void *arg)
 			return;
 		if (n > 0) {
 			received(s, data, (size_t)n);
+			if (TAILQ_EMPTY(&s->init.unanswered))
+				return; /* there is hardly more, and if so, it is told again */
 		} else if (n == 0 || n == -ECONNRESET) {
 			/* The supervisor knows more, and will say so soon: why it was not made, or what ended it. */
 			s->init.ended = true;

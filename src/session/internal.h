@@ -205,7 +205,7 @@ struct cbx_interp {
 	struct event *timer; /* until ready; until dead */
 	struct cbx_buf rx, tx;
 	bool at_frame;		  /* a whole frame is at the front of rx, waiting for the pipes */
-	bool looked;		  /* `owed` was measured before the frame at the front was read */
+	size_t looked;		  /* so many bytes of rx were read after `owed` had been measured */
 	size_t owed[CBX_STREAMS]; /* bytes that were in a pipe when that frame was seen */
 	unsigned signals;	  /* unanswered SIGNAL requests */
 	bool killed;		  /* by us */
@@ -302,7 +302,7 @@ struct cbx_execution {
 	cJSON *files;		     /* NULL: none */
 	uint64_t files_omitted;
 	size_t files_bytes;
-	bool files_unknown;
+	bool files_unknown, no_files; /* no_files: there is none that could have changed */
 	cJSON *displays;
 	size_t ndisplays, display_bytes;
 	uint64_t displays_dropped, displays_invalid;

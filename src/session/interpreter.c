@@ -124,7 +124,7 @@ static ssize_t fill(struct cbx_interp *in)
 	if (!in->rx.len && ioctl(in->sock, FIONREAD, &there) == 0 && there > 0) {
 		want = (size_t)there < want ? (size_t)there : want;
 		cbx_pipes_owe(in);
-		in->looked = true;
+		in->looked = want;
 	}
 	do {
 		n = read(in->sock, cbx_buf_reserve(&in->rx, want), want);
@@ -201,9 +201,9 @@ static void pump(struct cbx_session *s)
 			break;
 		if (!in->at_frame) {
 			in->at_frame = true;
-			if (!in->looked)
+			if (in->looked < CBX_FRAME_HEADER + n)
 				cbx_pipes_owe(in);
-			in->looked = false;
+			in->looked -= CBX_FRAME_HEADER + n < in->looked ? CBX_FRAME_HEADER + n : in->looked;
 		}
 		if (!cbx_pipes_pay(s, &budget) || i == FRAMES_PER_TURN || budget == 0) {
 			event_active(in->pump, EV_TIMEOUT, 1);

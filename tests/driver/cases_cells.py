@@ -143,6 +143,37 @@ def frames_in_order_with_output(i):
 
 
 @test()
+def results_wait_for_nothing_but_the_end(i):
+    ok(i.run("import subprocess, sys, time\ndef echo(s):\n    subprocess.run(['echo', s])\n"
+             "class Loud:\n    def __repr__(self):\n        echo('in repr')\n        return 'loud'"))
+    same(ok(i.run("Loud()")).order, ["o:in repr", "result"])
+    if i.ready["kind"] == "ipython":  # shown before the end, whatever comes then
+        same(ok(i.run("sys.displayhook(1)\necho('a')")).order, ["result", "o:a"])
+        same(ok(i.run("def f():\n    sys.displayhook(1)\n    echo('a')\nf()")).order, ["result", "o:a"])
+        same(ok(i.run("get_ipython().run_cell('1'); echo('a')")).order, ["result", "o:a"])
+        same(ok(i.run("get_ipython().run_cell('1')\necho('a')\n2")).order, ["result", "o:a", "result"])
+        ok(i.run("get_ipython().events.register('post_execute', late := lambda: print('late'))"))
+        same(ok(i.run("1")).order, ["result", "o:late"])
+        ok(i.run("get_ipython().events.unregister('post_execute', late)"))
+        seen = []
+
+        def during(cell):
+            seen.extend(cell.all("result"))
+            if seen:
+                os.kill(i.process.pid, 10)
+
+        ok(i.run("import signal\nwoken = []\nsignal.signal(10, lambda *a: woken.append(1))"))
+        same(ok(i.run("sys.displayhook(1)\nwhile not woken: time.sleep(0.01)", during=during)).order, ["result"])
+
+
+@test()
+def what_is_the_sessions_own(i):
+    i.send(op="session", environment={"CODEBOX_SESSION": "mine", "OTHER": "caf\u00e9"})
+    same(ok(i.run("import os, subprocess; print(os.environ['CODEBOX_SESSION'], os.environ['OTHER'], flush=True)\n"
+                  "x = subprocess.run('echo $CODEBOX_SESSION', shell=True)")).stdout, "mine caf\u00e9\nmine\n")
+
+
+@test()
 def threads_print_and_display(i):
     code = ("import threading\ndef work(n):\n    for k in range(50):\n        print('t%d-%d' % (n, k))\n"
             "    display(n)\nts = [threading.Thread(target=work, args=(n,)) for n in range(4)]\n"

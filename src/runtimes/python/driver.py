@@ -182,13 +182,18 @@ class Channel:
         except OSError:
             pass
 
-    def send(self, frame):
-        if self.child:
-            return
+    def encode(self, frame):
         data = self._encode(frame).encode("utf-8", "replace")
         if len(data) > FRAME_MAX:
             raise TooLong
-        data = len(data).to_bytes(4, "little") + data
+        return len(data).to_bytes(4, "little") + data
+
+    def send(self, frame):
+        self.send_bytes(self.encode(frame))
+
+    def send_bytes(self, data):
+        if self.child:
+            return
         mask = None
         self.interrupts.hold()
         try:
@@ -238,6 +243,32 @@ class Channel:
         return bool(self.buffer or select.select([self.fd], [], [], 0)[0])
 
 
+class Workspace:
+    """Whether there is anything in the workspace. Where there is nothing, codeboxd need not look for what changed.
+
+    It is a tmpfs, whose empty directories have a size of their own: one system call tells.
+    """
+
+    PATH = "/workspace"
+
+    def __init__(self):
+        self._stat = os.stat
+        self.empty = None
+        try:
+            st = self._stat(self.PATH)
+            if st.st_nlink == 2 and not os.listdir(self.PATH):
+                self.empty = (st.st_dev, st.st_ino, 2, st.st_size)
+        except OSError:
+            pass  # there is no such directory: this is not a sandbox
+
+    def is_empty(self):
+        try:
+            st = self._stat(self.PATH)
+        except OSError:
+            return False
+        return (st.st_dev, st.st_ino, st.st_nlink, st.st_size) == self.empty
+
+
 class Driver:
     """What the parts share."""
 
@@ -253,7 +284,9 @@ class Driver:
         self.bundles = self.part("bundles")
         self.hooks = self.part("hooks").install(self)
         self.shell = None
-        self.streams.watch(self.channel.fd)
+        self.held = b""          # a frame that goes with the next one
+        self.streams.watch(self.channel.fd, self.send_held)
+        self.workspace = Workspace()
 
     def part(self, name):
         """Load a file of the driver. It does not appear in sys.modules."""
@@ -271,9 +304,25 @@ class Driver:
 
     def send(self, frame, wait=False):
         """wait: the cell may print next, perhaps from C code, and that must not overtake the frame."""
+        data = self.channel.encode(frame)
         self.streams.flush()
-        self.channel.send(frame)
+        held, self.held = self.held, b""
+        self.channel.send_bytes(held + data)
         self.streams.frame_sent(wait)
+
+    def hold(self, frame):
+        """Send a frame after which the cell does nothing more that could be seen: with the next frame, which is about
+        to come, or before anything is printed after all."""
+        data = self.channel.encode(frame)
+        self.send_held()
+        self.streams.flush()
+        self.held = data
+        self.streams.frame_waits = True
+
+    def send_held(self):
+        data, self.held = self.held, b""
+        if data:
+            self.channel.send_bytes(data)
 
     def display(self, data, metadata=None, transient=None, update=False):
         if self.channel.child:
@@ -286,20 +335,24 @@ class Driver:
             metadata["update"] = True
         self._show({"ev": "display", "id": self.cell}, data, metadata)
 
-    def result(self, count, data, metadata=None):
+    def result(self, count, data, metadata=None, last=False):
+        """last: it is the value of the cell's last statement, which ends with showing it."""
         if self.channel.child:
             self.streams.say(data.get("text/plain", ""))
             return
-        self._show({"ev": "result", "id": self.cell, "count": count}, data, metadata)
+        self._show({"ev": "result", "id": self.cell, "count": count}, data, metadata, last)
 
-    def _show(self, frame, data, metadata):
+    def _show(self, frame, data, metadata, last=False):
         frame["data"], frame["metadata"] = self.bundles.prepare(data, metadata)
-        wait = frame["ev"] == "display"
-        try:
-            self.send(frame, wait)
-        except TooLong:  # short enough in itself, but not with what JSON must escape
-            frame["data"] = self.bundles.note(frame["data"])
-            self.send(frame, wait)
+        for _ in range(2):
+            try:
+                if last:
+                    self.hold(frame)
+                else:
+                    self.send(frame, True)
+                return
+            except TooLong:  # short enough in itself, but not with what JSON must escape
+                frame["data"] = self.bundles.note(frame["data"])
 
     def clear(self, wait):
         self.send({"ev": "clear", "id": self.cell, "wait": bool(wait)}, True)
@@ -376,6 +429,8 @@ class Driver:
             self.channel.leave(done.get("exit_code", 0 if done["status"] == "ok" else 1))
         if isinstance(value, MemoryError):
             value.__traceback__ = None  # its frames hold what used up the memory
+        if self.workspace.is_empty():
+            done["workspace"] = "empty"
         self.send(done)
         self.ended = True
 

@@ -8,7 +8,7 @@ only its terminal needs; those imports are kept out while it loads, and work lat
 import codeop
 import os
 import sys
-from ast import PyCF_ONLY_AST
+from ast import Expr, PyCF_ONLY_AST
 from types import ModuleType
 
 # `import IPython` runs the package's __init__, which imports the terminal shell and with it prompt_toolkit; completion
@@ -158,7 +158,7 @@ class ResultHook(DisplayHook):
         pass
 
     def write_format_data(self, format_dict, md_dict=None):
-        _driver.result(self.prompt_count, format_dict, md_dict)
+        _driver.result(self.prompt_count, format_dict, md_dict, self.shell.at_end(sys._getframe(2)))
 
     def log_output(self, format_dict):
         pass  # would keep a copy of everything shown
@@ -279,8 +279,27 @@ class Shell(interactiveshell.InteractiveShell):
 
     system_piped = system_raw = system
 
+    depth = 0          # cells that run: one, and those that it gave to run_cell()
+    left = -1          # statements of the first that are still to come; negative: nobody counts
+    last_code = None   # of its last statement, when that is an expression
+
+    async def run_ast_nodes(self, nodelist, *args, **kwargs):
+        self.depth += 1
+        self.left = len(nodelist) if self.depth == 1 and nodelist and type(nodelist[-1]) is Expr else -1
+        try:
+            return await super().run_ast_nodes(nodelist, *args, **kwargs)
+        finally:
+            self.depth -= 1
+            self.left = -1
+
+    def at_end(self, frame):
+        """True when frame is the cell's last statement, an expression, which is showing its value."""
+        return self.last_code is not None and frame.f_code is self.last_code
+
     async def run_code(self, code_obj, result=None, *, async_=False):
         """Run one statement's code. True: it raised."""
+        self.left -= 1
+        self.last_code = code_obj if self.left == 0 and not async_ else None
         try:
             if async_:
                 await eval(code_obj, self.user_global_ns, self.user_ns)
@@ -389,6 +408,7 @@ class IPythonShell:
     def run(self, code, silent):
         """Run a cell; the exception that ended it, or None."""
         ip = self.ip
+        ip.depth = 0
         self.executing = ip.execution_count
         self.interrupted = None
         if self.loop is not None:

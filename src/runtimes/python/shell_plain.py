@@ -138,7 +138,7 @@ class PlainShell:
             ns["_%d" % number] = value
         data, metadata = self.format(value)
         if data:
-            self.driver.result(number, data, metadata)
+            self.driver.result(number, data, metadata, True)
 
     # Representations
 

@@ -58,6 +58,7 @@ class Streams:
         self.unread, self.unsent = termios.FIONREAD, termios.TIOCOUTQ
         self._stat, self._dup2 = os.fstat, os.dup2
         self.socket = -1
+        self.send_held = None
         self.frame_waits = False  # a frame was sent and may still be in the socket
         self.budget = WAIT_BUDGET
         self.spares = {fd: self._spare(fd) for fd in (1, 2)}
@@ -87,8 +88,9 @@ class Streams:
         text.mode = "w"
         return text
 
-    def watch(self, fd):
+    def watch(self, fd, send_held):
         self.socket = fd
+        self.send_held = send_held
 
     def pending(self, fd, request):
         try:
@@ -110,6 +112,8 @@ class Streams:
 
     def settle(self, pipe):
         """Before a write: wait until the other pipe and the frames before it have been taken."""
+        if self.frame_waits:
+            self.send_held()
         self._await(3 - pipe._fd, self.unread)
         if self.frame_waits:
             self._settle_frame()
