@@ -38,6 +38,8 @@
 #define CBX_STREAMS_MAX 16               /* mcp: open subscriptions/listen requests; more: error
 					 * [unit/test_mcp_modern.c:listen_bad] */
 #define CBX_SUBSCRIPTIONS_MAX 256        /* mcp: resources that one of them asks for; more: error */
+#define CBX_STREAM_TASKS_MAX 32          /* mcp: tasks that one of them asks for; more are not agreed to
+					 * [unit/test_mcp_tasks.c:many_in_one_stream] */
 #define CBX_LIST_FILES_MAX 500           /* mcp: files of one session in resources/list; more are not listed
 					 * [unit/test_mcp_modern.c:resources_pages] */
 #define CBX_RPC_ID_MAX 1024              /* mcp: bytes of a request's id or progress token; longer: error
@@ -96,6 +98,9 @@
 					 * [daemon/floods.py:a_full_queue] */
 #define CBX_FINISHED_MAX 16              /* session: ended executions kept for a later look; older are forgotten
 					 * [daemon/floods.py:finished_executions_are_forgotten] */
+#define CBX_HOLDS_MAX 16                 /* session: executions kept for a client that comes back (MCP tasks); more:
+					 * not promised, the answer is "running" [unit/test_mcp_tasks.c:too_many] */
+#define CBX_HOLD_MS 600000               /* session: for that client, after the end; then they go as others do */
 #define CBX_TOMBSTONES_MAX 1024          /* session: closed ids remembered, to answer "expired" and not "unknown"
 					 * [daemon/daemon.py:sessions_are_made_listed_and_remembered] */
 #define CBX_TIMEOUT_DEFAULT_MS 60000     /* session: a cell's time; then: SIGINT, after the grace period SIGKILL

@@ -84,7 +84,7 @@ static void print(struct fetch *f)
 	_cleanup_buf_ struct cbx_buf result = { 0 };
 	struct cbx_mcp_call *call = f->call;
 
-	cbx_mcp_result_print(&result, call, f->x, f->displays, f->images, f->n, cbx_mcp_room(&call->slot));
+	cbx_mcp_result_print(&result, call, f->x, f->displays, f->images, f->n, cbx_mcp_call_room(call));
 	cbx_mcp_call_end_text(call, &result);
 }
 
@@ -128,7 +128,7 @@ void cbx_mcp_outcome(struct cbx_mcp_call *call, struct cbx_execution *x)
 		cbx_mcp_call_unref(call);
 		f->n = 0;
 	}
-	cbx_mcp_result_print(&result, call, f->x, displays, NULL, 0, cbx_mcp_room(&call->slot));
+	cbx_mcp_result_print(&result, call, f->x, displays, NULL, 0, cbx_mcp_call_room(call));
 	cbx_mcp_call_end_text(call, &result);
 	fetch_free(f);
 }

@@ -16,6 +16,7 @@
  *   jobs     requests of these files that wait for the engine
  *   tools    the table of tools and the life of a call: listed, called, answered, cancelled
  *   run, execution, manage, files, files_read, files_write  the tools themselves
+ *   tasks    a call that was let go of, for clients that come back for its result
  *   wait     a call that waits for an execution, for a limited time
  *   artifacts  an execution's answer, with the image files that it wrote
  *   progress  notifications/progress of one call
@@ -33,6 +34,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/limits.h"
 #include "base/str.h"
 #include "mcp/mcp.h"
 #include "session/session.h"
@@ -229,6 +231,7 @@ struct cbx_mcp_call {
 	struct event *timer; /* ends its wait for an execution; NULL: it does not wait */
 	bool watching;       /* an execution's watch holds a reference */
 	void (*answer)(struct cbx_mcp_call *call, struct cbx_execution *x); /* once the wait is over, ended or not */
+	void (*finish)(struct cbx_mcp_call *call, const struct cbx_buf *result); /* NULL: the result is the answer */
 	void *state; /* the tool's own */
 	void (*release)(void *state); /* NULL: nothing to do */
 };
@@ -319,6 +322,8 @@ bool cbx_mcp_prompt_argument(const char *prompt, const char *argument, bool *ret
 
 enum { CBX_NEWS_TOOLS = 1, CBX_NEWS_PROMPTS = 2, CBX_NEWS_RESOURCES = 4 };
 
+struct cbx_mcp_task_watch;
+
 struct cbx_mcp_watched {
 	char *uri; /* as the client wrote it */
 	struct cbx_mcp_uri parsed;
@@ -332,6 +337,7 @@ struct cbx_mcp_stream {
 	unsigned wanted, due; /* CBX_NEWS_*: asked for; not told yet */
 	struct cbx_mcp_watched *uris;
 	size_t nuris;
+	struct cbx_mcp_task_watch *tasks[CBX_STREAM_TASKS_MAX]; /* NULL: free */
 };
 TAILQ_HEAD(cbx_mcp_streams, cbx_mcp_stream);
 
@@ -397,6 +403,11 @@ void cbx_mcp_call_end_text(struct cbx_mcp_call *call, const struct cbx_buf *resu
 void cbx_mcp_call_refuse(struct cbx_mcp_call *call, const struct cbx_err *err); /* isError, with what to do next */
 /* A JSON-RPC error in place of a result; takes data, which may be NULL. */
 void cbx_mcp_call_fail(struct cbx_mcp_call *call, int code, cJSON *data, const char *msg);
+/* Bytes that the result may have at most. */
+size_t cbx_mcp_call_room(const struct cbx_mcp_call *call);
+/* Takes over the slot; an empty one is for a call that is not answered (it has a `finish`). */
+struct cbx_mcp_call *cbx_mcp_call_new(struct cbx_mcp *mcp, const struct cbx_mcp_tool *tool,
+				      const struct cbx_mcp_revision *rev, struct cbx_mcp_slot *slot);
 void cbx_mcp_call_drop(struct cbx_mcp_call *call); /* cancelled, or nobody is there: no answer */
 void cbx_mcp_call_unref(struct cbx_mcp_call *call);
 
@@ -419,6 +430,23 @@ int cbx_mcp_arg_session(struct cbx_mcp_call *call, const cJSON *args, struct cbx
 void cbx_mcp_schema_session(cJSON *properties);
 /* The connection's own session, made when there is none; sets call->notice when an earlier one has ended. */
 int cbx_mcp_default_session(struct cbx_mcp_call *call, struct cbx_session **ret, struct cbx_err *err);
+
+/* ---- tasks: the extension io.modelcontextprotocol/tasks ---- */
+
+#define CBX_MCP_TASKS CBX_META "tasks"
+extern const struct cbx_mcp_method cbx_mcp_task_methods[];
+/* Whether a request (its params) comes from a client that takes tasks. */
+bool cbx_mcp_takes_tasks(const cJSON *params);
+/* An error which says that the client must; takes the slot. */
+void cbx_mcp_tasks_needed(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot);
+/* Answer with an execution: as a task, if it has not ended and there can be one more. */
+void cbx_mcp_task_outcome(struct cbx_mcp_call *call, struct cbx_execution *x);
+/* The execution of a task, which may be of any client; NULL: there is none of that id. */
+struct cbx_execution *cbx_mcp_task_find(struct cbx_mcp *mcp, const char *task_id);
+/* Tell a stream of a task: now if it has ended, or else at its end. */
+struct cbx_mcp_task_watch *cbx_mcp_task_watch(struct cbx_mcp *mcp, struct cbx_mcp_stream *stream,
+					      struct cbx_execution *x); /* NULL: too many wait for it, or it has ended */
+void cbx_mcp_task_unwatch(struct cbx_mcp_task_watch *w);
 
 /* ---- files: of a session, as tools and answers name them ---- */
 

@@ -235,6 +235,9 @@ static void stream_free(struct cbx_mcp *mcp, struct cbx_mcp_stream *s)
 	while (s->nuris)
 		unwatch(s, s->nuris - 1);
 	free(s->uris);
+	for (size_t i = 0; i < ARRAY_SIZE(s->tasks); i++)
+		if (s->tasks[i])
+			cbx_mcp_task_unwatch(s->tasks[i]);
 	TAILQ_REMOVE(&mcp->streams, s, entry);
 	mcp->nstreams--;
 	free(s);
@@ -370,6 +373,39 @@ static const char *agree(struct cbx_mcp_stream *s, const cJSON *filter, const cJ
 	return NULL;
 }
 
+/* Those that there are, and of those as many as fit, are agreed to. They are told of behind the acknowledgement. */
+static const char *agree_tasks(struct cbx_mcp *mcp, const cJSON *filter, cJSON *agreed)
+{
+	const cJSON *ids = NULL, *id;
+	cJSON *list;
+	struct cbx_err err;
+
+	if (cbx_json_get_arr(filter, "taskIds", &ids, &err) < 0)
+		return "notifications.taskIds: an array of task ids is expected";
+	if (!ids)
+		return NULL;
+	list = cbx_json_new_arr();
+	cbx_json_set(agreed, "taskIds", list);
+	cJSON_ArrayForEach(id, ids) {
+		if (!cJSON_IsString(id))
+			return "notifications.taskIds: strings are expected";
+		if (cJSON_GetArraySize(list) < CBX_STREAM_TASKS_MAX && cbx_mcp_task_find(mcp, id->valuestring))
+			cbx_json_push_str(list, id->valuestring);
+	}
+	return NULL;
+}
+
+static void watch_tasks(struct cbx_mcp *mcp, struct cbx_mcp_stream *s, const cJSON *agreed)
+{
+	struct cbx_execution *x;
+	const cJSON *id;
+	size_t n = 0;
+
+	cJSON_ArrayForEach(id, cJSON_GetObjectItemCaseSensitive(agreed, "taskIds"))
+		if ((x = cbx_mcp_task_find(mcp, id->valuestring)))
+			s->tasks[n++] = cbx_mcp_task_watch(mcp, s, x);
+}
+
 static bool stream_id_in_use(struct cbx_mcp *mcp, const char *id)
 {
 	struct cbx_mcp_stream *s;
@@ -395,6 +431,10 @@ void cbx_mcp_listen(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
 			      "Invalid params: notifications: an object is expected");
 		return;
 	}
+	if (cJSON_GetObjectItemCaseSensitive(filter, "taskIds") && !cbx_mcp_takes_tasks(m->params)) {
+		cbx_mcp_tasks_needed(m, slot);
+		return;
+	}
 	if (slot->batch || !slot->id || stream_id_in_use(m->mcp, slot->id) || m->mcp->nstreams >= CBX_STREAMS_MAX) {
 		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_REQUEST,
 			      "Invalid Request: %s", slot->batch ? "subscriptions/listen in a batch"
@@ -405,6 +445,8 @@ void cbx_mcp_listen(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
 	caps = cbx_mcp_server_capabilities(m->mcp, m->rev);
 	s = stream_new(m->mcp);
 	fault = agree(s, filter, caps, agreed);
+	if (!fault && m->mcp->engine)
+		fault = agree_tasks(m->mcp, filter, agreed);
 	if (fault) {
 		stream_free(m->mcp, s);
 		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "Invalid params: %s", fault);
@@ -417,4 +459,5 @@ void cbx_mcp_listen(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
 	cbx_json_print(&params, agreed);
 	cbx_buf_addc(&params, '}');
 	cbx_mcp_notify_slot(m->mcp, &s->slot, "notifications/subscriptions/acknowledged", &params);
+	watch_tasks(m->mcp, s, agreed);
 }

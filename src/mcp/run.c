@@ -154,7 +154,7 @@ static void run(struct cbx_mcp_call *call, const cJSON *args)
 		cbx_mcp_call_refuse(call, &err);
 		return;
 	}
-	call->answer = cbx_mcp_outcome;
+	call->answer = call->rev->modern && cbx_mcp_takes_tasks(call->params) ? cbx_mcp_task_outcome : cbx_mcp_outcome;
 	cbx_mcp_wait(call, x, a.background ? 0 : CBX_WAIT_MS);
 }
 

@@ -71,5 +71,10 @@ cJSON *cbx_mcp_server_capabilities(const struct cbx_mcp *mcp, const struct cbx_m
 	cbx_json_set(caps, "prompts", c);
 	if (rev->completions)
 		cbx_json_set(caps, "completions", cbx_json_new_obj());
+	if (rev->modern) {
+		c = cbx_json_new_obj();
+		cbx_json_set(c, CBX_MCP_TASKS, cbx_json_new_obj());
+		cbx_json_set(caps, "extensions", c);
+	}
 	return caps;
 }

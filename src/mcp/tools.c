@@ -30,7 +30,7 @@ static const struct cbx_mcp_tool *const tools[] = {
 	NULL,
 };
 
-const struct cbx_mcp_registry cbx_mcp_codebox = { .tools = tools };
+const struct cbx_mcp_registry cbx_mcp_codebox = { .tools = tools, .methods = cbx_mcp_task_methods };
 
 /* What to do after an error of this kind, where the message does not say it in terms of tools. */
 static const struct {
@@ -145,8 +145,8 @@ cJSON *cbx_mcp_tools_list(const struct cbx_mcp *mcp, const struct cbx_mcp_revisi
 
 /* ---- life of a call ---- */
 
-static struct cbx_mcp_call *call_new(struct cbx_mcp *mcp, const struct cbx_mcp_tool *tool,
-				     const struct cbx_mcp_revision *rev, struct cbx_mcp_slot *slot)
+struct cbx_mcp_call *cbx_mcp_call_new(struct cbx_mcp *mcp, const struct cbx_mcp_tool *tool,
+				      const struct cbx_mcp_revision *rev, struct cbx_mcp_slot *slot)
 {
 	struct cbx_mcp_call *call = cbx_xcalloc(1, sizeof(*call));
 
@@ -186,7 +186,10 @@ static void call_leave(struct cbx_mcp_call *call)
 void cbx_mcp_call_end_text(struct cbx_mcp_call *call, const struct cbx_buf *result)
 {
 	cbx_mcp_progress_stop(call);
-	cbx_mcp_answer_text(call->mcp, &call->slot, result);
+	if (call->finish)
+		call->finish(call, result);
+	else
+		cbx_mcp_answer_text(call->mcp, &call->slot, result);
 	call_leave(call);
 }
 
@@ -330,7 +333,7 @@ void cbx_mcp_tools_call(const struct cbx_mcp_message *m, const struct cbx_mcp_re
 			      "Invalid Request: a call with this id is still going on");
 		return;
 	}
-	call = call_new(m->mcp, tool, rev, slot);
+	call = cbx_mcp_call_new(m->mcp, tool, rev, slot);
 	if (trouble) {
 		cbx_mcp_call_refuse(call, trouble);
 	} else if (m->mcp->ncalls > CBX_CALLS_MAX) {

@@ -402,6 +402,7 @@ void cbx_execution_free(struct cbx_execution *x)
 	free(x->error_traceback);
 	cbx_buf_release(&x->message);
 	cbx_buf_release(&x->note);
+	free(x->hold);
 	free(x);
 }
 

@@ -20,6 +20,7 @@
  *   output.c           bounded record of what was printed; spill.c: the whole of it, in a file of the session
  *   files.c            file access through init
  *   hints.c            errors that a limit explains
+ *   hold.c             executions that a client comes back for
  *   watch.c            who is told what an execution does
  *   changes.c          the files that an execution changed; mime.c: their types and names
  *   group.c            a session's control group: limits, use, rest
@@ -315,7 +316,15 @@ struct cbx_execution {
 	struct cbx_buf message, note; /* what happened; what is worth knowing beside it */
 	struct cbx_cgroup_usage before; /* at its start */
 	struct cbx_cell_usage usage;
+	struct cbx_held *hold; /* NULL: not held */
 };
+
+struct cbx_held {
+	char key[CBX_HOLD_KEY + 1];
+	uint64_t wall_ms, clock_ms; /* when it was made: by the calendar, and as cbx_now_ms() */
+};
+/* hold.c: whether it is held, and its time is not over */
+bool cbx_hold_counts(const struct cbx_execution *x);
 
 void cbx_execution_next(struct cbx_session *s); /* start what waits, when it can be started */
 void cbx_execution_print(struct cbx_session *s, enum cbx_stream stream, const char *p, size_t n);

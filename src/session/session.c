@@ -72,10 +72,21 @@ static void call_ready(struct cbx_session *s, const struct cbx_err *err)
 		fn(s->on_ready_arg, s, err);
 }
 
+/* The oldest that nobody was promised, else the oldest. */
+static struct cbx_execution *first_to_forget(struct cbx_session *s)
+{
+	struct cbx_execution *x;
+
+	TAILQ_FOREACH(x, &s->ended, entry)
+	if (!cbx_hold_counts(x))
+		return x;
+	return TAILQ_FIRST(&s->ended);
+}
+
 static void deliver(struct cbx_session *s)
 {
 	struct cbx_execution *x;
-	size_t memory = 0;
+	size_t memory = 0, holds = 0;
 
 	for (;;) {
 		TAILQ_FOREACH(x, &s->ended, entry)
@@ -89,8 +100,11 @@ static void deliver(struct cbx_session *s)
 	}
 	TAILQ_FOREACH(x, &s->ended, entry)
 	memory += cbx_execution_memory(x);
-	while (s->nended > CBX_FINISHED_MAX || (s->nended > 1 && memory > ENDED_MEMORY_MAX)) {
-		x = TAILQ_FIRST(&s->ended);
+	TAILQ_FOREACH(x, &s->ended, entry)
+	holds += cbx_hold_counts(x);
+	while (s->nended - holds > CBX_FINISHED_MAX || (s->nended > 1 && memory > ENDED_MEMORY_MAX)) {
+		x = first_to_forget(s);
+		holds -= cbx_hold_counts(x);
 		memory -= cbx_execution_memory(x);
 		TAILQ_REMOVE(&s->ended, x, entry);
 		s->nended--;

@@ -180,6 +180,19 @@ void cbx_execution_interrupt(struct cbx_execution *x);
 uint64_t cbx_execution_id(const struct cbx_execution *x); /* counts from 1 in its session */
 struct cbx_session *cbx_execution_session(const struct cbx_execution *x);
 enum cbx_status cbx_execution_status(const struct cbx_execution *x);
+/*
+ * Keep an execution for CBX_HOLD_MS after its end, as long as its session lives and memory suffices, however many come
+ * after it; and give it a key that cannot be guessed. Error: "too_many_holds".
+ */
+int cbx_execution_hold(struct cbx_execution *x, struct cbx_err *err);
+#define CBX_HOLD_KEY 26 /* characters, of 32 */
+struct cbx_hold {
+	const char *key; /* borrowed */
+	uint64_t created_ms, updated_ms; /* when the hold was made; when it changed last, that is then or at the end: ms
+					  * since 1970 */
+	uint64_t kept_ms; /* from created_ms on it is kept so long at least; grows until the end */
+};
+bool cbx_execution_held(const struct cbx_execution *x, struct cbx_hold *ret); /* false: it is not */
 /* The one that runs, or NULL. */
 struct cbx_execution *cbx_session_running(const struct cbx_session *session);
 int cbx_execution_find(struct cbx_session *session, uint64_t id, struct cbx_execution **ret, struct cbx_err *err);

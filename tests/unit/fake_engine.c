@@ -12,6 +12,7 @@
 #include <sys/queue.h>
 
 #include "base/cleanup.h"
+#include "base/limits.h"
 
 #ifndef FAKE_BYTES_MAX
 #define FAKE_BYTES_MAX 4000000 /* of one fill or show: a fuzzer finds larger numbers */
@@ -28,6 +29,7 @@ struct cbx_execution {
 	struct cbx_buf out, err, both;
 	char *result, *message;
 	bool raised, killed_by_close;
+	char key[CBX_HOLD_KEY + 1];
 	cJSON *displays, *files;
 };
 
@@ -542,6 +544,30 @@ bool cbx_execution_output(const struct cbx_execution *x, uint64_t from, size_t m
 const char *cbx_execution_output_file(const struct cbx_execution *x)
 {
 	return ".codebox/outputs/1.txt";
+}
+
+void cbx_session_touch(struct cbx_session *s)
+{
+}
+
+int cbx_execution_hold(struct cbx_execution *x, struct cbx_err *err)
+{
+	const struct cbx_execution *other;
+	int n = 0;
+
+	TAILQ_FOREACH(other, &x->session->list, entry)
+		n += other->key[0] != 0;
+	if (!x->key[0] && n >= CBX_HOLDS_MAX)
+		return cbx_refuse(err, "too_many_holds", EBUSY, "too many are held");
+	if (!x->key[0])
+		cbx_random_name(x->key, CBX_HOLD_KEY);
+	return 0;
+}
+
+bool cbx_execution_held(const struct cbx_execution *x, struct cbx_hold *ret)
+{
+	*ret = (struct cbx_hold){ x->key, 1000000000123, 1000000000123, CBX_HOLD_MS };
+	return x->key[0] != 0;
 }
 
 void cbx_execution_interrupt(struct cbx_execution *x)
