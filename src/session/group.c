@@ -118,7 +118,7 @@ void cbx_group_gathered(struct cbx_session *s, const struct cbx_err *err)
 	/* An answer to a question about the interpreter before this one says nothing about this one. */
 	if (s->moves == 0 || --s->moves || s->state == CBX_CLOSING)
 		return;
-	if (err->code)
+	if (err)
 		cbx_interp_fault(s, "it could not be put under its limits: %.200s", err->msg);
 	else
 		cbx_group_limited(s);

@@ -55,7 +55,7 @@ static void link_event(struct cbx_engine *e, struct cbx_event *ev)
 		break;
 	case CBX_EVENT_MOVED:
 		if (s)
-			cbx_group_gathered(s, &ev->err);
+			cbx_group_gathered(s, ev->status ? &ev->err : NULL);
 		break;
 	case CBX_EVENT_OOM:
 		if (s && s->state != CBX_CLOSING)

@@ -209,15 +209,15 @@ static void watch(struct supervisor *s)
 static void gather(struct supervisor *s, const struct cbx_request *q)
 {
 	struct sandbox *b = find(s, q->sandbox);
-	struct cbx_err err = { 0 };
+	struct cbx_event e = { .type = CBX_EVENT_MOVED, .sandbox = q->sandbox };
 
 	if (!b)
 		return;
 	if (b->group.work < 0)
-		cbx_refuse(&err, "protocol", EPROTO, "the sandbox has no control groups");
+		e.status = cbx_refuse(&e.err, "protocol", EPROTO, "the sandbox has no control groups");
 	else
-		cbx_group_gather(&b->group, b->pid, &err);
-	send_about(CBX_EVENT_MOVED, b->id, &err);
+		e.status = cbx_group_gather(&b->group, b->pid, &e.err);
+	send_event(&e);
 }
 
 /* Descriptors that are kept are taken from fds. */
