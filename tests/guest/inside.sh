@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs in the guest, as root, from a unit; see run. Every line that starts with ok, not ok or # goes to the console.
+# Runs in the guest, as root, from a unit; see run. $PARTS: base, limits, or both. Every line that starts with ok, not ok or # goes to the console.
 export PATH=$PREFIX/bin:/usr/bin:/bin:/usr/sbin:/sbin
 n=0
 failed=0
@@ -26,6 +26,20 @@ manager() {
 	su - tester -c "export XDG_RUNTIME_DIR=/run/user/1001; PATH=$PATH; $1"
 }
 
+# python NAME COMMAND...: the points of a TAP test are points of this one
+python() {
+	local name=$1 line
+	shift
+	while IFS= read -r line; do
+		case $line in
+		"ok "*) n=$((n + 1)) && echo "ok $n - $name:${line#ok * -}" ;;
+		"not ok "*) n=$((n + 1)) && failed=$((failed + 1)) && echo "not ok $n - $name:${line#not ok * -}" ;;
+		1..*) echo "# $name: $line" ;;
+		*) echo "# $line" ;;
+		esac
+	done < <("$@" 2>&1)
+}
+
 one_cell() {
 	[ "$(user "codebox run --image host -c 'print(6 * 7)'")" = 42 ]
 }
@@ -33,7 +47,7 @@ own_scope() {
 	local pid
 	pid=$(pgrep -u tester -x codeboxd) || return 1
 	cat "/proc/$pid/cgroup"
-	grep -q '^0::/user.slice/user-1001.slice/user@1001.service/.*\.scope$' "/proc/$pid/cgroup"
+	grep -q '^0::/user.slice/user-1001.slice/user@1001.service/.*\.scope/supervisor$' "/proc/$pid/cgroup"
 }
 group_killed() {
 	local pid
@@ -55,6 +69,9 @@ by_socket() {
 socket_again() {
 	user 'codebox stop' || return 1
 	[ "$(manager 'systemctl --user is-active codeboxd.socket')" = active ] && one_cell
+}
+no_process() {
+	! pgrep 'codeboxd|codebox-supervi|codebox-init'
 }
 as_root() {
 	codebox image build host && codebox run --image host -c 'print(open("/proc/self/uid_map").read())' | tee /tmp/map
@@ -88,19 +105,38 @@ for _ in $(seq 100); do
 	[ -e /run/user/1001/systemd/private ] && break
 	sleep 0.2
 done
-check "an image of the guest's own /usr" user 'codebox image build host'
-check "the doctor finds everything it requires" user 'codebox doctor'
-check "a cell, with nothing in the environment" one_cell
-check "codeboxd has a scope of its own" own_scope
-check "it outlives a client's process group" group_killed
-check "stop leaves no process" stopped
-check "user units are taken" units
-check "a client's connection starts the service" by_socket
-check "after a stop the socket starts it again" socket_again
-manager 'systemctl --user stop codeboxd.socket codeboxd.service' >/dev/null 2>&1
-check "as root" as_root
-check "user namespaces switched off: said, with the remedy" no_user_namespaces
-check "Debian's own switch: said, with the remedy" legacy_switch
+base() {
+	check "an image of the guest's own /usr" user 'codebox image build host'
+	check "the doctor finds everything it requires" user 'codebox doctor'
+	check "a cell, with nothing in the environment" one_cell
+	check "codeboxd has a scope of its own" own_scope
+	check "it outlives a client's process group" group_killed
+	check "stop leaves no process" stopped
+	check "user units are taken" units
+	check "a client's connection starts the service" by_socket
+	check "after a stop the socket starts it again" socket_again
+	manager 'systemctl --user stop codeboxd.socket codeboxd.service' >/dev/null 2>&1
+	check "as root" as_root
+	check "user namespaces switched off: said, with the remedy" no_user_namespaces
+	check "Debian's own switch: said, with the remedy" legacy_switch
+}
+limits() {
+	check "an image for the limits" user 'codebox image build host'
+	python 'as a user' su - tester -c "export XDG_RUNTIME_DIR=/run/user/1001 PATH=$PATH CODEBOX=$PREFIX/bin/codebox \
+		CODEBOX_DAEMON=$PREFIX/sbin/codeboxd; python3 /opt/codebox-tests/limits.py scope"
+	check "root's image" codebox image build host
+	codebox stop >/dev/null
+	cp "$PREFIX"/lib/systemd/system/codeboxd.* /etc/systemd/system/
+	check "system units are taken" systemctl daemon-reload
+	check "the socket is started" systemctl start codeboxd.socket
+	python 'as root' env "CODEBOX=$PREFIX/bin/codebox" "CODEBOX_DAEMON=$PREFIX/sbin/codeboxd" \
+		python3 /opt/codebox-tests/limits.py unit
+	check "the service stops" systemctl stop codeboxd.socket codeboxd.service
+	check "and leaves no process" no_process
+}
+for part in $PARTS; do
+	"$part"
+done
 echo "1..$n"
 echo "# inside: end"
 sync

@@ -1,0 +1,310 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Control groups, in a guest with systemd: limits that hold for a session as a whole, and what is said when they are hit.
+
+    limits.py scope     as an ordinary user: codeboxd gets a scope from the user's systemd
+    limits.py unit      as root: the system's units are installed, and codeboxd runs from them
+"""
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
+from cbxtest import CODEBOX, Box, children, run, wait_until  # noqa: E402
+from control import Control, ControlError  # noqa: E402
+
+AS_ROOT = sys.argv[1:] == ["unit"]
+CGROUP = "/sys/fs/cgroup"
+
+
+class Unit(Box):
+    """The daemon of the system's unit: the usual directories."""
+
+    def __init__(self):
+        self.dir = "/run/codebox"
+        self.env = dict(os.environ, CODEBOX_RUNTIME_DIR=self.dir)
+
+    def stop(self):
+        pass
+
+
+box = Unit() if AS_ROOT else Box(CODEBOX_FREEZE_AFTER="1")
+
+
+def group():
+    """The directory of codeboxd's part of the tree."""
+    with open(f"/proc/{box.daemon_pid()}/cgroup") as f:
+        path = f.read().strip()
+    assert path.startswith("0::/") and path.endswith("/supervisor"), path
+    return CGROUP + os.path.dirname(path[3:])
+
+
+def groups():
+    return sorted(n for n in os.listdir(group()) if n.startswith("session-"))
+
+
+def number(*path):
+    with open(os.path.join(group(), *path)) as f:
+        return int(f.read())
+
+
+def value(key, *path):
+    with open(os.path.join(group(), *path)) as f:
+        return dict(line.split() for line in f)[key]
+
+
+def of_session(c, session):
+    """The control group of a session: the one that holds the process which its cell tells by a name of its own."""
+    c.call("run", session_id=session, code=f"open('/proc/self/comm', 'w').write('{session}-cell')")
+    for name in groups():
+        with open(os.path.join(group(), name, "work", "cgroup.procs")) as f:
+            for pid in f.read().split():
+                with open(f"/proc/{pid}/comm") as g:
+                    if g.read().strip() == f"{session}-cell":
+                        return name
+    raise AssertionError(f"no control group holds session {session}")
+
+
+def create(c, session, **limits):
+    info = c.call("session.create", session_id=session, image="host", **limits)
+    return info
+
+
+def test_the_back_end_is_named():
+    with Control(box) as c:
+        info = create(c, "a", cgroup="required")
+        limits = info["limits"]
+        assert limits["backend"] == ("inherit" if AS_ROOT else "scope"), limits
+        assert limits["enforced_by"] == "cgroup" and info["protections"]["cgroup"] is True, info
+        assert limits["reason"], limits
+    hello = box.hello()
+    assert hello["facts"]["cgroup"] is True and hello["cgroup"]["cpus"] is True, hello
+
+
+def test_only_leaves_hold_processes():
+    with Control(box) as c:
+        name = of_session(c, "a")
+        c.call("run", session_id="a", code="import subprocess; p = subprocess.Popen(['sleep', '1000'])")
+    top = group()
+    for path, want in (("", 0), (name, 0), (name + "/init", 1), (name + "/work", 2)):
+        with open(os.path.join(top, path, "cgroup.procs")) as f:
+            assert len(f.read().split()) == want, path
+    with open(os.path.join(top, name, "memory.swap.max")) as f:
+        assert f.read() == "0\n"
+    with open(f"/proc/{box.daemon_pid()}/status") as f:
+        uid = int([line for line in f if line.startswith("Uid:")][0].split()[1])
+    assert os.stat(os.path.join(top, name)).st_uid == uid != 0
+    if AS_ROOT:
+        assert os.stat(os.path.join(top, "memory.max")).st_uid == 0
+
+
+def test_use_is_counted():
+    with Control(box) as c:
+        r = c.call("run", session_id="a", code="x = bytearray(50 << 20)\nfor i in range(1000000): pass")
+        use = r["usage"]
+        assert r["status"] == "ok" and use["source"] == "cgroup", r
+        assert use["cpu_ms"] > 1 and use["memory_bytes"] > 50 << 20 and use["memory_peak_bytes"] > 50 << 20, use
+        assert use["memory_peak_of"] in ("cell", "session"), use
+        quiet = c.call("run", session_id="a", code="del x")["usage"]
+        assert quiet["cpu_ms"] < use["cpu_ms"] and quiet["memory_bytes"] < use["memory_bytes"], (quiet, use)
+        assert c.call("session.info", session_id="a")["usage"]["frozen"] is False
+
+
+BOMB = """
+import os, time
+for i in range(6):
+    if os.fork() == 0:
+        held = bytearray(60 << 20)
+        time.sleep(1000)
+time.sleep(1000)
+"""
+
+
+def test_memory_is_limited_for_all_processes_together():
+    with Control(box) as c:
+        create(c, "bomb", memory="256M")
+        c.call("run", session_id="a", code="kept = 'yes'")
+        c.call("run", session_id="bomb", code="open('file', 'w').write('intact'); state = 1")
+        name = of_session(c, "bomb")
+        r = c.call("run", session_id="bomb", code=BOMB, timeout=300)
+        assert r["status"] == "killed" and r["state_kept"] is False, r
+        assert "memory limit of 256" in r["message"], r["message"]
+        assert r["usage"]["memory_peak_bytes"] > 200 << 20, r["usage"]
+        r = c.call("run", session_id="bomb", code="print(open('file').read(), 'state' in globals())")
+        assert r["stdout"] == "intact False\n", r
+        # The bomb's children died with it.
+        assert len(open(os.path.join(group(), name, "work", "cgroup.procs")).read().split()) == 1
+        assert c.call("run", session_id="a", code="print(kept)")["stdout"] == "yes\n"
+
+
+def test_files_count_as_memory():
+    with Control(box) as c:
+        create(c, "full", memory="192M", disk="1G")
+        r = c.call("run", session_id="full", timeout=300,
+                   code="f = open('big', 'wb')\nfor i in range(400): f.write(bytes(1 << 20)); f.flush()")
+        assert r["status"] == "killed" and "files hold" in r["message"], r
+        info = c.call("session.info", session_id="full")
+        assert info["usage"]["files_bytes"] > 100 << 20, info
+        c.call("file.remove", session_id="full", path="big")
+        r = c.call("run", session_id="full", code="print('again')")
+        assert r["stdout"] == "again\n", r
+        c.call("session.close", session_id="full")
+
+
+FORKS = """
+import os, signal, time
+pids = []
+try:
+    while True:
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(1000)
+            os._exit(0)
+        pids.append(pid)
+except OSError as e:
+    print(type(e).__name__)
+for pid in pids: os.kill(pid, signal.SIGKILL)
+for pid in pids: os.waitpid(pid, 0)
+print(len(pids))
+"""
+
+
+def test_processes_are_limited_and_it_is_said():
+    with Control(box) as c:
+        create(c, "forks", processes=20)
+        r = c.call("run", session_id="forks", code=FORKS, timeout=300)
+        kind, n = r["stdout"].split()
+        assert r["status"] == "ok" and kind == "BlockingIOError" and 10 <= int(n) < 20, r
+        assert "limit of 20" in r["message"], r
+        r = c.call("run", session_id="forks", code="print(1)")
+        assert "message" not in r, r
+        r = c.call("run", session_id="forks", timeout=3,
+                   code="import os\nwhile True:\n    try: os.fork()\n    except OSError: pass")
+        assert r["status"] in ("timeout", "killed") and "limit of 20" in r["message"], r
+        assert c.call("run", session_id="a", code="print(kept)")["stdout"] == "yes\n"
+        c.call("session.close", session_id="forks")
+
+
+def test_processors_are_limited():
+    with Control(box) as c:
+        info = create(c, "slow", cpus=0.2)
+        assert info["limits"]["cpus"] == 0.2 and "not_enforced" not in info["limits"], info["limits"]
+        name = of_session(c, "slow")
+        r = c.call("run", session_id="slow", code="for i in range(5000000): pass", timeout=300)
+        assert r["status"] == "ok", r
+        with open(os.path.join(group(), name, "cpu.max")) as f:
+            assert f.read() == "20000 100000\n"
+        assert int(value("nr_throttled", name, "cpu.stat")) > 0
+        c.call("session.close", session_id="slow")
+
+
+def test_a_closed_session_leaves_no_group():
+    with Control(box) as c:
+        create(c, "gone")
+        c.call("run", session_id="gone", code="import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)")
+        name = of_session(c, "gone")
+        c.call("session.close", session_id="gone")
+        assert wait_until(lambda: name not in groups(), 60), groups()
+
+
+def test_an_idle_session_is_stopped_and_goes_on():
+    if AS_ROOT:  # the unit's codeboxd has the usual threshold
+        return
+    with Control(box) as c:
+        create(c, "idle")
+        c.call("run", session_id="idle", code="kept = 7\nopen('file', 'w').write('text')")
+        name = of_session(c, "idle")
+
+        def frozen():
+            return c.call("session.info", session_id="idle")["usage"]["frozen"]
+
+        assert wait_until(frozen, 120)
+        assert wait_until(lambda: value("frozen", name, "work", "cgroup.events") == "1", 60)
+        assert value("frozen", name, "init", "cgroup.events") == "0"
+        data = c.call("file.read", session_id="idle", path="file")
+        assert data["size"] == 4 and frozen(), data
+        r = c.call("run", session_id="idle", code="print(kept)")
+        assert r["stdout"] == "7\n" and r["status"] == "ok", r
+        assert wait_until(frozen, 120)
+        assert c.call("is_complete", session_id="idle", code="1")["status"] == "complete"
+        assert wait_until(frozen, 120)
+        c.call("session.close", session_id="idle")
+        assert wait_until(lambda: name not in groups(), 60), groups()
+
+
+def test_what_is_at_work_is_not_stopped():
+    if AS_ROOT:
+        return
+    with Control(box) as c:
+        create(c, "busy")
+        c.call("run", session_id="busy", code="import subprocess, sys\np = subprocess.Popen("
+               "[sys.executable, '-c', 'n = 0\\nwhile True:\\n  n += 1\\n  if n % 100000 == 0: open(\"n\", \"w\").write(str(n))'])")
+        end = time.monotonic() + 8
+        while time.monotonic() < end:  # some looks of the daemon's at it
+            assert c.call("session.info", session_id="busy")["usage"]["frozen"] is False
+            time.sleep(0.5)
+        c.call("session.close", session_id="busy")
+
+
+def test_a_group_that_others_share_is_not_taken():
+    """Started in a delegated group with another process: no sessions as a whole, and the reason."""
+    env = dict(os.environ, CODEBOX_RUNTIME_DIR=box.dir + "-shared")
+    command = "sleep 1000 & exec " + os.environ["CODEBOX_DAEMON"] + " --foreground --idle-timeout 0"
+    p = subprocess.Popen(["systemd-run", *([] if AS_ROOT else ["--user"]), "--scope", "--quiet", "-p", "Delegate=yes",
+                          "sh", "-c", command], env=env, stderr=subprocess.DEVNULL)
+    other = Unit()
+    other.dir = env["CODEBOX_RUNTIME_DIR"]
+    other.env = dict(env)
+    try:
+        assert wait_until(other.hello, 60)
+        hello = other.hello()
+        assert hello["cgroup"]["backend"] == "none" and "other processes" in hello["cgroup"]["reason"], hello
+        with Control(other) as c:
+            try:
+                create(c, "x", cgroup="required")
+                raise AssertionError("it was made")
+            except ControlError as e:
+                assert e.kind == "no_cgroup" and "other processes" in str(e), e
+            assert create(c, "x")["limits"]["backend"] == "none"
+    finally:
+        subprocess.run([CODEBOX, "stop"], env=env, stdout=subprocess.DEVNULL)
+        p.kill()
+        p.wait()
+
+
+def test_a_group_that_was_not_delegated_is_not_taken():
+    if not AS_ROOT:  # all of a user's groups are the user's
+        return
+    env = dict(os.environ, CODEBOX_RUNTIME_DIR="/run/codebox-plain")
+    p = subprocess.Popen(["systemd-run", "--scope", "--quiet", os.environ["CODEBOX_DAEMON"], "--foreground",
+                          "--idle-timeout", "0"], env=env, stderr=subprocess.DEVNULL)
+    other = Unit()
+    other.dir, other.env = env["CODEBOX_RUNTIME_DIR"], env
+    try:
+        assert wait_until(other.hello, 60)
+        hello = other.hello()
+        assert hello["cgroup"]["backend"] == "none" and "delegate" in hello["cgroup"]["reason"], hello
+    finally:
+        subprocess.run([CODEBOX, "stop"], env=env, stdout=subprocess.DEVNULL)
+        p.wait()
+
+
+def test_a_killed_daemon_leaves_nothing():
+    top, pid = group(), box.daemon_pid()
+    pids = [pid, *children(pid)]
+    assert len(pids) > 3, pids
+    os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: not any(os.path.exists(f"/proc/{p}") for p in pids), 60)
+    with Control(box) as c:
+        create(c, "new")
+        assert c.call("run", session_id="new", code="print(1)")["stdout"] == "1\n"
+        assert c.call("session.info", session_id="new")["limits"]["enforced_by"] == "cgroup"
+    # What it left is gone: with its scope, or removed by the next one in the same place.
+    assert wait_until(lambda: not os.path.isdir(top) or top == group(), 60)
+    assert wait_until(lambda: all(value("populated", n, "cgroup.events") == "1" for n in groups()), 60), groups()
+
+
+if __name__ == "__main__":
+    run(globals())
