@@ -403,12 +403,14 @@ static size_t find_runs(const struct lists *l, struct run *runs)
 	}
 	runs[n++] = (struct run){ .first = NUMBERS, .verdict = SECCOMP_RET_ERRNO | ENOSYS };
 	runs[n++] = (struct run){ .first = KILL_FROM, .verdict = SECCOMP_RET_KILL_PROCESS };
+	/* No call at all: what a tracer puts in place of a call that it keeps from the kernel. */
+	runs[n++] = (struct run){ .first = UINT32_MAX, .verdict = SECCOMP_RET_ERRNO | ENOSYS };
 	return n;
 }
 
 static void write_program(const struct lists *l, struct program *p)
 {
-	struct run runs[NUMBERS + 2];
+	struct run runs[NUMBERS + 3];
 	size_t n = find_runs(l, runs);
 
 	emit_load(p, offsetof(struct seccomp_data, arch));

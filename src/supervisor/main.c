@@ -33,6 +33,7 @@
 #include "base/syscalls.h"
 #include "sandbox/enter.h"
 #include "sandbox/ids.h"
+#include "sandbox/self.h"
 #include "supervisor/group.h"
 #include "supervisor/requests.h"
 #include "supervisor/watch.h"
@@ -54,6 +55,7 @@ struct sandbox {
 
 struct supervisor {
 	struct cbx_outer outer;
+	struct cbx_filter own; /* until it is loaded */
 	struct cbx_ids ids;
 	struct cbx_facts facts;
 	struct sandbox *all;
@@ -329,7 +331,10 @@ static int become_supervisor(struct supervisor *s, const struct cbx_outer_paths 
 	s->sigfd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (s->sigfd < 0)
 		return cbx_fail(err, errno, "make a signalfd");
-	return 0;
+	/* Sandboxes inherit it, beside the filters of their profiles. Landlock would forbid us to mount anything. */
+	r = cbx_self_filter(&s->own, err);
+	cbx_filter_release(&s->own);
+	return r;
 }
 
 /* The second stage. Does not return. */
@@ -374,6 +379,9 @@ static int first_stage(char **argv, struct cbx_err *err)
 	for (unsigned i = 0; i < CBX_PROFILES; i++)
 		if ((r = cbx_filter_compile(argv[4], cbx_profile_name(i), &s.outer.filters[i], err)) < 0)
 			return r;
+	r = cbx_filter_compile(argv[4], "supervisor", &s.own, err);
+	if (r < 0)
+		return r;
 	cbx_ids_find((uid_t)uid, (gid_t)gid, &s.ids);
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return cbx_fail(err, errno, "make a socket pair");

@@ -27,6 +27,19 @@ def test_codeboxd():
     assert hello["confinement"]["landlock_abi"] == hello["facts"]["landlock_abi"], hello
 
 
+def test_the_supervisor():
+    pids = [p for p in children(box.daemon_pid()) if status(p)["Name"].startswith("codebox-superv")]
+    assert pids, "there is no supervisor"
+    for pid in pids:
+        s = status(pid)
+        assert s["Seccomp"] == "2" and s["NoNewPrivs"] == "1", s
+        assert s["Seccomp_filters"] == "1", s
+    # A sandbox has that one and its own.
+    r = box("run", "--session", "s", "-c", "print(open('/proc/self/status').read())", check=True)
+    inside = dict(line.split(":\t", 1) for line in r.stdout.splitlines() if ":\t" in line)
+    assert inside["Seccomp"] == "2" and inside["Seccomp_filters"] == "2", inside
+
+
 def test_what_it_needs_it_can_do():
     r = box("run", "--session", "s", "-c", "open('f', 'w').write('1'); import os; os._exit(3)")
     assert r.returncode != 0

@@ -161,7 +161,7 @@ def usage(d, c):
 
 def test_many_cells_leave_nothing_behind():
     cells = int(os.environ.get("CBX_CELLS", "600"))
-    d = Daemon()
+    d = Daemon("", "--pool", "0")
     c = d.client()
     for i in range(100):
         c.run(f"print({i}); {i}")
@@ -176,7 +176,7 @@ def test_many_cells_leave_nothing_behind():
 
 def test_many_sessions_leave_nothing_behind():
     sessions = int(os.environ.get("CBX_SESSIONS", "40"))
-    d = Daemon()
+    d = Daemon("", "--pool", "0")
     c = d.client()
 
     def cycle():
