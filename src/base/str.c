@@ -286,3 +286,28 @@ void cbx_random_name(char *out, size_t n)
 		out[i] = alphabet[r[i] & 31];
 	out[n] = '\0';
 }
+
+bool cbx_path_clean(const char *s)
+{
+	if (s[0] != '/')
+		return false;
+	for (const char *p = s + 1; *p;) {
+		size_t n = strcspn(p, "/");
+
+		if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
+			return false;
+		p += n;
+		if (*p == '/' && !*++p)
+			return false;
+	}
+	return true;
+}
+
+bool cbx_path_within(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	while (n && dir[n - 1] == '/')
+		n--;
+	return strncmp(path, dir, n) == 0 && (path[n] == '/' || !path[n]);
+}

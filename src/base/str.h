@@ -15,6 +15,11 @@
 /* A name of ours: [A-Za-z0-9][A-Za-z0-9_.-]{0,62}, so never a path, never an option. */
 bool cbx_name_valid(const char *s);
 
+/* An absolute path without ".", "..", empty and repeated parts; "/" alone is one. */
+bool cbx_path_clean(const char *s);
+/* Of two such paths: whether one is the other, or below it; by whole parts, so "/variant" is not within "/var". */
+bool cbx_path_within(const char *path, const char *dir);
+
 bool cbx_starts_with(const char *s, const char *prefix);
 bool cbx_ends_with(const char *s, const char *suffix);
 

@@ -176,6 +176,8 @@ void cbx_cli_spec_json(const struct cbx_cli_spec *spec, cJSON *params)
 	cbx_json_set_str(params, "policy", spec->policy);
 	if (spec->environment)
 		cbx_json_set(params, "environment", cJSON_Duplicate(spec->environment, 1));
+	if (spec->mounts)
+		cbx_json_set(params, "mounts", cJSON_Duplicate(spec->mounts, 1));
 	cJSON_ArrayForEach (v, spec->set)
 		cbx_json_set(params, v->string, cJSON_Duplicate(v, 1));
 }
@@ -184,7 +186,8 @@ void cbx_cli_spec_release(struct cbx_cli_spec *spec)
 {
 	cJSON_Delete(spec->set);
 	cJSON_Delete(spec->environment);
-	spec->set = spec->environment = NULL;
+	cJSON_Delete(spec->mounts);
+	spec->set = spec->environment = spec->mounts = NULL;
 }
 
 int cbx_cli_spec_set(const char *command, struct cbx_cli_spec *spec, const char *arg)
@@ -210,6 +213,36 @@ int cbx_cli_spec_set(const char *command, struct cbx_cli_spec *spec, const char 
 		spec->set = cbx_json_new_obj();
 	cJSON_DeleteItemFromObjectCaseSensitive(spec->set, name);
 	cbx_json_set(spec->set, name, take_ptr(&v));
+	return 0;
+}
+
+int cbx_cli_spec_mount(const char *command, struct cbx_cli_spec *spec, const char *arg)
+{
+	_cleanup_free_ char *source = cbx_xstrdup(arg), *absolute = NULL;
+	char *target = strchr(source, ':'), *mode = NULL;
+	cJSON *m;
+
+	if (target) {
+		*target++ = '\0';
+		mode = target[0] == '/' ? strchr(target, ':') : target;
+		if (mode == target)
+			target = NULL;
+		else if (mode)
+			*mode++ = '\0';
+	}
+	if (mode && strcmp(mode, "rw") != 0 && strcmp(mode, "ro") != 0)
+		return cbx_cli_usage(command, "--mount: SOURCE, SOURCE:TARGET, SOURCE:rw or SOURCE:TARGET:rw is expected");
+	absolute = realpath(source, NULL);
+	if (!absolute)
+		return cbx_cli_usage(command, "--mount: %s: %s", source, strerror(errno));
+	m = cbx_json_new_obj();
+	cbx_json_set_str(m, "source", absolute);
+	cbx_json_set_str(m, "target", target);
+	if (mode && strcmp(mode, "rw") == 0)
+		cbx_json_set_bool(m, "writable", true);
+	if (!spec->mounts)
+		spec->mounts = cbx_json_new_arr();
+	cbx_json_push(spec->mounts, m);
 	return 0;
 }
 

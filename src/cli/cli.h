@@ -63,12 +63,13 @@ double cbx_cli_num(const cJSON *obj, const char *key, double otherwise);
 /* The options that describe a new sandbox, for run and repl. */
 struct cbx_cli_spec {
 	const char *session, *image, *memory, *disk, *policy;
-	cJSON *set, *environment; /* NULL: nothing; owned by this struct */
+	cJSON *set, *environment, *mounts; /* NULL: nothing; owned by this struct */
 };
 void cbx_cli_spec_release(struct cbx_cli_spec *spec);
-/* --set KEY=VALUE and --env NAME=VALUE (or NAME, for that of this process). 0, or an exit status after saying what is
+/* --set KEY=VALUE, --mount SOURCE[:TARGET][:rw] and --env NAME=VALUE (or NAME, for that of this process). 0, or an exit status after saying what is
  * wrong. */
 int cbx_cli_spec_set(const char *command, struct cbx_cli_spec *spec, const char *arg);
+int cbx_cli_spec_mount(const char *command, struct cbx_cli_spec *spec, const char *arg);
 int cbx_cli_spec_env(const char *command, struct cbx_cli_spec *spec, const char *arg);
 /* Checks the values where they were typed. 0, or an exit status after saying what is wrong. */
 int cbx_cli_spec_check(const char *command, const struct cbx_cli_spec *spec);

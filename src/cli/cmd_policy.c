@@ -156,7 +156,8 @@ static void explain_setting(const struct cbx_policy *p, enum cbx_key key, const 
 static void explain_rest(const struct cbx_policy *p, struct cbx_buf *text, cJSON *list)
 {
 	struct row network = { .key = "network" }, images = { .key = "images" }, environment = { .key = "environment" };
-	struct row *all[] = { &network, &images, &environment };
+	struct row mounts = { .key = "mounts.allow" };
+	struct row *all[] = { &network, &images, &mounts, &environment };
 
 	cbx_buf_adds(&network.value, "none");
 	cbx_policy_origin(p, p->network_from, &network.from);
@@ -165,6 +166,11 @@ static void explain_rest(const struct cbx_policy *p, struct cbx_buf *text, cJSON
 	if (!p->images)
 		cbx_buf_adds(&images.value, "all");
 	cbx_policy_origin(p, p->images_from, &images.from);
+	for (size_t i = 0; i < p->nmounts; i++)
+		cbx_buf_addf(&mounts.value, "%s%s%s", i ? "," : "", p->mounts[i].path, p->mounts[i].writable ? ":rw" : "");
+	if (!p->nmounts)
+		cbx_buf_adds(&mounts.value, "nothing");
+	cbx_policy_origin(p, p->mounts_from, &mounts.from);
 	for (size_t i = 0; i < p->environment.n; i++)
 		cbx_buf_addf(&environment.value, "%s%s", i ? "," : "", p->environment.all[i].name);
 	if (!p->environment.n)

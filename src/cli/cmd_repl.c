@@ -26,6 +26,7 @@ static int run_repl(int argc, char **argv)
 static const char help[] =
 	"Usage: codebox repl [--session ID] [--image NAME] [--memory SIZE] [--disk SIZE] [--timeout TIME]\n"
 	"                    [--out DIR] [--policy NAME] [--env NAME=VALUE...] [--set KEY=VALUE...]\n"
+	"                    [--mount DIR[:TARGET][:rw]...]\n"
 	"\n"
 	"A Python prompt in a sandbox, with line editing, history and completion by TAB. Figures are saved as\n"
 	"files and named. Ctrl-C interrupts what runs; at the prompt it empties the line. Ctrl-D, exit or quit\n"
@@ -41,6 +42,7 @@ static const char help[] =
 	"  --out DIR        where figures go (default: the current directory)\n"
 	"  --policy NAME    have no more than this shipped policy allows: strict, default, net, dev\n"
 	"  --env NAME=VALUE set an environment variable of a new sandbox\n"
+	"  --mount DIR[:TARGET][:rw]  show a directory of this computer, where the policy allows it\n"
 	"  --set KEY=VALUE  another setting of a new sandbox, such as processes=32\n"
 	"\n"
 	"Examples:\n"

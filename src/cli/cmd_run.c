@@ -29,7 +29,7 @@ struct run {
 };
 
 enum { OPT_IMAGE = 256, OPT_MEMORY, OPT_DISK, OPT_JSON, OPT_OUT, OPT_KEEP, OPT_TIMEOUT, OPT_SESSION, OPT_POLICY,
-       OPT_SET, OPT_ENV };
+       OPT_SET, OPT_ENV, OPT_MOUNT };
 
 static int parse_options(int argc, char **argv, struct run *run)
 {
@@ -41,6 +41,7 @@ static int parse_options(int argc, char **argv, struct run *run)
 						 { "policy", required_argument, NULL, OPT_POLICY },
 						 { "set", required_argument, NULL, OPT_SET },
 						 { "env", required_argument, NULL, OPT_ENV },
+						 { "mount", required_argument, NULL, OPT_MOUNT },
 						 { "json", no_argument, NULL, OPT_JSON },
 						 { "out", required_argument, NULL, OPT_OUT },
 						 { "keep", no_argument, NULL, OPT_KEEP },
@@ -73,8 +74,10 @@ static int parse_options(int argc, char **argv, struct run *run)
 			break;
 		case OPT_SET:
 		case OPT_ENV:
+		case OPT_MOUNT:
 			r = c == OPT_SET ? cbx_cli_spec_set("run", &run->spec, optarg) :
-					   cbx_cli_spec_env("run", &run->spec, optarg);
+			    c == OPT_ENV ? cbx_cli_spec_env("run", &run->spec, optarg) :
+					   cbx_cli_spec_mount("run", &run->spec, optarg);
 			if (r)
 				return r;
 			break;
@@ -349,6 +352,8 @@ static const char help[] =
 	"  --disk SIZE      space for its files (default: 1G)\n"
 	"  --policy NAME    have no more than this shipped policy allows: strict, default, net, dev\n"
 	"  --env NAME=VALUE set an environment variable; NAME alone passes that of this shell on\n"
+	"  --mount DIR[:TARGET][:rw]  show a directory or file of this computer, at /mnt/NAME or TARGET, read-only\n"
+	"                   unless :rw is given; only what the daemon's policy allows\n"
 	"  --set KEY=VALUE  another setting of the sandbox, such as processes=32; codebox policy explain lists\n"
 	"                   them, with what the daemon's policy allows\n"
 	"  --out DIR        save figures as DIR/figure-1.png and so on; without it they are only mentioned\n"

@@ -31,7 +31,7 @@ struct repl {
 	int status; /* of the last cell */
 };
 
-enum { OPT_SESSION = 256, OPT_IMAGE, OPT_MEMORY, OPT_DISK, OPT_TIMEOUT, OPT_OUT, OPT_POLICY, OPT_SET, OPT_ENV };
+enum { OPT_SESSION = 256, OPT_IMAGE, OPT_MEMORY, OPT_DISK, OPT_TIMEOUT, OPT_OUT, OPT_POLICY, OPT_SET, OPT_ENV, OPT_MOUNT };
 
 static int parse_options(int argc, char **argv, struct repl *repl)
 {
@@ -44,6 +44,7 @@ static int parse_options(int argc, char **argv, struct repl *repl)
 						 { "policy", required_argument, NULL, OPT_POLICY },
 						 { "set", required_argument, NULL, OPT_SET },
 						 { "env", required_argument, NULL, OPT_ENV },
+						 { "mount", required_argument, NULL, OPT_MOUNT },
 						 { 0 } };
 	struct cbx_err err;
 	uint64_t ms;
@@ -57,9 +58,10 @@ static int parse_options(int argc, char **argv, struct repl *repl)
 
 		if (c < OPT_SESSION)
 			return cbx_cli_bad_option("repl", c, argv);
-		if (c == OPT_SET || c == OPT_ENV) {
+		if (c >= OPT_SET) {
 			int r = c == OPT_SET ? cbx_cli_spec_set("repl", &repl->spec, optarg) :
-					       cbx_cli_spec_env("repl", &repl->spec, optarg);
+				c == OPT_ENV ? cbx_cli_spec_env("repl", &repl->spec, optarg) :
+					       cbx_cli_spec_mount("repl", &repl->spec, optarg);
 
 			if (r)
 				return r;

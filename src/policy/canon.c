@@ -34,7 +34,7 @@ static cJSON *group_of(cJSON *root, const char *name)
 
 cJSON *cbx_policy_to_json(const struct cbx_policy *p)
 {
-	cJSON *root = cbx_json_new_obj(), *o;
+	cJSON *root = cbx_json_new_obj(), *o, *list;
 
 	for (enum cbx_key k = 0; k < CBX_KEYS; k++)
 		cbx_json_set(group_of(root, cbx_keys[k].group), cbx_keys[k].name, value_json(k, &p->values[k]));
@@ -45,6 +45,14 @@ cJSON *cbx_policy_to_json(const struct cbx_policy *p)
 			cbx_json_push_str(o, p->images[i]);
 		cbx_json_set(root, "images", o);
 	}
+	list = cbx_json_new_arr();
+	for (size_t i = 0; i < p->nmounts; i++) {
+		o = cbx_json_new_obj();
+		cbx_json_set_str(o, "path", p->mounts[i].path);
+		cbx_json_set_bool(o, "writable", p->mounts[i].writable);
+		cbx_json_push(list, o);
+	}
+	cbx_json_set(group_of(root, "mounts"), "allow", list);
 	o = cbx_json_new_obj();
 	for (size_t i = 0; i < p->environment.n; i++)
 		cbx_json_set_str(o, p->environment.all[i].name, p->environment.all[i].value);

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
 #include "policy/policy.h"
 
 
@@ -48,6 +50,26 @@ static void narrow_images(struct cbx_policy *p, const struct cbx_policy *wide, c
 	p->images_from = translate(p, from, from->images_from);
 }
 
+/* What lies in a directory of either list: of each pair of directories the one that is in the other. */
+static void narrow_mounts(struct cbx_policy *p, const struct cbx_policy *wide, const struct cbx_policy *narrow)
+{
+	p->mounts_from = translate(p, narrow, narrow->mounts_from);
+	for (size_t i = 0; i < wide->nmounts; i++) {
+		for (size_t k = 0; k < narrow->nmounts && p->nmounts < CBX_POLICY_LIST_MAX; k++) {
+			const struct cbx_policy_mount *a = &wide->mounts[i], *b = &narrow->mounts[k];
+			const char *inner = cbx_path_within(b->path, a->path) ? b->path :
+					    cbx_path_within(a->path, b->path) ? a->path :
+										NULL;
+
+			if (!inner)
+				continue;
+			p->mounts = cbx_xrealloc(p->mounts, (p->nmounts + 1) * sizeof(*p->mounts));
+			p->mounts[p->nmounts++] =
+				(struct cbx_policy_mount){ cbx_xstrdup(inner), a->writable && b->writable };
+		}
+	}
+}
+
 struct cbx_policy *cbx_policy_narrow(const struct cbx_policy *wide, const struct cbx_policy *narrow)
 {
 	_cleanup_free_ char *name = cbx_xasprintf("%s+%s", wide->name, narrow->name);
@@ -57,6 +79,7 @@ struct cbx_policy *cbx_policy_narrow(const struct cbx_policy *wide, const struct
 	for (enum cbx_key k = 0; k < CBX_KEYS; k++)
 		narrow_value(p, k, wide, narrow);
 	narrow_images(p, wide, narrow);
+	narrow_mounts(p, wide, narrow);
 	p->network_from = translate(p, wide, wide->network_from);
 	for (size_t b = 0; b < 2; b++) {
 		for (size_t i = 0; i < both[b]->environment.n; i++)

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "policy/hostpath.h"
 #include "policy/policy.h"
 #include "policy/source.h"
 
@@ -180,6 +181,73 @@ static void free_mounts(struct cbx_policy *p)
 	p->nmounts = 0;
 }
 
+static int parse_allowed(const struct layer *l, const cJSON *obj, struct cbx_err *err)
+{
+	struct cbx_policy *p = l->policy;
+	const cJSON *v, *path = NULL;
+	const char *never;
+	bool writable = false;
+
+	if (!cJSON_IsObject(obj))
+		return cbx_source_refuse(l->source, obj, err, "mounts: give objects, as in {\"path\": \"/srv/data\"}");
+	cJSON_ArrayForEach (v, obj) {
+		if (strcmp(v->string, "path") == 0)
+			path = v;
+		else if (strcmp(v->string, "writable") != 0)
+			return cbx_source_refuse(l->source, v, err,
+						 "unknown key \"%.80s\" in \"allow\"; accepted are: path, writable", v->string);
+		else if (cJSON_IsBool(v))
+			writable = cJSON_IsTrue(v);
+		else
+			return cbx_source_refuse(l->source, v, err, "writable: wrong type; give true or false");
+	}
+	if (!path || !cJSON_IsString(path) || !cbx_path_clean(path->valuestring))
+		return cbx_source_refuse(l->source, path ? path : obj, err,
+					 "mounts: path: an absolute path without \".\", \"..\" and empty parts is expected");
+	never = cbx_hostpath_refused(path->valuestring);
+	if (never)
+		return cbx_source_refuse(l->source, path, err,
+					 "mounts: path: it is, holds or is in %s, which is never shown in a sandbox", never);
+	if (p->nmounts == CBX_POLICY_LIST_MAX)
+		return cbx_source_refuse(l->source, obj, err, "mounts: there can be %d", CBX_POLICY_LIST_MAX);
+	p->mounts = cbx_xrealloc(p->mounts, (p->nmounts + 1) * sizeof(*p->mounts));
+	p->mounts[p->nmounts++] = (struct cbx_policy_mount){ cbx_xstrdup(path->valuestring), writable };
+	return 0;
+}
+
+static int parse_allow(const struct layer *l, const cJSON *list, struct cbx_err *err)
+{
+	const cJSON *v;
+	int r;
+
+	if (!cJSON_IsArray(list))
+		return cbx_source_refuse(l->source, list, err, "allow: give a list, as in [{\"path\": \"/srv/data\"}]");
+	free_mounts(l->policy);
+	l->policy->mounts_from = origin_of(l, list);
+	cJSON_ArrayForEach (v, list)
+		if ((r = parse_allowed(l, v, err)) < 0)
+			return r;
+	return 0;
+}
+
+static int parse_mounts(const struct layer *l, const cJSON *obj, struct cbx_err *err)
+{
+	const cJSON *v;
+	int r = 0;
+
+	if (!cJSON_IsObject(obj))
+		return cbx_source_refuse(l->source, obj, err, "mounts: wrong type; give an object");
+	cJSON_ArrayForEach (v, obj) {
+		if (strcmp(v->string, "allow") == 0)
+			r = parse_allow(l, v, err);
+		else if (!parse_tabled(l, "mounts", v, &r, err))
+			return unknown_key(l, v, "mounts", err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
 static int parse_environment(const struct layer *l, const cJSON *obj, struct cbx_err *err)
 {
 	const cJSON *v, *bad = NULL;
@@ -240,6 +308,7 @@ static const struct {
 	{ "include", include },
 	{ "network", parse_network },
 	{ "images", parse_images },
+	{ "mounts", parse_mounts },
 	{ "environment", parse_environment },
 };
 
@@ -255,7 +324,7 @@ static int parse_member(const struct layer *l, const cJSON *v, struct cbx_err *e
 	for (enum cbx_key k = 0; k < CBX_KEYS; k++) {
 		if (strcmp(cbx_keys[k].group, v->string) == 0)
 			return parse_group(l, v, err);
-		if (!k || strcmp(cbx_keys[k].group, cbx_keys[k - 1].group) != 0)
+		if ((!k || strcmp(cbx_keys[k].group, cbx_keys[k - 1].group) != 0) && strcmp(cbx_keys[k].group, "mounts") != 0)
 			cbx_buf_addf(&names, ", %s", cbx_keys[k].group);
 	}
 	return cbx_source_refuse(l->source, v, err, "unknown key \"%.80s\"; accepted are: %s", v->string,

@@ -78,6 +78,27 @@ static cJSON *environment(void)
 	return o;
 }
 
+static void add_mounts(cJSON *properties)
+{
+	cJSON *group = cJSON_GetObjectItemCaseSensitive(properties, "mounts"), *one = cbx_json_new_obj(), *path, *required;
+
+	if (!group) {
+		group = object(NULL, cbx_json_new_obj());
+		cbx_json_set(properties, "mounts", group);
+	}
+	path = typed("string", NULL);
+	cbx_json_set_str(path, "pattern", "^(/[^/]+)+$");
+	cbx_json_set(one, "path", path);
+	cbx_json_set(one, "writable", typed("boolean", NULL));
+	one = object(NULL, one);
+	required = cbx_json_new_arr();
+	cbx_json_push_str(required, "path");
+	cbx_json_set(one, "required", required);
+	cbx_json_set(cJSON_GetObjectItemCaseSensitive(group, "properties"), "allow",
+		     list("Directories of the machine in which sessions may ask for mounts; read-only unless writable", one, 0,
+			  CBX_POLICY_LIST_MAX));
+}
+
 cJSON *cbx_policy_schema(void)
 {
 	cJSON *p = cbx_json_new_obj(), *root, *network = cbx_json_new_obj();
@@ -102,6 +123,7 @@ cJSON *cbx_policy_schema(void)
 	cbx_json_set(p, "images",
 		     list("Images that sessions may have; left out: all. The first is the default", name_items(), 1,
 			  CBX_POLICY_LIST_MAX));
+	add_mounts(p);
 	cbx_json_set(p, "environment", environment());
 	root = cbx_json_new_obj();
 	cbx_json_set_str(root, "$schema", "https://json-schema.org/draft/2020-12/schema");

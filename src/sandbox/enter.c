@@ -10,7 +10,7 @@
  *  4  open the image's directories while we still have the ids that may reach them
  *  5  become the sandbox's user and group                              -- PDEATHSIG is set again: this cleared it
  *  6  mount events private; the session's tmpfs; the root overlay on it; further layers
- *  7  /workspace, /tmp, home: from the same tmpfs; /dev; /proc; the drivers
+ *  7  /workspace, /tmp, home: from the same tmpfs; /dev; /proc; the drivers; mounts of the machine that were asked for
  *  8  loopback up; host name
  *  9  pivot_root, nothing of the old root left
  * 10  chdir to the workspace, and verify that it is within the root
@@ -41,6 +41,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/syscalls.h"
+#include "sandbox/hostmounts.h"
 #include "sandbox/ids.h"
 #include "sandbox/lockdown.h"
 #include "sandbox/mounts.h"
@@ -56,27 +57,12 @@ struct entry {
 	int init_sock;
 	int init_fd;                     /* codebox-init's file */
 	int layers[CBX_PLAN_LAYERS_MAX]; /* O_PATH of each lower directory */
+	int host;                        /* where the machine's mounts come from; -1: the plan has none */
 	int store;                       /* the session's tmpfs, a mount */
 	int root;                        /* the new root, a mount */
 };
 
 /* ---- directories ---- */
-
-/* Make dir/a/b/c, all parts. Only ever used on our own tmpfs, before anything else could put a link there. */
-static int make_path(int dir, const char *path, struct cbx_err *err)
-{
-	char part[CBX_PATH_MAX];
-
-	for (const char *p = path;; p++) {
-		if (*p && *p != '/')
-			continue;
-		snprintf(part, sizeof(part), "%.*s", (int)(p - path), path);
-		if (part[0] && mkdirat(dir, part, 0755) < 0 && errno != EEXIST)
-			return cbx_fail(err, errno, "make directory %s", part);
-		if (!*p)
-			return 0;
-	}
-}
 
 static int write_text(int dir, const char *path, const char *text, struct cbx_err *err)
 {
@@ -176,9 +162,11 @@ static int fill_upper(const struct entry *e, int upper, struct cbx_err *err)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++)
-		r = make_path(upper, dirs[i], err);
+		r = cbx_mount_make_dirs(upper, dirs[i], err);
 	for (uint32_t i = 1; r == 0 && i < e->plan->nlayers; i++)
-		r = make_path(upper, e->plan->layers[i].target + 1, err);
+		r = cbx_mount_make_dirs(upper, e->plan->layers[i].target + 1, err);
+	if (r == 0)
+		r = cbx_host_make_targets(e->plan, upper, 0, err);
 	if (r == 0)
 		r = write_text(upper, "etc/hosts", hosts, err);
 	if (r == 0)
@@ -205,14 +193,14 @@ static int mount_layer(const struct entry *e, uint32_t i, struct cbx_err *err)
 		return cbx_mount_copy(e->layers[i], "", CBX_MOUNT_ATTR_RDONLY | NOSUID_NODEV, err);
 	snprintf(place, sizeof(place), "layer%u", i);
 	snprintf(path, sizeof(path), "layer%u/upper", i);
-	r = make_path(e->store, path, err);
+	r = cbx_mount_make_dirs(e->store, path, err);
 	if (r < 0)
 		return r;
 	dir = openat(e->store, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return cbx_fail(err, errno, "open the session's layer");
 	snprintf(path, sizeof(path), "layer%u/work", i);
-	r = make_path(e->store, path, err);
+	r = cbx_mount_make_dirs(e->store, path, err);
 	if (r == 0 && i == 0)
 		r = fill_upper(e, dir, err);
 	if (r < 0)
@@ -274,6 +262,20 @@ static int mount_work_areas(const struct entry *e, struct cbx_err *err)
 			return r;
 	}
 	return 0;
+}
+
+static int mount_host(const struct entry *e, struct cbx_err *err)
+{
+	_cleanup_fd_ int workspace = -1;
+	int r;
+
+	if (!e->plan->nmounts)
+		return 0;
+	workspace = openat(e->store, "workspace", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (workspace < 0)
+		return cbx_fail(err, errno, "open the workspace");
+	r = cbx_host_make_targets(e->plan, workspace, 1, err);
+	return r < 0 ? r : cbx_host_attach(e->host, e->plan, e->root, err);
 }
 
 static int mount_dev(const struct entry *e, struct cbx_err *err)
@@ -387,7 +389,8 @@ static int enter(struct entry *e, int *report, struct cbx_err *err)
 	if ((r = cbx_mount_all_private(err)) < 0 || (r = mount_store(e, err)) < 0 || (r = mount_root(e, err)) < 0)
 		return r;
 	if ((r = mount_work_areas(e, err)) < 0 || (r = mount_dev(e, err)) < 0 ||
-	    (r = cbx_procfs_mount(e->root, e->store, e->outer, e->plan, err)) < 0 || (r = mount_runtimes(e, err)) < 0)
+	    (r = cbx_procfs_mount(e->root, e->store, e->outer, e->plan, err)) < 0 || (r = mount_runtimes(e, err)) < 0 ||
+	    (r = mount_host(e, err)) < 0)
 		return r;
 	if ((r = cbx_net_loopback_up(err)) < 0)
 		return r;
@@ -400,10 +403,10 @@ static int enter(struct entry *e, int *report, struct cbx_err *err)
 
 /* The cloned process. Does not return. */
 static void child(const struct cbx_outer *outer, const struct cbx_plan *plan, const struct cbx_lockdown *lockdown,
-		  int init_sock, int report)
+		  int init_sock, int host, int report)
 {
-	struct entry e = { .outer = outer, .plan = plan, .lockdown = lockdown, .init_sock = init_sock, .store = -1,
-			   .root = -1 };
+	struct entry e = { .outer = outer, .plan = plan, .lockdown = lockdown, .init_sock = init_sock, .host = host,
+			   .store = -1, .root = -1 };
 	struct cbx_err err = { 0 };
 	sigset_t none;
 	char go;
@@ -421,7 +424,7 @@ static void child(const struct cbx_outer *outer, const struct cbx_plan *plan, co
 int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan, uint32_t outer_id, int init_sock,
 		      int cgroup, struct cbx_starting *ret, struct cbx_err *err)
 {
-	_cleanup_fd_ int ours = -1, theirs = -1, pidfd = -1;
+	_cleanup_fd_ int ours = -1, theirs = -1, pidfd = -1, host = -1;
 	struct clone_args args = {
 		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
 			 CLONE_PIDFD,
@@ -439,6 +442,8 @@ int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan
 	r = cbx_plan_check(plan, err);
 	if (r == 0)
 		r = cbx_lockdown_prepare(outer, plan, &lockdown, err);
+	if (r == 0 && plan->nmounts)
+		r = host = cbx_host_open(outer->host_ns, plan, err);
 	if (r < 0)
 		return r;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
@@ -449,7 +454,7 @@ int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan
 	if (pid < 0)
 		return cbx_fail(err, errno, "make the sandbox's namespaces");
 	if (pid == 0)
-		child(outer, plan, &lockdown, init_sock, theirs);
+		child(outer, plan, &lockdown, init_sock, host, theirs);
 	r = cbx_ids_write_sandbox(pid, outer_id, err);
 	if (r == 0)
 		r = cbx_write_all(ours, "g", 1) < 0 ? cbx_refuse(err, "sandbox", EPIPE, "the sandbox died at its start") : 0;

@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/syscalls.h"
+#include "sandbox/plan.h"
 
 /* The file system context keeps messages of the form "e overlay: …" for whoever reads its descriptor. */
 static int fail_with_log(int fsfd, const char *type, const char *what, struct cbx_err *err)
@@ -97,6 +99,21 @@ int cbx_mount_new_at(const char *type, const char *const *options, unsigned attr
 		return target;
 	r = cbx_mount_attach(mount, target, path, err);
 	return r < 0 ? r : take_fd(&mount);
+}
+
+int cbx_mount_make_dirs(int dir, const char *path, struct cbx_err *err)
+{
+	char part[CBX_PATH_MAX];
+
+	for (const char *p = path;; p++) {
+		if (*p && *p != '/')
+			continue;
+		snprintf(part, sizeof(part), "%.*s", (int)(p - path), path);
+		if (part[0] && mkdirat(dir, part, 0755) < 0 && errno != EEXIST)
+			return cbx_fail(err, errno, "make directory %s", part);
+		if (!*p)
+			return 0;
+	}
 }
 
 int cbx_mount_pivot(int root, struct cbx_err *err)

@@ -26,6 +26,8 @@ int cbx_mount_copy(int dir, const char *path, unsigned attr, struct cbx_err *err
 int cbx_mount_attach(int mount, int target, const char *what, struct cbx_err *err);
 /* Open a mount point beneath root: never through a symbolic link or out of it. */
 int cbx_mount_point(int root, const char *path, struct cbx_err *err);
+/* Make dir/a/b/c, all parts. Only ever used on our own tmpfs, before anything else could put a link there. */
+int cbx_mount_make_dirs(int dir, const char *path, struct cbx_err *err);
 /* New file system, attached to root/path in one go. Returns the mount's descriptor. */
 int cbx_mount_new_at(const char *type, const char *const *options, unsigned attr, int root, const char *path,
 		     struct cbx_err *err);

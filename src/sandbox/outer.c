@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/syscalls.h"
+#include "sandbox/hostmounts.h"
 #include "sandbox/mounts.h"
 
 #define RO (CBX_MOUNT_ATTR_RDONLY | CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV)
@@ -187,6 +188,9 @@ int cbx_outer_enter(const struct cbx_outer_paths *paths, struct cbx_outer *outer
 	size_t n = list_parts(paths, parts);
 	int r;
 
+	outer->host_ns = -1;
+	if (paths->keep_host && (r = cbx_host_keep(&outer->host_ns, err)) < 0)
+		return r;
 	r = cbx_mount_all_private(err);
 	if (r < 0)
 		return r;

@@ -19,6 +19,7 @@
 
 struct cbx_outer {
 	struct cbx_filter filters[CBX_PROFILES]; /* by profile; compiled before the namespace was entered */
+	int host_ns;              /* the machine's mount namespace, for mounts of it; -1: not kept */
 	int overlay;              /* 1: sandboxes get an overlay; 0: read-only binds */
 	char *cpuinfo;            /* text for /proc/cpuinfo, owned */
 	unsigned cpus;
@@ -26,6 +27,7 @@ struct cbx_outer {
 
 struct cbx_outer_paths {
 	const char *images, *libexec, *runtimes; /* on the machine */
+	int keep_host; /* sandboxes may have mounts of the machine */
 };
 
 extern const char *const cbx_outer_devices[]; /* NULL-terminated: "null", "zero", … */

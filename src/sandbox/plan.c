@@ -24,26 +24,52 @@ static bool terminated(const char *s, size_t cap)
 	return memchr(s, '\0', cap) != NULL;
 }
 
-/* An absolute path without "." and "..", empty or repeated parts; "/" alone is fine. */
-static bool clean_target(const char *s)
-{
-	if (s[0] != '/')
-		return false;
-	for (const char *p = s + 1; *p;) {
-		size_t n = strcspn(p, "/");
-
-		if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
-			return false;
-		p += n;
-		if (*p == '/' && !*++p)
-			return false;
-	}
-	return true;
-}
-
 static int refuse(struct cbx_err *err, const char *field)
 {
 	return cbx_refuse(err, "invalid_plan", EINVAL, "the sandbox's plan has a bad %s", field);
+}
+
+const char *cbx_plan_target_refused(const char *target)
+{
+	static const struct {
+		const char *path;
+		bool below; /* nothing below it either */
+	} places[] = {
+		{ "/proc", true }, { "/dev", true },   { "/sys", true },   { "/run", true },    { "/etc", true },
+		{ "/usr", true },  { "/bin", true },   { "/sbin", true },  { "/lib", true },    { "/lib32", true },
+		{ "/lib64", true },{ "/libx32", true },{ "/tmp", true },   { CBX_INSIDE_HOME, true },
+		{ CBX_INSIDE_WORKSPACE, false },
+	};
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+		if (cbx_path_within(places[i].path, target) || (places[i].below && cbx_path_within(target, places[i].path)))
+			return places[i].path;
+	return NULL;
+}
+
+static int check_mounts(const struct cbx_plan *plan, struct cbx_err *err)
+{
+	if (plan->nmounts > CBX_PLAN_MOUNTS_MAX)
+		return refuse(err, "number of mounts");
+	for (uint32_t i = 0; i < plan->nmounts; i++) {
+		const struct cbx_plan_mount *m = &plan->mounts[i];
+
+		if (!terminated(m->source, sizeof(m->source)) || !terminated(m->target, sizeof(m->target)) ||
+		    !cbx_path_clean(m->source) || !cbx_path_clean(m->target) || cbx_plan_target_refused(m->target))
+			return refuse(err, "mount");
+		for (uint32_t k = 0; k < i; k++)
+			if (cbx_path_within(m->target, plan->mounts[k].target) ||
+			    cbx_path_within(plan->mounts[k].target, m->target))
+				return cbx_refuse(err, "invalid_argument", EINVAL,
+						  "mounts: %s and %s are not beside each other; choose other targets",
+						  plan->mounts[k].target, m->target);
+		for (uint32_t k = 1; k < plan->nlayers; k++)
+			if (cbx_path_within(m->target, plan->layers[k].target) ||
+			    cbx_path_within(plan->layers[k].target, m->target))
+				return cbx_refuse(err, "invalid_argument", EINVAL,
+						  "mounts: %s is a place of the image's own; choose another target", m->target);
+	}
+	return 0;
 }
 
 int cbx_plan_check(const struct cbx_plan *plan, struct cbx_err *err)
@@ -64,7 +90,7 @@ int cbx_plan_check(const struct cbx_plan *plan, struct cbx_err *err)
 		/* The only tree of the machine that is ever offered. */
 		if (strcmp(l->source, "host:/usr") != 0 && !cbx_name_valid(l->source))
 			return refuse(err, "layer source");
-		if (!clean_target(l->target) || (i == 0) != (strcmp(l->target, "/") == 0))
+		if (!cbx_path_clean(l->target) || (i == 0) != (strcmp(l->target, "/") == 0))
 			return refuse(err, "layer target");
 	}
 	if (plan->memory_bytes < CBX_MEMORY_MIN || plan->memory_bytes > CBX_MEMORY_MAX)
@@ -79,5 +105,5 @@ int cbx_plan_check(const struct cbx_plan *plan, struct cbx_err *err)
 		return refuse(err, "profile");
 	if (plan->cpus_milli > CBX_CPUS_MILLI_MAX)
 		return refuse(err, "processor limit");
-	return 0;
+	return check_mounts(plan, err);
 }

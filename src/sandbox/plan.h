@@ -17,6 +17,7 @@
 
 #define CBX_PLAN_LAYERS_MAX 4
 #define CBX_PATH_MAX 256
+#define CBX_PLAN_MOUNTS_MAX 8
 
 /* Which system calls there are: policies/syscalls/. From the narrowest to the widest. */
 enum cbx_profile {
@@ -35,6 +36,15 @@ struct cbx_plan_layer {
 	char target[CBX_PATH_MAX]; /* "/" first; later layers are mounted on directories of earlier ones */
 };
 
+/* A directory or file of the machine (hostmounts.h). What codeboxd found at `source` is named by dev and ino. */
+struct cbx_plan_mount {
+	char source[CBX_PATH_MAX]; /* absolute; no part of it is a symbolic link */
+	char target[CBX_PATH_MAX]; /* inside; see cbx_plan_target_refused() */
+	uint64_t dev, ino;
+	uint32_t writable, recursive, directory; /* 0 or 1 */
+	uint32_t zero;
+};
+
 struct cbx_plan {
 	uint32_t version; /* CBX_PLAN_VERSION */
 	uint32_t nlayers;
@@ -47,9 +57,14 @@ struct cbx_plan {
 	uint32_t processes;    /* RLIMIT_NPROC */
 	uint32_t cpus_milli;   /* thousandths of a processor; rounded up, so many are shown in /proc; 0: all */
 	uint32_t profile;      /* enum cbx_profile */
+	uint32_t nmounts;
+	struct cbx_plan_mount mounts[CBX_PLAN_MOUNTS_MAX];
 };
 
 #define CBX_PLAN_VERSION 1
+
+/* The directory inside for whose sake nothing may be mounted at a clean absolute path; NULL: it may be. */
+const char *cbx_plan_target_refused(const char *target);
 
 /* 0, or -EINVAL naming the field. */
 int cbx_plan_check(const struct cbx_plan *plan, struct cbx_err *err);

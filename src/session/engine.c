@@ -63,6 +63,9 @@ int cbx_engine_new(struct event_base *base, const struct cbx_engine_config *conf
 	e->config.runtimes_dir = cbx_xstrdup(config->runtimes_dir);
 	e->config.syscalls_dir = cbx_xstrdup(config->syscalls_dir);
 	e->config.share_dir = cbx_xstrdup(config->share_dir ? config->share_dir : "");
+	e->config.runtime_dir = cbx_xstrdup(config->runtime_dir ? config->runtime_dir : "");
+	e->config.state_dir = cbx_xstrdup(config->state_dir ? config->state_dir : "");
+	e->config.config_dir = cbx_xstrdup(config->config_dir ? config->config_dir : "");
 	e->builtin = config->policy ? NULL : cbx_policy_new("built-in");
 	e->policy = config->policy ? config->policy : e->builtin;
 	e->trouble = cbx_xcalloc(1, sizeof(*e->trouble));
@@ -119,6 +122,9 @@ void cbx_engine_free(struct cbx_engine *e)
 	free((char *)e->config.runtimes_dir);
 	free((char *)e->config.syscalls_dir);
 	free((char *)e->config.share_dir);
+	free((char *)e->config.runtime_dir);
+	free((char *)e->config.state_dir);
+	free((char *)e->config.config_dir);
 	cbx_policy_free(e->builtin);
 	free(e->trouble);
 	free(e->diagnosed);

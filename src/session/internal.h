@@ -383,7 +383,9 @@ struct cbx_session {
 	struct cbx_policy *own_policy;     /* NULL: none */
 	struct cbx_environment environment; /* of the policy and the request */
 	cJSON *lowered;                    /* names of what the policy lowered */
-	char *asked;                       /* environment of the request, as text; NULL: none */
+	char *asked;                       /* environment and mounts of the request, as text; NULL: none */
+	struct cbx_plan_mount mounts[CBX_PLAN_MOUNTS_MAX];
+	uint32_t nmounts;
 	enum cbx_session_state state;
 	uint64_t sandbox;
 	bool gone; /* nothing of the sandbox is left */
@@ -427,7 +429,11 @@ void cbx_session_free(struct cbx_session *s); /* it is in no list */
 void cbx_session_spec_settle(struct cbx_session_spec *spec, const struct cbx_policy *policy, cJSON *lowered);
 /* The first key that `want` was given and `have` has otherwise; NULL: none. */
 const char *cbx_session_spec_differs(const struct cbx_session_spec *want, const struct cbx_session_spec *have);
-char *cbx_session_spec_asked(const struct cbx_session_spec *spec); /* malloc'd text of its environment, or NULL */
+char *cbx_session_spec_asked(const struct cbx_session_spec *spec); /* malloc'd text of its environment and mounts, or NULL */
+/* mounts.c */
+int cbx_session_mounts_check(const cJSON *list, struct cbx_err *err); /* its form alone */
+int cbx_session_mounts_settle(struct cbx_session *s, struct cbx_err *err);
+cJSON *cbx_session_mounts_json(const struct cbx_session *s);
 /* terms.c */
 int cbx_session_settle(struct cbx_session *s, struct cbx_err *err); /* before anything is made */
 void cbx_session_terms_move(struct cbx_session *to, struct cbx_session *from); /* `to` was made ahead of time */

@@ -250,6 +250,8 @@ cJSON *cbx_session_to_json(const struct cbx_session *s)
 	set_use(o, s);
 	cbx_json_set(o, "limits", limits(s));
 	cbx_json_set(o, "policy", cbx_session_terms_json(s));
+	if (s->nmounts)
+		cbx_json_set(o, "mounts", cbx_session_mounts_json(s));
 	cbx_json_set(o, "protections", protections(s));
 	return o;
 }

@@ -395,6 +395,8 @@ static int make_plan(struct cbx_session *s, struct cbx_plan *plan, struct cbx_er
 	plan->processes = cbx_group_process_rlimit(s->engine, &s->spec);
 	plan->profile = s->spec.profile;
 	plan->cpus_milli = s->spec.cpus_milli;
+	plan->nmounts = s->nmounts;
+	memcpy(plan->mounts, s->mounts, sizeof(plan->mounts));
 	return cbx_plan_check(plan, err);
 }
 

@@ -36,6 +36,7 @@ struct cbx_engine_config {
 	const char *runtimes_dir;  /* the drivers */
 	const char *syscalls_dir;  /* system call lists */
 	const char *share_dir;     /* policies/, for requests that name one */
+	const char *runtime_dir, *state_dir, *config_dir; /* never shown in a sandbox, like those above; may be NULL */
 	const struct cbx_policy *policy; /* borrowed; NULL: the built-in values */
 	const struct cbx_err *refusal;   /* code not 0: no session is made, for this reason. May be NULL; copied */
 	uid_t service_uid;         /* who runs the sandboxes: the supervisor's last two arguments */
@@ -82,6 +83,7 @@ struct cbx_session_spec {
 	uint8_t cgroup;               /* CBX_CGROUP_AUTO, or CBX_CGROUP_REQUIRED: no session without control groups */
 	uint64_t given;               /* bit k: the request had key k (enum cbx_key) */
 	char policy[CBX_NAME_MAX + 1]; /* a shipped policy that narrows the server's; "": none */
+	const cJSON *mounts;          /* of the machine, checked as to form; as environment */
 	const cJSON *environment;     /* variables, checked; borrowed until cbx_session_create() returns. NULL: none */
 	bool settled;                 /* the values are in force: the policy was applied */
 	bool one_shot;                /* belongs to a connection: not listed as re-attachable */
@@ -89,7 +91,7 @@ struct cbx_session_spec {
 
 /* Nothing asked for; fields are as without a policy. */
 void cbx_session_spec_init(struct cbx_session_spec *spec);
-/* Read "session_id" (or "id"), "image", "policy", "environment" and the keys of policy/keys.h from an object, which must
+/* Read "session_id" (or "id"), "image", "policy", "environment", "mounts" and the keys of policy/keys.h from an object, which must
  * outlive the spec; errors name field, value and remedy. Other members are not looked at. */
 int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, struct cbx_err *err);
 /* The names of these members but for "id"; returns how many. */

@@ -91,7 +91,7 @@ static int parse_name(const cJSON *obj, const char *key, char out[CBX_NAME_MAX +
 int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, struct cbx_err *err)
 {
 	uint64_t values[CBX_KEYS], given = 0;
-	const cJSON *environment;
+	const cJSON *environment, *mounts;
 	int r = parse_name(obj, "id", spec->id, err);
 
 	if (r >= 0)
@@ -101,10 +101,15 @@ int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, stru
 	if (r >= 0)
 		r = parse_name(obj, "policy", spec->policy, err);
 	environment = cJSON_GetObjectItemCaseSensitive(obj, "environment");
+	mounts = cJSON_GetObjectItemCaseSensitive(obj, "mounts");
 	if (cJSON_IsNull(environment))
 		environment = NULL;
+	if (cJSON_IsNull(mounts))
+		mounts = NULL;
 	if (r >= 0 && environment)
 		r = cbx_environment_check(environment, NULL, err);
+	if (r >= 0 && mounts)
+		r = cbx_session_mounts_check(mounts, err);
 	for (enum cbx_key k = 0; r >= 0 && k < CBX_KEYS; k++) {
 		const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, cbx_keys[k].name);
 
@@ -120,6 +125,7 @@ int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, stru
 			set_field(spec, k, values[k]);
 	spec->given |= given;
 	spec->environment = environment;
+	spec->mounts = mounts;
 	return 0;
 }
 
@@ -149,9 +155,12 @@ char *cbx_session_spec_asked(const struct cbx_session_spec *spec)
 {
 	struct cbx_buf text = { 0 };
 
-	if (!spec->environment || !spec->environment->child)
+	if ((!spec->environment || !spec->environment->child) && (!spec->mounts || !spec->mounts->child))
 		return NULL;
-	cbx_json_print(&text, spec->environment);
+	if (spec->environment)
+		cbx_json_print(&text, spec->environment);
+	if (spec->mounts)
+		cbx_json_print(&text, spec->mounts);
 	return cbx_buf_steal(&text);
 }
 
@@ -159,11 +168,12 @@ size_t cbx_session_spec_keys(const char *ret[CBX_SPEC_KEYS_MAX])
 {
 	size_t n = 0;
 
-	_Static_assert(4 + CBX_KEYS < CBX_SPEC_KEYS_MAX, "there is room for all keys");
+	_Static_assert(5 + CBX_KEYS < CBX_SPEC_KEYS_MAX, "there is room for all keys");
 	ret[n++] = "session_id";
 	ret[n++] = "image";
 	ret[n++] = "policy";
 	ret[n++] = "environment";
+	ret[n++] = "mounts";
 	for (enum cbx_key k = 0; k < CBX_KEYS; k++)
 		if (fields[k].size)
 			ret[n++] = cbx_keys[k].name;
@@ -180,6 +190,33 @@ static cJSON *name_schema(const char *text)
 	return o;
 }
 
+static cJSON *mounts_schema(void)
+{
+	static const char *const members[][2] = {
+		{ "source", "string" }, { "target", "string" }, { "writable", "boolean" }, { "recursive", "boolean" },
+	};
+	cJSON *list = cbx_json_new_obj(), *one = cbx_json_new_obj(), *properties = cbx_json_new_obj();
+	cJSON *required = cbx_json_new_arr();
+
+	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
+		cJSON *m = cbx_json_new_obj();
+
+		cbx_json_set_str(m, "type", members[i][1]);
+		cbx_json_set(properties, members[i][0], m);
+	}
+	cbx_json_push_str(required, "source");
+	cbx_json_set_str(one, "type", "object");
+	cbx_json_set(one, "properties", properties);
+	cbx_json_set(one, "required", required);
+	cbx_json_set_bool(one, "additionalProperties", false);
+	cbx_json_set_str(list, "type", "array");
+	cbx_json_set(list, "items", one);
+	cbx_json_set_str(list, "description",
+			 "Directories or files of the computer, where its policy allows it: source is an absolute path, target "
+			 "is where it is seen (default: /mnt/NAME); read-only unless writable.");
+	return list;
+}
+
 cJSON *cbx_session_spec_schema(void)
 {
 	cJSON *o = cbx_json_new_obj(), *environment, *values;
@@ -194,6 +231,7 @@ cJSON *cbx_session_spec_schema(void)
 	cbx_json_set_str(values, "type", "string");
 	cbx_json_set(environment, "additionalProperties", values);
 	cbx_json_set(o, "environment", environment);
+	cbx_json_set(o, "mounts", mounts_schema());
 	for (enum cbx_key k = 0; k < CBX_KEYS; k++)
 		if (fields[k].size)
 			cbx_json_set(o, cbx_keys[k].name, cbx_key_schema(k));

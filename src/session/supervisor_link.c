@@ -213,6 +213,7 @@ int cbx_link_start(struct cbx_engine *e, struct cbx_err *err)
 			 (char *)e->config.syscalls_dir,
 			 uid,
 			 gid,
+			 (char *)(e->policy->nmounts ? "mounts" : "-"),
 			 NULL };
 	int pair[2];
 

@@ -79,7 +79,9 @@ int cbx_session_settle(struct cbx_session *s, struct cbx_err *err)
 	if (r >= 0)
 		settle_environment(s);
 	s->asked = cbx_session_spec_asked(&s->spec);
-	s->spec.environment = NULL; /* it is the caller's */
+	if (r >= 0)
+		r = cbx_session_mounts_settle(s, err);
+	s->spec.environment = s->spec.mounts = NULL; /* they are the caller's */
 	return r;
 }
 
@@ -92,6 +94,8 @@ void cbx_session_terms_move(struct cbx_session *to, struct cbx_session *from)
 	memset(&from->environment, 0, sizeof(from->environment));
 	to->lowered = take_ptr(&from->lowered);
 	to->asked = take_ptr(&from->asked);
+	memcpy(to->mounts, from->mounts, sizeof(to->mounts));
+	to->nmounts = from->nmounts;
 }
 
 void cbx_session_terms_release(struct cbx_session *s)
@@ -134,7 +138,7 @@ int cbx_session_same(const struct cbx_session *s, const cJSON *params, struct cb
 		what = cbx_session_spec_differs(&want, &s->spec);
 	asked = cbx_session_spec_asked(&want);
 	if (!what && asked && (!s->asked || strcmp(asked, s->asked) != 0))
-		what = "environment";
+		what = "environment or mounts";
 	if (what)
 		return cbx_refuse(err, "session_differs", EEXIST,
 				  "%s: session %s exists already and has another value; leave this setting out, or use "

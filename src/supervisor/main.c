@@ -365,7 +365,8 @@ static void second_stage(struct supervisor *s, const struct cbx_outer_paths *pat
 
 static int first_stage(char **argv, struct cbx_err *err)
 {
-	struct cbx_outer_paths paths = { .images = argv[1], .libexec = argv[2], .runtimes = argv[3] };
+	struct cbx_outer_paths paths = { .images = argv[1], .libexec = argv[2], .runtimes = argv[3],
+					 .keep_host = strcmp(argv[7], "mounts") == 0 };
 	/* CLONE_PARENT: no exit signal of its own, it takes ours. */
 	struct clone_args args = { .flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_PARENT };
 	struct supervisor s = { .sigfd = -1 };
@@ -406,7 +407,7 @@ int main(int argc, char **argv)
 {
 	struct cbx_err err = { 0 };
 
-	if (argc != 7 || cbx_set_cloexec(SOCK, 1) < 0) {
+	if (argc != 8 || cbx_set_cloexec(SOCK, 1) < 0) {
 		fprintf(stderr, "codebox-supervisor is started by codeboxd; see codeboxd(8).\n");
 		return 2;
 	}

@@ -26,6 +26,20 @@ START_TEST(names)
 }
 END_TEST
 
+START_TEST(paths)
+{
+	static const char *const clean[] = { "/", "/a", "/a/b.c", "/..a/b", "/.a" };
+	static const char *const unclean[] = { "", "a", "//", "/a/", "/a//b", "/a/./b", "/a/..", "/..", "./a" };
+
+	for (size_t i = 0; i < sizeof(clean) / sizeof(clean[0]); i++)
+		ck_assert_msg(cbx_path_clean(clean[i]), "%s", clean[i]);
+	for (size_t i = 0; i < sizeof(unclean) / sizeof(unclean[0]); i++)
+		ck_assert_msg(!cbx_path_clean(unclean[i]), "%s", unclean[i]);
+	ck_assert(cbx_path_within("/var", "/var") && cbx_path_within("/var/x", "/var") && cbx_path_within("/var", "/"));
+	ck_assert(!cbx_path_within("/variant", "/var") && !cbx_path_within("/var", "/var/x") && !cbx_path_within("/", "/a"));
+}
+END_TEST
+
 START_TEST(numbers)
 {
 	struct cbx_err err = { 0 };
@@ -201,6 +215,7 @@ int main(void)
 	SRunner *r;
 
 	tcase_add_test(t, names);
+	tcase_add_test(t, paths);
 	tcase_add_test(t, numbers);
 	tcase_add_test(t, utf8);
 	tcase_add_test(t, base64);

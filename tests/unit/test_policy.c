@@ -51,7 +51,7 @@ static const struct {
 	{ "// only\n/* a\n comment */", "t.json:3:12: ", "a value is expected" },
 	{ "{\n  /* never\n closed }", "t.json:2:3: ", "comment is not closed" },
 	{ "{\"limits\": /", "t.json:1:12: ", "a value is expected" },
-	{ "{\"memroy\": 1}", "t.json:1:2: ", "accepted are: $schema, include, network, images, environment, limits" },
+	{ "{\"memroy\": 1}", "t.json:1:2: ", "accepted are: $schema, include, network, images, mounts, environment, limits" },
 	{ "{\n\t\"limits\": {\"memroy\": 1}}", "t.json:2:13: ", "\"memroy\" in \"limits\"; accepted are: memory, disk" },
 	{ "{\"limits\": 5}", "t.json:1:2: ", "limits: wrong type" },
 	{ "{\"limits\": {\"memory\": \"1G\",\n \"memory\": 2}}", "t.json:2:2: ", "stands twice" },
@@ -73,6 +73,16 @@ static const struct {
 	{ "{\"network\": \"open\"}", "t.json:1:2: ", "network: \"none\" is the only value" },
 	{ "{\"images\": []}", "t.json:1:2: ", "images: " },
 	{ "{\"images\": [\"a\",\n\"../b\"]}", "t.json:2:1: ", "images: " },
+	{ "{\"mounts\": []}", "t.json:1:2: ", "mounts: wrong type" },
+	{ "{\"mounts\": {\"deny\": []}}", "t.json:1:13: ", "accepted are: allow" },
+	{ "{\"mounts\": {\"allow\": [{}]}}", "t.json:1:23: ", "path: an absolute path" },
+	{ "{\"mounts\": {\"allow\": [{\"path\": \"/a/../b\"}]}}", "t.json:1:24: ", "path: an absolute path" },
+	{ "{\"mounts\": {\"allow\": [{\"path\": \"a\"}]}}", "t.json:1:24: ", "path: an absolute path" },
+	{ "{\"mounts\": {\"allow\": [{\"path\": \"/\"}]}}", "t.json:1:24: ", "it is, holds or is in /proc" },
+	{ "{\"mounts\": {\"allow\": [{\"path\": \"/etc/ssl\"}]}}", "t.json:1:24: ", "in /etc" },
+	{ "{\"mounts\": {\"allow\": [{\"path\": \"/var\"}]}}", "t.json:1:24: ", "in /var/run" },
+	{ "{\"mounts\": {\"allow\": [{\"path\": \"/srv\", \"rw\": 1}]}}", "t.json:1:40: ", "accepted are: path, writable" },
+	{ "{\"mounts\": {\"allow\": [{\"path\": \"/srv\", \"writable\": 1}]}}", "t.json:1:40: ", "true or false" },
 	{ "{\"environment\": []}", "t.json:1:2: ", "environment: wrong type" },
 	{ "{\"environment\": {\"A\": 1}}", "t.json:1:18: ", "environment: A: wrong type" },
 	{ "{\"environment\": {\"1A\": \"\"}}", "t.json:1:18: ", "is not a name" },
@@ -217,6 +227,20 @@ START_TEST(narrowing)
 	ck_assert_str_eq(cbx_environment_get(&p->environment, "Z"), "t");
 	ck_assert_str_eq(p->name, "t+t");
 	cbx_policy_free(p);
+	cbx_policy_free(wide);
+	cbx_policy_free(tight);
+	wide = good("{\"mounts\":{\"allow\":[{\"path\":\"/srv\",\"writable\":true},{\"path\":\"/home/a/b\"}]}}");
+	tight = good("{\"mounts\":{\"allow\":[{\"path\":\"/srv/x\",\"writable\":true},{\"path\":\"/home/a\",\"writable\":true},"
+		     "{\"path\":\"/srvother\"}]}}");
+	p = cbx_policy_narrow(wide, tight);
+	ck_assert_uint_eq(p->nmounts, 2);
+	ck_assert_str_eq(p->mounts[0].path, "/srv/x");
+	ck_assert(p->mounts[0].writable);
+	ck_assert_str_eq(p->mounts[1].path, "/home/a/b");
+	ck_assert(!p->mounts[1].writable);
+	cbx_policy_free(p);
+	cbx_policy_free(wide);
+	wide = good("{\"images\":[\"a\",\"b\"]}");
 	/* Nothing in common: no image at all, not all of them. */
 	cbx_policy_free(tight);
 	tight = good("{\"images\":[\"c\"]}");

@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Directories of the machine in a sandbox: only those that the policy allows, by what they are and not by what they are
+called, read-only unless both sides say otherwise."""
+import json
+import os
+import socket
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from cbxtest import Box, run  # noqa: E402
+
+box = Box()
+top = os.path.join(box.dir, "site")
+PATHS = ("var", "variant", "rw", "secret")
+for name in PATHS:
+    os.makedirs(os.path.join(top, name, "sub"))
+    os.chmod(os.path.join(top, name), 0o777)
+    for file in ("hello.txt", "sub/deep.txt"):
+        with open(os.path.join(top, name, file), "w") as f:
+            f.write(f"{name}\n")
+
+
+def at(*parts):
+    return os.path.join(top, *parts)
+
+
+policy = os.path.join(box.dir, "policy.json")
+with open(policy, "w") as f:
+    json.dump({"mounts": {"allow": [{"path": at("var")}, {"path": at("rw"), "writable": True},
+                                    {"path": box.env["CODEBOX_RUNTIME_DIR"]}]}}, f)
+box.env["CODEBOX_POLICY"] = policy
+image = None
+
+
+def inside(code, *mounts, session=None, json_out=False):
+    global image
+    image = image or box.image("host", "python-minimal", "python")
+    args = [a for m in mounts for a in ("--mount", m)]
+    if session:
+        args += ["--session", session]
+    return box("run", "--image", image, *args, *(["--json"] if json_out else []), "-c", code)
+
+
+def refused(why, *mounts):
+    r = inside("print('in')", *mounts)
+    assert r.returncode != 0 and "in\n" not in r.stdout and why in r.stderr, (mounts, r)
+
+
+READ = "import os; print(sorted(os.listdir({0!r})), open({0!r} + '/sub/deep.txt').read().strip())"
+WRITE = """
+try:
+    open({0!r} + "/new.txt", "w").write("from inside")
+    print("written")
+except OSError as e:
+    print(e.strerror)
+"""
+
+
+def test_an_allowed_directory_is_shown_read_only():
+    r = inside(READ.format("/mnt/var"), at("var"))
+    assert r.stdout == "['hello.txt', 'sub'] var\n", r
+    r = inside(WRITE.format("/mnt/var"), at("var"))
+    assert r.stdout == "Read-only file system\n", r
+    assert not os.path.exists(at("var", "new.txt"))
+
+
+def test_below_an_allowed_directory_and_a_single_file():
+    assert inside("print(open('/mnt/sub/deep.txt').read())", at("var", "sub")).stdout == "var\n\n"
+    assert inside("print(open('/data/x.txt').read())", at("var", "hello.txt") + ":/data/x.txt").stdout == "var\n\n"
+    assert inside("print(open('deep.txt').read())", at("var", "sub", "deep.txt") + ":/workspace/deep.txt").stdout == "var\n\n"
+
+
+def test_targets():
+    r = inside(READ.format("/workspace/in/here") + "\nprint(os.getcwd())", at("var") + ":/workspace/in/here")
+    assert r.stdout.endswith("var\n/workspace\n"), r
+    r = inside(READ.format("/srv/a/b"), at("var") + ":/srv/a/b")
+    assert r.stdout.endswith(" var\n"), r
+    for target in ("/etc/x", "/proc", "/dev/x", "/usr/lib/x", "/run/codebox", "/", "/workspace", "/home/user/x", "/tmp/x",
+                   "/lib64", "/sys", "/home"):
+        refused("nothing can be mounted at", at("var") + ":" + target)
+    for target in ("/mnt/../etc", "/mnt//x", "/mnt/.", "/mnt/"):
+        refused("is not an absolute path without", at("var") + ":" + target)
+    refused("not beside each other", at("var") + ":/mnt/a", at("rw") + ":/mnt/a/b")
+    refused("not beside each other", at("var") + ":/mnt/a", at("rw") + ":/mnt/a")
+
+
+def test_writable_where_both_say_so():
+    r = inside(WRITE.format("/mnt/rw"), at("rw") + ":rw")
+    assert r.stdout == "written\n", r
+    with open(at("rw", "new.txt")) as f:
+        assert f.read() == "from inside"
+    os.remove(at("rw", "new.txt"))
+    assert inside(WRITE.format("/mnt/rw"), at("rw")).stdout == "Read-only file system\n"
+    assert inside(WRITE.format("/mnt/var"), at("var") + ":rw", session="low").stdout == "Read-only file system\n"
+    info = box.json("session", "info", "--json", "low")
+    assert info["policy"]["lowered"] == ["mounts./mnt/var"], info
+    assert info["mounts"] == [{"source": at("var"), "target": "/mnt/var", "writable": False}], info
+    # The same request is the same session; other mounts are another one.
+    assert inside("1", at("var") + ":rw", session="low").returncode == 0
+    assert inside("1", session="low").returncode == 0
+    r = inside("1", at("rw"), session="low")
+    assert r.returncode != 0 and "mounts" in r.stderr, r
+    box("session", "rm", "low", check=True)
+
+
+def test_no_privilege_comes_with_it():
+    r = inside("print([l.split()[5] for l in open('/proc/self/mountinfo') if ' /mnt/' in l])", at("var"), at("rw") + ":rw")
+    options = [set(o.split(",")) for o in eval(r.stdout)]
+    assert len(options) == 2 and all({"nosuid", "nodev"} <= o for o in options), r
+    assert "ro" in options[0] and "rw" in options[1], r
+
+
+def test_other_directories_are_refused():
+    where = "is not in a directory that the policy policy allows"
+    refused(where, at("secret"))
+    refused(where, at("variant"))  # its name begins like that of an allowed one
+    refused(where, top)  # it holds an allowed one
+    refused(where, "/")
+    refused(where, "/etc/passwd")
+    refused(where, os.path.expanduser("~"))
+
+
+def raw(source, target="/mnt/x"):
+    """A request as a client can send it, without what the command does to paths."""
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(60)
+    s.connect(os.path.join(box.env["CODEBOX_RUNTIME_DIR"], "control.sock"))
+    params = {"code": "1", "image": image, "mounts": [{"source": source, "target": target}]}
+    s.sendall(json.dumps({"id": 1, "method": "run", "params": params}).encode() + b"\n")
+    for line in s.makefile("rb"):
+        answer = json.loads(line)
+        if "event" not in answer:
+            return answer
+
+
+def test_names_lead_nowhere_else():
+    inside("1")
+    os.symlink(at("secret"), at("var", "link"))
+    os.symlink("/", at("var", "root"))
+    os.symlink(at("var"), at("alias"))
+    try:
+        for source in (at("var", "link"), at("var", "link", "sub"), at("var", "root"), at("var", "root", "etc"),
+                       at("var", "..", "secret"), at("var", "sub", "..", "..", "secret"), at("var") + "/../variant",
+                       "/proc/self/root", "/proc/self/cwd", at("nothing"), "//etc"):
+            answer = raw(source)
+            assert answer.get("error", {}).get("kind") == "mount_refused", (source, answer)
+        # Another name of an allowed one is one.
+        for source in (at("alias"), at("var") + "/", at("var", "sub", ".."), at("secret", "..", "var")):
+            answer = raw(source)
+            assert "error" not in answer, (source, answer)
+    finally:
+        for name in (at("var", "link"), at("var", "root"), at("alias")):
+            os.remove(name)
+    for wrong in ("var", "", "~", 5, None):
+        assert raw(wrong).get("error", {}).get("kind") == "invalid_argument", wrong
+
+
+def test_what_is_no_file_is_refused():
+    sock = socket.socket(socket.AF_UNIX)
+    sock.bind(at("var", "socket"))
+    os.mkfifo(at("var", "fifo"))
+    try:
+        for name in ("socket", "fifo"):
+            refused("neither a directory nor a regular file", at("var", name))
+        refused("No such file", at("var", "absent")) if False else None
+        answer = raw(at("var", "absent"))
+        assert "No such file" in answer["error"]["message"], answer
+    finally:
+        sock.close()
+        os.remove(at("var", "socket"))
+        os.remove(at("var", "fifo"))
+
+
+def test_codeboxs_own_directories_are_never_shown():
+    inside("1")
+    refused("never shown", box.env["CODEBOX_RUNTIME_DIR"])
+
+
+def test_a_name_that_changes_meanwhile_gains_nothing():
+    """Somebody swaps the directory for a link to a secret one, and back, all the time."""
+    inside("1")
+    os.mkdir(at("var", "spot"))
+    with open(at("var", "spot", "hello.txt"), "w") as f:
+        f.write("var\n")
+    os.symlink(at("secret"), at("var", "evil"))
+    stop = threading.Event()
+
+    def swap():
+        while not stop.is_set():
+            os.rename(at("var", "spot"), at("var", "held"))
+            os.rename(at("var", "evil"), at("var", "spot"))
+            os.rename(at("var", "spot"), at("var", "evil"))
+            os.rename(at("var", "held"), at("var", "spot"))
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    outcomes = {"shown": 0, "refused": 0}
+    try:
+        for _ in range(40):
+            params = {"code": "print(open('/mnt/x/hello.txt').read())", "image": image,
+                      "mounts": [{"source": at("var", "spot"), "target": "/mnt/x"}]}
+            s = socket.socket(socket.AF_UNIX)
+            s.settimeout(60)
+            s.connect(os.path.join(box.env["CODEBOX_RUNTIME_DIR"], "control.sock"))
+            s.sendall(json.dumps({"id": 1, "method": "run", "params": params}).encode() + b"\n")
+            for line in s.makefile("rb"):
+                answer = json.loads(line)
+                assert "secret" not in line.decode(), answer
+                if "event" not in answer:
+                    break
+            s.close()
+            outcomes["refused" if "error" in answer else "shown"] += 1
+            if "error" not in answer:
+                assert answer["result"]["stdout"] == "var\n\n", answer
+    finally:
+        stop.set()
+        thread.join()
+    print("#", outcomes)
+    assert sum(outcomes.values()) == 40, outcomes
+
+
+def test_without_a_policy_that_allows_any_there_are_none():
+    plain = Box()
+    plain.env.pop("CODEBOX_POLICY", None)
+    r = plain("run", "--image", image or "host", "--mount", at("var"), "-c", "1")
+    assert r.returncode != 0 and "allowed are: none" in r.stderr, r
+    plain.stop()
+
+
+if __name__ == "__main__":
+    run(globals())
