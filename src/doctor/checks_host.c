@@ -20,6 +20,8 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "cgroup/parse.h"
+#include "cgroup/tree.h"
 #include "doctor/check.h"
 #include "image/store.h"
 
@@ -52,74 +54,124 @@ static bool usable(const struct cbx_doctor *d, const struct wanted *w, struct cb
 /* ---- control groups ---- */
 
 static const char cgroup_means[] =
-	"Limits hold for each process, and a watcher adds up a sandbox's memory; sandboxes work.";
+	"Limits hold for each process, and a watcher adds up a sandbox's memory; sandboxes work, but not those with "
+	"cgroup: required.";
 
 static const char group_means[] =
-	"The kernel can limit a sandbox as a whole; limits.enforced_by of codebox session info says what is in force.";
+	"The kernel limits each session as a whole; limits.backend of codebox session info says what is in force.";
 
-static bool has_word(const char *list, const char *word)
+static const char unify_remedy[] =
+	"Boot with systemd.unified_cgroup_hierarchy=1. Debian, Ubuntu: add it to GRUB_CMDLINE_LINUX in "
+	"/etc/default/grub, then sudo update-grub. Fedora: sudo grubby --update-kernel=ALL "
+	"--args=systemd.unified_cgroup_hierarchy=1. Then reboot. In a container it is the host that must do this.";
+
+static const char container_remedy[] =
+	"Give the container a tree of its own that it may write to: podman run --systemd=always; docker run "
+	"--cgroupns=private --privileged; incus config set NAME security.nesting=true. Without systemd in it, start "
+	"codeboxd in a group in which nothing else runs.";
+
+static const char login_remedy[] =
+	"Log in by ssh or at the console (su and sudo start no manager), or: sudo loginctl enable-linger $USER. Debian, "
+	"Ubuntu: sudo apt install dbus-user-session libpam-systemd, where they are missing.";
+
+static const char delegate_remedy[] =
+	"sudo mkdir -p /etc/systemd/system/user@.service.d && printf '[Service]\\nDelegate=cpu memory pids io\\n' | sudo tee "
+	"/etc/systemd/system/user@.service.d/delegate.conf && sudo systemctl daemon-reload, then log in anew. (Debian 12, "
+	"Ubuntu 24.04 and Fedora delegate them from the start.)";
+
+static bool in_container(void)
 {
-	size_t n = strlen(word);
+	static const char *const signs[] = { "/run/.containerenv", "/.dockerenv", "/run/systemd/container" };
 
-	for (const char *p = list; (p = strstr(p, word)); p += n)
-		if ((p == list || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\0'))
+	for (size_t i = 0; i < ARRAY_SIZE(signs); i++)
+		if (access(signs[i], F_OK) == 0)
 			return true;
 	return false;
 }
 
-static bool own_group_delegated(const struct cbx_doctor *d)
+/* Controllers of a directory of the tree; 0 when it is not there. */
+static unsigned controllers_of(const char *dir)
 {
-	char text[600], procs[800], dir[700];
-	struct wanted w[] = { { dir, W_OK }, { procs, W_OK }, { NULL, 0 } };
-	struct cbx_probe_report p;
+	char path[800], list[300];
 
-	if (!cbx_read_text("/proc/self/cgroup", text, sizeof(text)) || strncmp(text, "0::", 3) != 0)
-		return false;
-	text[strcspn(text, "\n")] = '\0';
-	snprintf(dir, sizeof(dir), "/sys/fs/cgroup%s", text + 3);
-	snprintf(procs, sizeof(procs), "%s/cgroup.procs", dir);
-	return usable(d, w, &p);
+	snprintf(path, sizeof(path), "%.700s/cgroup.controllers", dir);
+	return cbx_read_text(path, list, sizeof(list)) ? cbx_cgroup_parse_controllers(list, strlen(list)) : 0;
 }
 
-static void check_manager(uid_t uid, struct cbx_result *r)
+static bool enough(unsigned controllers)
 {
-	char path[200], list[300];
+	return (controllers & CBX_CONTROLLER_MEMORY) && (controllers & CBX_CONTROLLER_PIDS);
+}
 
-	snprintf(path, sizeof(path), "/sys/fs/cgroup/user.slice/user-%u.slice/user@%u.service/cgroup.controllers",
-		 (unsigned)uid, (unsigned)uid);
-	if (!cbx_read_text(path, list, sizeof(list)))
-		cbx_result_set(r, CBX_CHECK_DEGRADED,
-			       "no group is delegated, and systemd manages no processes of this user", cgroup_means,
-			       "Log in by ssh or at the console (su and sudo start no manager), or: sudo loginctl "
-			       "enable-linger "
-			       "$USER. In a container: give it a writable cgroup name space.");
-	else if (!has_word(list, "memory") || !has_word(list, "pids"))
-		cbx_result_set(
-			r, CBX_CHECK_DEGRADED, "systemd delegates no memory and process limits to this user",
-			cgroup_means,
-			"sudo mkdir -p /etc/systemd/system/user@.service.d && printf '[Service]\\nDelegate=cpu memory "
-			"pids\\n' | sudo tee /etc/systemd/system/user@.service.d/delegate.conf && sudo systemctl "
-			"daemon-reload, then log in anew.");
+static void group_found(struct cbx_result *r, const char *whose, unsigned controllers)
+{
+	char found[256];
+
+	snprintf(found, sizeof(found), "version 2; %s%s", whose,
+		 controllers & CBX_CONTROLLER_CPU ? "" : ", without the cpu controller: cpus cannot be limited");
+	cbx_result_set(r, CBX_CHECK_OK, found, group_means, "");
+}
+
+/* systemd runs: it gives codeboxd a scope or a unit of its own, from the user's manager or, for root, the system's. */
+static void check_manager(const struct cbx_doctor *d, struct cbx_result *r)
+{
+	char dir[200] = "/sys/fs/cgroup";
+	unsigned have;
+
+	if (!d->service.from_root)
+		snprintf(dir, sizeof(dir), "/sys/fs/cgroup/user.slice/user-%u.slice/user@%u.service",
+			 (unsigned)d->service.uid, (unsigned)d->service.uid);
+	have = controllers_of(dir);
+	if (enough(have))
+		group_found(r, d->service.from_root ? "systemd gives codeboxd a unit or a scope" :
+						      "the user's systemd gives codeboxd a delegated scope", have);
+	else if (access(dir, F_OK) < 0)
+		cbx_result_set(r, CBX_CHECK_DEGRADED, "systemd manages no processes of this user, so none is delegated",
+			       cgroup_means, login_remedy);
 	else
-		cbx_result_set(r, CBX_CHECK_OK, "systemd gives the daemon a delegated scope",
-			       group_means, "");
+		cbx_result_set(r, CBX_CHECK_DEGRADED, "systemd delegates no memory and process limits to this user",
+			       cgroup_means, in_container() ? container_remedy : delegate_remedy);
+}
+
+/* Nobody manages the tree; codeboxd uses the group that it is started in. */
+static void check_own_group(const struct cbx_doctor *d, const char *dir, struct cbx_result *r)
+{
+	char procs[800], control[800];
+	struct wanted w[] = { { dir, W_OK }, { procs, W_OK }, { control, W_OK }, { NULL, 0 } };
+	struct cbx_probe_report p;
+	unsigned have = controllers_of(dir);
+
+	snprintf(procs, sizeof(procs), "%.700s/cgroup.procs", dir);
+	snprintf(control, sizeof(control), "%.700s/cgroup.subtree_control", dir);
+	if (!(d->service.from_root ? access(procs, W_OK) == 0 : usable(d, w, &p)))
+		cbx_result_set(r, CBX_CHECK_DEGRADED, "our own may not be written to, and no systemd runs that gives another",
+			       cgroup_means, container_remedy);
+	else if (!enough(have))
+		cbx_result_set(r, CBX_CHECK_DEGRADED, "our own has no memory and process limits", cgroup_means,
+			       container_remedy);
+	else
+		group_found(r, "our own is ours to use", have);
 }
 
 void cbx_check_cgroup(struct cbx_doctor *d, struct cbx_result *r)
 {
+	struct cbx_service anybody = { .uid = d->service.uid, .gid = d->service.gid };
+	struct cbx_err err = { 0 };
 	struct statfs fs;
+	char dir[700];
 
 	if (statfs("/sys/fs/cgroup", &fs) < 0 || (fs.f_type != CGROUP2_SUPER_MAGIC && fs.f_type != TMPFS_MAGIC))
 		cbx_result_set(r, CBX_CHECK_DEGRADED, "none are mounted at /sys/fs/cgroup", cgroup_means,
-			       "sudo mount -t cgroup2 cgroup2 /sys/fs/cgroup, or use a distribution with systemd.");
+			       in_container() ? container_remedy :
+						"sudo mount -t cgroup2 cgroup2 /sys/fs/cgroup, or use a distribution with systemd.");
 	else if (fs.f_type == TMPFS_MAGIC)
-		cbx_result_set(r, CBX_CHECK_DEGRADED, "version 1, or both versions mixed", cgroup_means,
-			       "Boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line.");
-	else if (own_group_delegated(d))
-		cbx_result_set(r, CBX_CHECK_OK, "version 2, and our own group is delegated to us",
-			       group_means, "");
+		cbx_result_set(r, CBX_CHECK_DEGRADED, "version 1, or both versions mixed", cgroup_means, unify_remedy);
+	else if (access("/run/systemd/system", F_OK) == 0)
+		check_manager(d, r);
+	else if (cbx_cgroup_tree_find(&anybody, dir, sizeof(dir), &err) < 0)
+		cbx_result_set(r, CBX_CHECK_DEGRADED, err.msg, cgroup_means, container_remedy);
 	else
-		check_manager(d->service.uid, r);
+		check_own_group(d, dir, r);
 }
 
 /* ---- ids ---- */
