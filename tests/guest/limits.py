@@ -253,7 +253,8 @@ def test_a_group_that_others_share_is_not_taken():
     env = dict(os.environ, CODEBOX_RUNTIME_DIR=box.dir + "-shared")
     command = "sleep 1000 & exec " + os.environ["CODEBOX_DAEMON"] + " --foreground --idle-timeout 0"
     p = subprocess.Popen(["systemd-run", *([] if AS_ROOT else ["--user"]), "--scope", "--quiet", "-p", "Delegate=yes",
-                          "sh", "-c", command], env=env, stderr=subprocess.DEVNULL)
+                          "sh", "-c", command], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                         stderr=subprocess.DEVNULL)
     other = Unit()
     other.dir = env["CODEBOX_RUNTIME_DIR"]
     other.env = dict(env)
@@ -279,7 +280,8 @@ def test_a_group_that_was_not_delegated_is_not_taken():
         return
     env = dict(os.environ, CODEBOX_RUNTIME_DIR="/run/codebox-plain")
     p = subprocess.Popen(["systemd-run", "--scope", "--quiet", os.environ["CODEBOX_DAEMON"], "--foreground",
-                          "--idle-timeout", "0"], env=env, stderr=subprocess.DEVNULL)
+                          "--idle-timeout", "0"], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                         stderr=subprocess.DEVNULL)
     other = Unit()
     other.dir, other.env = env["CODEBOX_RUNTIME_DIR"], env
     try:

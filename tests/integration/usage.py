@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a cell has used, how limits are enforced, and sessions that ask for control groups. What groups do where they are
+delegated is tested in the guest (tests/guest/limits.py)."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from cbxtest import Box, run  # noqa: E402
+from control import Control, ControlError  # noqa: E402
+
+box = Box()
+
+
+def image():
+    return box.image("python", "python-minimal", "host")
+
+
+def cell(c, code):
+    r = c.call("run", session_id="u", create=True, image=image(), code=code)
+    assert r["status"] == "ok", r
+    return r["usage"]
+
+
+def test_every_result_has_the_use_of_its_cell():
+    with Control(box) as c:
+        quiet = cell(c, "pass")
+        busy = cell(c, "n = 0\nwhile n < 3000000: n += 1")
+        after = cell(c, "pass")
+        assert quiet["source"] == busy["source"] == ("cgroup" if box.hello()["facts"]["cgroup"] else "interpreter"), busy
+        assert busy["cpu_ms"] > 10 * max(1, after["cpu_ms"]), (busy, after)
+        grown = cell(c, "x = bytearray(300 << 20)")
+        assert grown["memory_peak_bytes"] > 300 << 20, grown
+
+
+def test_children_count():
+    with Control(box) as c:
+        use = cell(c, "import subprocess, sys\nsubprocess.run([sys.executable, '-S', '-c', 'n = 0\\nwhile n < 3000000: n += 1'])")
+        after = cell(c, "pass")
+        assert use["cpu_ms"] > 10 * max(1, after["cpu_ms"]), (use, after)
+
+
+def test_an_interpreter_that_lies_about_its_use():
+    """What it says is taken for what it is: a number, or nothing."""
+    if box.hello()["facts"]["cgroup"]:
+        return
+    with Control(box) as c:
+        lie = """
+import os
+for fd in os.listdir('/proc/self/fd'):
+    try:
+        if os.readlink('/proc/self/fd/' + fd).startswith('socket:') and int(fd) >= 200:
+            import json
+            b = json.dumps({"ev": "done", "id": ID, "status": "ok", "count": 1, "usage": {"cpu_us": -1, "peak": "x",
+                            "read": 1e300, "written": []}}).encode()
+            os.write(int(fd), len(b).to_bytes(4, 'little') + b)
+    except OSError:
+        pass
+"""
+        r = c.call("run", session_id="u", create=True, image=image(), code="pass")
+        number = r["execution_id"] + 1
+        r = c.call("run", session_id="u", create=True, image=image(), code=lie.replace("ID", str(number)))
+        assert r["status"] == "ok" and "usage" not in r, r
+
+
+def test_a_session_says_how_its_limits_are_enforced():
+    info = box.json("session", "info", "u", "--json")
+    limits = info["limits"]
+    on = box.hello()["facts"]["cgroup"]
+    assert limits["backend"] in (("inherit", "scope") if on else ("none",)), limits
+    assert limits["reason"] and limits["enforced_by"] == ("cgroup" if on else "rlimits and a watcher"), limits
+    assert info["protections"]["cgroup"] is on and ("usage" in info) is on, info
+
+
+def test_control_groups_can_be_required():
+    with Control(box) as c:
+        on = box.hello()["facts"]["cgroup"]
+        try:
+            c.call("session.create", session_id="r", image=image(), cgroup="required")
+            assert on, "it was made, though nothing can limit it as a whole"
+        except ControlError as e:
+            assert not on and e.kind == "no_cgroup", e
+            assert "required" in str(e) and box.hello()["cgroup"]["reason"][:40] in str(e), e
+
+
+def test_processors_that_cannot_be_limited_are_said():
+    with Control(box) as c:
+        limits = c.call("session.create", session_id="c", image=image(), cpus="1.5")["limits"]
+        assert limits["cpus"] == 1.5, limits
+        assert limits.get("not_enforced") == (None if box.hello()["cgroup"]["cpus"] else ["cpus"]), limits
+        shown = c.call("run", session_id="c", code="print(open('/proc/cpuinfo').read().count('processor\\t'))")["stdout"]
+        assert 1 <= int(shown) <= 2, shown
+
+
+if __name__ == "__main__":
+    run(globals())
