@@ -180,18 +180,40 @@ static const char *best_text(const cJSON *data, bool has_image, struct cbx_buf *
 	return cJSON_IsString(json) ? json->valuestring : NULL;
 }
 
+/*
+ * The image of a bundle that is sent: its first, or when there is no room for that, another that fits: interpreters send a
+ * smaller copy along with a large one. *ret_whole is the one that was passed over for it, or NULL.
+ */
+static const char *choose_image(const struct render *r, const cJSON *data, const cJSON **ret_whole)
+{
+	const cJSON *v, *first = NULL;
+
+	*ret_whole = NULL;
+	cJSON_ArrayForEach(v, data) {
+		if (!cJSON_IsString(v) || !cbx_mcp_image_sendable(v->string))
+			continue;
+		if (strlen(v->valuestring) <= r->image_max - r->image_used) {
+			*ret_whole = first;
+			return v->string;
+		}
+		if (!first)
+			first = v;
+	}
+	return first ? first->string : NULL;
+}
+
 static void add_bundle(struct render *r, const cJSON *display, bool is_result)
 {
 	_cleanup_buf_ struct cbx_buf scratch = { 0 };
-	const cJSON *data = cJSON_GetObjectItemCaseSensitive(display, "data"), *v;
-	const char *image = NULL, *text;
+	const cJSON *data = cJSON_GetObjectItemCaseSensitive(display, "data"), *v, *whole;
+	const char *image = choose_image(r, data, &whole), *text;
 
-	cJSON_ArrayForEach(v, data)
-		if (!image && cJSON_IsString(v) && cbx_mcp_image_sendable(v->string))
-			image = v->string;
 	text = best_text(data, image, &scratch);
 	if (text && (is_result || !image || !placeholder(text)))
 		add_value(r, text);
+	if (whole)
+		add_fact(r, whole->string, strlen(whole->valuestring) / 4 * 3,
+			 ": too large to send, a smaller copy is sent instead; save it to a file to keep the whole");
 	if (image)
 		add_image(r, image, cbx_mcp_str_of(data, image));
 	cJSON_ArrayForEach(v, data) {

@@ -317,6 +317,38 @@ def images(i):
     png_of(ok(i.run("from PIL import Image\nImage.new('RGB', (4, 4))")).result)
 
 
+@test(needs=["PIL"])
+def large_images_have_a_smaller_copy(i):
+    code = ("import os\nfrom PIL import Image\n"
+            "noise = Image.frombytes('RGB', (w, h), os.urandom(3 * w * h))\nnoise")
+    for w, h in (1000, 700), (2400, 1800):  # 2 MiB, and more than a frame takes
+        data = ok(i.run(f"w, h = {w}, {h}\n{code}")).result
+        small = base64.b64decode(data["image/jpeg"])
+        same(small[:3], b"\xff\xd8\xff")
+        assert len(small) < 300 << 10, len(small)
+        if w == 1000:
+            png_of(data)
+        else:
+            assert "image/png" not in data, list(data)
+            has(data["text/plain"], "image/png of 16.")
+        # It is the same picture, no larger than it was, on white where it was transparent.
+        size = ok(i.run("import base64, io\nImage.open(io.BytesIO(base64.b64decode(%r))).size"
+                        % data["image/jpeg"])).result["text/plain"]
+        assert max(eval(size)) <= 1600 and abs(eval(size)[0] / eval(size)[1] - w / h) < .01, size
+    data = ok(i.run("Image.frombytes('RGBA', (700, 700), b''.join(os.urandom(3) + b'\\0' for _ in range(490000)))")).result
+    pixels = ok(i.run("Image.open(io.BytesIO(base64.b64decode(%r))).getextrema()" % data["image/jpeg"])).result
+    same(pixels["text/plain"], "((255, 255), (255, 255), (255, 255))")
+    same(sorted(ok(i.run("Image.new('RGB', (2000, 2000))")).result), ["image/png", "text/plain"])
+
+
+@test()
+def large_images_that_are_none(i):
+    data = ok(i.run("display({'image/png': b'\\x89PNG\\r\\n\\x1a\\n' + bytes(500000)}, raw=True)")).all("display")[0]["data"]
+    same(sorted(data), ["image/png"])
+    data = ok(i.run("display({'image/png': '!' * 600000}, raw=True)")).all("display")[0]["data"]
+    same(sorted(data), ["image/png"])
+
+
 # Figures
 
 @test(needs=["matplotlib"])

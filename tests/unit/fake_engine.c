@@ -376,6 +376,22 @@ static void show_bytes(struct cbx_execution *x, const char *mime, size_t n)
 	show(x, mime, b64.data, false);
 }
 
+/* One display with a PNG of n bytes, and a JPEG of m. */
+static void show_two(struct cbx_execution *x, size_t n, size_t m)
+{
+	_cleanup_buf_ struct cbx_buf bytes = { 0 };
+	_cleanup_buf_ struct cbx_buf b64 = { 0 };
+	cJSON *last;
+
+	show_bytes(x, "image/png", n);
+	last = cJSON_GetArrayItem(x->displays, cJSON_GetArraySize(x->displays) - 1);
+	cbx_buf_add(&bytes, "\xff\xd8\xff\xe0", 4);
+	while (bytes.len < m)
+		cbx_buf_addc(&bytes, (char)(bytes.len * 5));
+	cbx_base64_encode(&b64, bytes.data, bytes.len);
+	cbx_json_set_str(cJSON_GetObjectItemCaseSensitive(last, "data"), "image/jpeg", b64.data);
+}
+
 static void change(struct cbx_execution *x, const char *path, const void *p, size_t n)
 {
 	_cleanup_buf_ struct cbx_buf uri = { 0 };
@@ -405,7 +421,7 @@ static bool command(struct cbx_execution *x, const char *line)
 {
 	const char *rest = strchr(line, ' ');
 	char mime[64];
-	size_t n;
+	size_t n, more;
 	char c;
 	int at = 0;
 
@@ -427,6 +443,8 @@ static bool command(struct cbx_execution *x, const char *line)
 		print(x, "stdout", b.data, n);
 	} else if (sscanf(line, "show-text %63s %n", mime, &at) == 1 && at) {
 		show(x, mime, line + at, false);
+	} else if (sscanf(line, "show-two %zu %zu", &n, &more) == 2 && n <= FAKE_BYTES_MAX && more <= FAKE_BYTES_MAX) {
+		show_two(x, n, more);
 	} else if (sscanf(line, "show %63s %zu", mime, &n) == 2 && n <= FAKE_BYTES_MAX) {
 		show_bytes(x, mime, n);
 	} else if (sscanf(line, "write %63s %n", mime, &at) == 1 && at) {

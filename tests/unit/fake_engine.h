@@ -9,6 +9,7 @@
  *   print TEXT     TEXT and a newline to stdout       error TEXT   the same to stderr
  *   raw TEXT       TEXT with C escapes, no newline    value TEXT   the value of the last expression
  *   fill N C       N times the character C            show MIME N  a display of N bytes; PNG data where MIME says so
+ *   show-two N M   one display: PNG of N bytes, JPEG of M
  *   show-text MIME TEXT                               raise        an exception
  *   wait           run until interrupted              die          the interpreter is killed
  *   time           the time is up, state is kept

@@ -452,6 +452,15 @@ START_TEST(images)
 	ck_assert_ptr_nonnull(strstr(text(m), "[image/png, 2.9 MiB: too large"));
 	ck_assert_ptr_nonnull(strstr(text(m), "[image/jpeg, 500 bytes: damaged, not sent]"));
 	ck_assert_ptr_nonnull(strstr(text(m), "[image/svg+xml, "));
+	/* A smaller copy is taken where the whole is too large, and only there. */
+	m = client_run(c, "show-two 3000000 90000\nshow-two 5000 4000", NULL);
+	ck_assert_int_eq(cJSON_GetArraySize(at(m, "result.content")), 3);
+	ck_assert_str_eq(str_at(m, "result.content.1.mimeType"), "image/jpeg");
+	ck_assert_str_eq(str_at(m, "result.content.2.mimeType"), "image/png");
+	ck_assert_ptr_nonnull(strstr(text(m), "[image/png, 2.9 MiB: too large to send, a smaller copy is sent instead"));
+	ck_assert_int_eq(cJSON_GetArraySize(at(m, "result.structuredContent.images")), 2);
+	ck_assert_str_eq(str_at(m, "result.structuredContent.images.0.mime_type"), "image/jpeg");
+	ck_assert(true_at(m, "result.structuredContent.images.0.sent"));
 	m = client_run(c, "show-text image/png !!!!\nshow-text text/markdown **bold**\nshow-text text/html <b>x</b>",
 		       NULL);
 	ck_assert_int_eq(cJSON_GetArraySize(at(m, "result.content")), 1);

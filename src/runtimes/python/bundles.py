@@ -6,6 +6,8 @@ from json import JSONEncoder
 BUNDLE_MAX = 10 << 20  # more is replaced by a note
 METADATA_DEPTH = 16
 NOTE_TEXT_MAX = 100 << 10  # of the text that goes with such a note
+LARGE_IMAGE = 256 << 10  # an image from here on gets a smaller copy beside it (smaller.py)
+COPY_MAX = 1 << 20  # of such a copy that stays when the whole is too large
 
 _encode_strict = JSONEncoder(allow_nan=False).encode
 
@@ -90,6 +92,15 @@ def size_text(n):
     return "%.1f MiB" % (n / 1048576)
 
 
+def has_large_image(data):
+    for mime in ("image/png", "image/jpeg"):
+        value = data.get(mime)
+        if isinstance(value, (bytes, bytearray)) and len(value) > LARGE_IMAGE or \
+                isinstance(value, str) and len(value) > LARGE_IMAGE // 3 * 4:
+            return True
+    return False
+
+
 def prepare(data, metadata):
     """The data and metadata of a frame."""
     ready = {}
@@ -109,10 +120,12 @@ def prepare(data, metadata):
 
 
 def note(ready):
-    """What is shown instead of a bundle that is too large."""
-    sizes = ", ".join("%s of %s" % (mime, size_text(len(value.encode("utf-8")))) for mime, value in ready.items())
+    """What is shown instead of a bundle that is too large: a text, and an image if a small one is there."""
+    kept = {m: ready[m] for m in ("image/jpeg", "image/webp") if len(ready.get(m, "")) in range(1, COPY_MAX)}
+    sizes = ", ".join("%s of %s" % (mime, size_text(len(value.encode("utf-8")))) for mime, value in ready.items()
+                      if mime not in kept)
     said = "[not shown: %s; the limit is %s. Save it to a file instead.]" % (sizes, size_text(BUNDLE_MAX))
     plain = ready.get("text/plain")
     if plain:
         said = shorten(plain, NOTE_TEXT_MAX) + "\n" + said
-    return {"text/plain": said}
+    return {"text/plain": said, **kept}

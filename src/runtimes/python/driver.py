@@ -13,6 +13,7 @@ on the descriptor that CODEBOX_FD names. Standard output and error are pipes. Th
     shell_plain.py    cells run by a small shell of our own, where it has not
     tracebacks.py     exceptions as text (loaded with the first one)
     figures.py        matplotlib figures (loaded with matplotlib)
+    smaller.py        copies of large images (loaded with the first one)
 
 They are compiled from source at each start, because nothing may be written beside them; so they are loaded when they
 are needed, and are found by path, never through sys.path or sys.modules, where user code could see or shadow them.
@@ -343,6 +344,8 @@ class Driver:
         self._show({"ev": "result", "id": self.cell, "count": count}, data, metadata, last)
 
     def _show(self, frame, data, metadata, last=False):
+        if self.bundles.has_large_image(data):
+            data = self.part("smaller").add(data)
         frame["data"], frame["metadata"] = self.bundles.prepare(data, metadata)
         for _ in range(2):
             try:
