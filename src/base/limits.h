@@ -86,6 +86,8 @@
 /* Sessions. */
 #define CBX_SESSIONS_MAX 256             /* session: live at once; more: error "too_many_sessions"
 					 * [daemon/floods.py:a_thousand_creates] */
+#define CBX_SESSIONS_LIMIT 4096          /* policy: most that "sessions" in a policy may say; more: error
+					 * [unit/test_policy.c:every_fault] */
 #define CBX_POOL_MAX 4                   /* session: made ahead of time at once (codeboxd --pool); more are not made
 					 * [integration/pool.py:many_at_once] */
 #define CBX_POOL_LIMIT 64                /* daemon: most that --pool takes; more: error

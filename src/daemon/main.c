@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -413,6 +414,8 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	umask(077);
 	raise_open_files();
+	/* Fixed, so that the memory of a large message goes back when it is freed; left to itself, the threshold grows. */
+	mallopt(M_MMAP_THRESHOLD, (int)KIB(256));
 	TAILQ_INIT(&d.clients);
 	for (size_t i = 0; i < CBX_LISTENERS; i++)
 		d.listeners[i].fd = -1;

@@ -28,7 +28,7 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 	[CBX_KEY_IDLE_TIMEOUT] = { "limits", "idle_timeout", CBX_TYPE_DURATION, 1000, CBX_TTL_MAX_S * 1000ull,
 				   CBX_IDLE_DEFAULT_S * 1000ull, CBX_TTL_MAX_S * 1000ull,
 				   .text = "The session is closed when it was not used for this long" },
-	[CBX_KEY_SESSIONS] = { "limits", "sessions", CBX_TYPE_COUNT, 1, CBX_SESSIONS_MAX, CBX_SESSIONS_MAX,
+	[CBX_KEY_SESSIONS] = { "limits", "sessions", CBX_TYPE_COUNT, 1, CBX_SESSIONS_LIMIT, CBX_SESSIONS_MAX,
 			       CBX_SESSIONS_MAX, .server_only = true, .text = "Most sessions at once" },
 	[CBX_KEY_PROFILE] = { "isolation", "profile", CBX_TYPE_WORD, 0, 3, 1, 3, .words = profiles,
 			      .text = "Which system calls there are: strict for computing only, dev for debuggers too" },

@@ -236,6 +236,7 @@ void cbx_execution_finish(struct cbx_execution *x)
 	if (s->running == x) {
 		s->running = NULL;
 		event_del(s->cell_timer);
+		cbx_pipes_narrow(&s->interp);
 		s->engine->running--;
 		cbx_pool_news(s->engine);
 	}

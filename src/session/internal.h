@@ -207,6 +207,7 @@ struct cbx_interp {
 	struct cbx_buf rx, tx;
 	bool at_frame;		  /* a whole frame is at the front of rx, waiting for the pipes */
 	size_t looked;		  /* so many bytes of rx were read after `owed` had been measured */
+	bool narrow[CBX_STREAMS]; /* the pipe has its capacity between cells */
 	size_t owed[CBX_STREAMS]; /* bytes that were in a pipe when that frame was seen */
 	unsigned signals;	  /* unanswered SIGNAL requests */
 	bool killed;		  /* by us */
@@ -246,6 +247,8 @@ void cbx_interp_how(const struct cbx_session *s, char *out, size_t n); /* how it
 /* pipes.c */
 void cbx_pipe_stdout(evutil_socket_t fd, short what, void *session);
 void cbx_pipe_stderr(evutil_socket_t fd, short what, void *session);
+void cbx_pipes_narrow(struct cbx_interp *in); /* no cell runs */
+#define CBX_PIPE_WIDE KIB(256)
 void cbx_pipes_owe(struct cbx_interp *in); /* remember how much is in the pipes now */
 /* Take what is owed, stdout first, but no more than *budget bytes. True when nothing is owed any more. */
 bool cbx_pipes_pay(struct cbx_session *s, size_t *budget);

@@ -30,8 +30,6 @@
 #include "base/frame.h"
 #include "session/internal.h"
 
-/* Two pipes for each of CBX_SESSIONS_MAX sessions are just within the kernel's soft limit per user. */
-#define PIPE_SIZE	KIB(128)
 #define CHUNK		KIB(64)
 #define FRAMES_PER_TURN 64
 #define BYTES_PER_TURN	KIB(512)
@@ -241,7 +239,7 @@ void cbx_interp_discard(struct cbx_session *s)
 {
 	struct cbx_interp *in = &s->interp;
 	unsigned failures = in->failures, signals = in->signals;
-	size_t budget = 2 * PIPE_SIZE;
+	size_t budget = 2 * CBX_PIPE_WIDE;
 
 	if (s->running && !s->running->finishing) {
 		cbx_pipes_owe(in);
@@ -356,13 +354,13 @@ static int make_descriptors(struct cbx_interp *in, int theirs[4], struct cbx_err
 		in->pipe[i] = pair[0];
 		theirs[1 + i] = pair[1];
 		cbx_set_nonblock(pair[0], 1);
-		(void)fcntl(pair[1], F_SETPIPE_SZ, (int)PIPE_SIZE); /* a larger one is only quicker */
 	}
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return cbx_fail(err, errno, "make a socket for the interpreter");
 	in->sock = pair[0];
 	theirs[3] = pair[1];
 	cbx_set_nonblock(pair[0], 1);
+	cbx_pipes_narrow(in);
 	return 0;
 }
 
@@ -549,7 +547,7 @@ void cbx_interp_how(const struct cbx_session *s, char *out, size_t n)
 static void last_words(struct cbx_session *s)
 {
 	struct cbx_interp *in = &s->interp;
-	size_t budget = 2 * PIPE_SIZE, got = 0;
+	size_t budget = 2 * CBX_PIPE_WIDE, got = 0;
 	const char *p;
 	size_t n;
 

@@ -3,8 +3,12 @@
  * Theory of operation: what is printed comes through two pipes. Normally each is read when it has something; when a
  * frame has come, what was in the pipes at that moment is owed to it, and paid before the frame is handled
  * (interpreter.c).
+ *
+ * The kernel counts the capacity of all pipes of a user, used or not, and above a soft limit (64 MiB) gives small ones to
+ * all programs of that user. So a pipe is wide only while much is printed.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -13,6 +17,7 @@
 
 #define CHUNK	  KIB(64)
 #define NOISE_MAX KIB(4)
+#define WIDEN_AT  4096 /* bytes in one read: much is being printed */
 
 static void print(struct cbx_session *s, enum cbx_stream stream, const char *p, size_t n)
 {
@@ -37,6 +42,10 @@ static size_t read_pipe(struct cbx_session *s, enum cbx_stream stream, size_t ma
 	if (in->pipe[stream] < 0)
 		return 0;
 	n = read(in->pipe[stream], data, max < sizeof(data) ? max : sizeof(data));
+	if (n >= WIDEN_AT && in->narrow[stream]) {
+		in->narrow[stream] = false;
+		(void)fcntl(in->pipe[stream], F_SETPIPE_SZ, (int)CBX_PIPE_WIDE); /* it is only quicker */
+	}
 	if (n > 0) {
 		in->owed[stream] -= (size_t)n < in->owed[stream] ? (size_t)n : in->owed[stream];
 		print(s, stream, data, (size_t)n);
@@ -62,6 +71,16 @@ void cbx_pipe_stderr(evutil_socket_t fd, short what, void *arg)
 {
 	read_pipe(arg, CBX_STDOUT, CHUNK);
 	read_pipe(arg, CBX_STDERR, CHUNK);
+}
+
+/* Refused while more is in a pipe: then it stays wide until the end of the next cell. */
+void cbx_pipes_narrow(struct cbx_interp *in)
+{
+	static const int capacity[CBX_STREAMS] = { [CBX_STDOUT] = KIB(32), [CBX_STDERR] = KIB(8) };
+
+	for (int i = 0; i < CBX_STREAMS; i++)
+		if (!in->narrow[i] && in->pipe[i] >= 0 && fcntl(in->pipe[i], F_SETPIPE_SZ, capacity[i]) >= 0)
+			in->narrow[i] = true;
 }
 
 void cbx_pipes_owe(struct cbx_interp *in)

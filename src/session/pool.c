@@ -143,9 +143,9 @@ static size_t target(const struct cbx_pool *p, const struct cbx_pool_shape *shap
 /* So many sandboxes can there be at once: a range of ids may be smaller than the ceiling. */
 static size_t sandboxes_max(const struct cbx_engine *e)
 {
-	size_t ids = e->link.facts.ids > 1 ? e->link.facts.ids - 1 : CBX_SESSIONS_MAX;
+	size_t most = e->policy->values[CBX_KEY_SESSIONS].ceiling, ids = e->link.facts.ids;
 
-	return ids < CBX_SESSIONS_MAX ? ids : CBX_SESSIONS_MAX;
+	return ids > 1 && ids - 1 < most ? ids - 1 : most;
 }
 
 /* Where it cannot be found out, memory is not short. */

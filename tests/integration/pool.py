@@ -23,7 +23,7 @@ def _look():
         "files": walk("/workspace") + walk("/tmp") + walk(os.path.expanduser("~")) + walk("/dev/shm"),
         "limits": [resource.getrlimit(i) for i in range(16)],
         "names": sorted(k for k in globals() if k != "_look"),
-        "modules": sorted(sys.modules), "path": sys.path, "argv": sys.argv, "cwd": os.getcwd(),
+        "path": sys.path, "argv": sys.argv, "cwd": os.getcwd(),
         "ids": [os.getuid(), os.getgid(), os.getpid(), os.getppid(), os.getsid(0)],
         "handlers": [str(signal.getsignal(i)).split(" at ")[0] for i in range(1, 32)],
         "threads": threading.active_count(), "umask": os.umask(0o22), "host": os.uname().nodename,

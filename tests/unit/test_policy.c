@@ -70,6 +70,7 @@ static const struct {
 	{ "{\"limits\": {\"timeout\": {\"max\": \"1m\", \"default\": \"2m\"}}}", "t.json:1:38: ", "above" },
 	{ "{\"limits\": {\"sessions\": {\"max\": 2}}}", "t.json:1:13: ", "sessions: wrong type" },
 	{ "{\"limits\": {\"sessions\": 0}}", "t.json:1:13: ", "sessions: " },
+	{ "{\"limits\": {\"sessions\": 4097}}", "t.json:1:13: ", "sessions: " },
 	{ "{\"network\": \"open\"}", "t.json:1:2: ", "network: \"none\" is the only value" },
 	{ "{\"images\": []}", "t.json:1:2: ", "images: " },
 	{ "{\"images\": [\"a\",\n\"../b\"]}", "t.json:2:1: ", "images: " },
