@@ -50,7 +50,7 @@ def read_table():
             assert 1 <= int(control) <= 86 and outside in ("ok", "ns", "-"), f"table:{number}"
             assert outside != "-" or reason, f"table:{number}: why can it not succeed outside?"
             assert set(answers) == set(PROFILES), f"table:{number}: an answer for every profile"
-            out.append((probe, outside, answers))
+            out.append((int(control), probe, outside, answers))
     return out
 
 
@@ -125,7 +125,7 @@ def outside_answer(probe, how):
 
 def test_every_attack_works_outside():
     wrong = []
-    for probe, how, _ in TABLE:
+    for _, probe, how, _ in TABLE:
         if how != "-":
             code, answer = outside_answer(probe, how)
             if code != 0 and not any(w == f"answer={answer}" for t, w in SKIPS if t == f"outside {probe}"):
@@ -135,9 +135,9 @@ def test_every_attack_works_outside():
 
 def check_profile(profile):
     name = session(profile)
-    got = inside(name, [p.split() for p, _, _ in TABLE])
+    got = inside(name, [p.split() for _, p, _, _ in TABLE])
     wrong = []
-    for (probe, how, answers), (_, answer) in zip(TABLE, got):
+    for (_, probe, how, answers), (_, answer) in zip(TABLE, got):
         want = answers[profile]
         if want == "differs":
             ours = outside_answer(probe, "ok")[1]
@@ -452,6 +452,24 @@ def test_processes_are_not_reached():
     assert cell(a, "print(p.poll())") == "None"
 
 
+# ---- the list of controls ----
+
+def test_every_control_is_listed_once():
+    source = os.path.join(HERE, "..", "..")
+    if not os.path.exists(os.path.join(source, "SECURITY.md")):
+        raise Skip("the sources are not here")
+    with open(os.path.join(HERE, "CONTROLS.md"), encoding="utf-8") as f:
+        rows = [line.split("|")[1:-1] for line in f if re.match(r"\| \d+ ", line)]
+    assert [int(r[0]) for r in rows] == list(range(1, 87)), [int(r[0]) for r in rows]
+    tabled = {control for control, *_ in TABLE}
+    for number, name, place, shown in rows:
+        assert len(name.strip()) > 5 and place.strip() and shown.strip(), number
+        for path in re.findall(r"`([^`]+)`", place + shown):
+            assert os.path.exists(os.path.join(source, path)), f"{number.strip()}: there is no {path}"
+        # What the table is said to show, it shows.
+        assert ("table" in shown and "table: " not in shown) == (int(number) in tabled) or "table: " in shown, number
+
+
 # ---- the end ----
 
 skipped = set()
@@ -460,6 +478,8 @@ skipped = set()
 def condition(when):
     if when == "not-x86-64":
         return not NATIVE
+    if when == "no-sources":
+        return not os.path.exists(os.path.join(HERE, "..", "..", "SECURITY.md"))
     if when == "root":
         return os.geteuid() == 0
     return None
