@@ -127,6 +127,8 @@ limits() {
 	check "root's image" codebox image build host
 	codebox stop >/dev/null
 	cp "$PREFIX"/lib/systemd/system/codeboxd.* /etc/systemd/system/
+	mkdir -p /etc/systemd/system/codeboxd.service.d
+	printf '[Service]\nEnvironment=CODEBOX_FREEZE_AFTER=1\n' >/etc/systemd/system/codeboxd.service.d/test.conf
 	check "system units are taken" systemctl daemon-reload
 	check "the socket is started" systemctl start codeboxd.socket
 	python 'as root' env "CODEBOX=$PREFIX/bin/codebox" "CODEBOX_DAEMON=$PREFIX/sbin/codeboxd" \

@@ -188,8 +188,17 @@ static void take(struct cbx_cgroup_tree *t, const char *name)
 START_TEST(a_delegated_group_is_taken)
 {
 	struct cbx_cgroup_tree t, other;
+	struct stat st;
+	char path[300];
 
+	make_directory("session-3"); /* of a codeboxd that was killed */
+	make_directory("session-3/work");
+	make_directory("session-x");
 	take(&t, "codeboxd.service");
+	snprintf(path, sizeof(path), "%s/session-3", place);
+	ck_assert_int_lt(stat(path, &st), 0);
+	snprintf(path, sizeof(path), "%s/session-x", place);
+	ck_assert_int_eq(stat(path, &st), 0);
 	ck_assert_msg(t.backend == CBX_CGROUP_INHERIT, "%s", t.reason);
 	expect("supervisor/cgroup.procs", "0");
 	/* What +memory, +pids and +cpu, in this order, leave in a file that is no control group's. */
