@@ -18,6 +18,7 @@
  *   query.c            questions about code, between cells
  *   report.c           sessions and executions as JSON
  *   output.c           bounded record of what was printed; spill.c: the whole of it, in a file of the session
+ *   entries.c          a list of files from init: well-formed?
  *   files.c            file access through init
  *   hints.c            errors that a limit explains
  *   hold.c             executions that a client comes back for
@@ -367,7 +368,7 @@ uint64_t cbx_hints_inodes(const struct cbx_session_spec *spec); /* files and dir
 /* changes.c. The request outlives its execution when that does not wait any longer. */
 void cbx_changes_ask(struct cbx_execution *x);
 void cbx_changes_leave(struct cbx_execution *x);
-/* The answer's entries; paths: names may hold slashes, but lead nowhere but down. */
+/* entries.c: the answer's entries; paths: names may hold slashes, but lead nowhere but down. */
 bool cbx_entries_valid(const char *p, size_t len, int64_t count, bool paths);
 
 /* ---- session ---- */

@@ -18,14 +18,16 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-TARGETS = {"fuzz_json": ["fuzz_json.c"], "fuzz_rpc": ["fuzz_rpc.c", "../unit/fake_engine.c", "../unit/fake_files.c"], "fuzz_frame": ["fuzz_frame.c"]}
+TARGETS = {"fuzz_json": ["fuzz_json.c"], "fuzz_rpc": ["fuzz_rpc.c", "../unit/fake_engine.c", "../unit/fake_files.c"], "fuzz_frame": ["fuzz_frame.c"],
+           "fuzz_policy": ["fuzz_policy.c"], "fuzz_cgroup": ["fuzz_cgroup.c"], "fuzz_http": ["fuzz_http.c"],
+           "fuzz_unpack": ["fuzz_unpack.c"], "fuzz_init": ["fuzz_init.c"]}
 SANITIZE = "address,undefined"
 FLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-g", "-O1", "-fno-omit-frame-pointer", "-DFAKE_BYTES_MAX=300000", "-Wall", "-Wextra",
          "-Wno-unused-parameter", "-Wno-missing-field-initializers", "-fno-sanitize-recover=undefined",
          '-DPACKAGE_VERSION="0"', '-DCBX_LIBEXEC_DIR=""', '-DCBX_SHARE_DIR=""', '-DCBX_BIN_DIR=""', '-DCBX_SBIN_DIR=""']
-LIBRARIES = ["libcjson", "libevent_core"]
+LIBRARIES = ["libcjson", "libevent_core", "libarchive", "nettle"]
 # What the targets use of the library; the linker takes from it what is needed.
-PARTS = ["base", "mcp", "session"]
+PARTS = ["base", "cgroup", "http", "image", "mcp", "policy", "session"]
 
 
 class Missing(Exception):
@@ -161,7 +163,80 @@ def seeds_frame():
     yield b"\2" + b'{"ev":"error","id":2,"name":"E","value":"' + b"\xc3\xa9" * 5000 + b'","traceback":"t"}'
 
 
-SEEDS = {"fuzz_json": seeds_json, "fuzz_rpc": seeds_rpc, "fuzz_frame": seeds_frame}
+def seeds_policy():
+    for path in sorted(glob.glob(TOP + "/policies/*.json") + glob.glob(TOP + "/policies/examples/*.json")):
+        with open(path, "rb") as f:
+            yield f.read()
+    yield '{"include": ["a.json"], "limits": {"memory": "512M"}}'
+    yield '// a comment\n{"limits": {"memory": "1G", "timeout": "30s", "processes": 12,},}'
+    yield "{" + '"environment": {"A": "b"}, ' * 3 + '"x": ' + "[" * 70
+
+
+def seeds_cgroup():
+    yield "0::/user.slice/user-1000.slice/session-3.scope\n"
+    yield "12:memory:/a\n1:name=systemd:/\n0::/\n"
+    yield "25 1 0:22 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+    yield "25 1 0:22 /user.slice /sys/fs/cgroup\\040x rw - cgroup2 none rw\n26 25 0:23 / / rw - tmpfs tmpfs rw\n"
+    yield "usage_usec 123\nuser_usec 1\noom_kill 18446744073709551616\n"
+    yield "cpu io memory pids\n"
+    yield "8:0 rbytes=1 wbytes=2 rios=3 wios=4\n8:16 rbytes=18446744073709551615 wbytes=x\n"
+    yield "max\n"
+
+
+def seeds_http():
+    yield from ("localhost:8080", "127.0.0.1", "[::1]:1", "http://localhost", "https://[::1]:443", "http://localhost.evil",
+                "http://127.0.0.1@evil", "Bearer 0123456789abcdef", "bearer x", "localhost:0", "[::1]:65536", "127.0.0.1:")
+
+
+def seeds_unpack():
+    import io
+    import tarfile
+
+    def tar(*members, mode="w"):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode=mode, format=tarfile.GNU_FORMAT) as t:
+            for name, kind, extra in members:
+                m = tarfile.TarInfo(name)
+                m.type, m.mode = kind, 0o4755
+                if kind == tarfile.REGTYPE:
+                    m.size = len(extra)
+                    t.addfile(m, io.BytesIO(extra))
+                else:
+                    m.linkname = extra
+                    t.addfile(m)
+        return out.getvalue()
+
+    reg, sym, lnk, dev, dirs = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE
+    rows = [[("a", dirs, ""), ("a/b", reg, b"text"), ("c", sym, "a/b"), ("d", lnk, "a/b")],
+            [("l", sym, "../.."), ("l/secret", reg, b"x")], [("../secret", reg, b"x")], [("/etc/x", reg, b"x")],
+            [("d", sym, "/dev/shm"), ("d/x", dirs, "")], [("h", lnk, "../secret"), ("n", dev, "")],
+            [("a", dirs, ""), ("a/.wh.b", reg, b""), ("a/.wh..wh..opq", reg, b"")], [("bin", dirs, ""), ("bin/sh", reg, b"#!")],
+            [("x" * 200 + "/" + "y" * 200, reg, b"long")]]
+    for row in rows:
+        for first in (0, 2, 12, 16):
+            yield bytes([first]) + tar(*row)
+    yield b"\0" + tar(*rows[0], mode="w:gz")
+    yield b"\0" + tar(*rows[1], mode="w:xz")
+    data = tar(*rows[0])
+    yield b"\1!<arch>\n" + b"%-16s%-12d%-6d%-6d%-8s%-10d`\n" % (b"data.tar", 0, 0, 0, b"100644", len(data)) + data
+
+
+def seeds_init():
+    def header(kind, number, value=0, arg=0, length=0):
+        return struct.pack("=IIqQII", kind, number, value, arg, length, 0)
+
+    def datagram(payload, matching=False):
+        return struct.pack("<H", len(payload) | (0x8000 if matching else 0)) + payload
+
+    entry = struct.pack("=IIQqII", 0o100644, 0, 5, 1, 3, 40) + b"abc".ljust(8, b"\0")
+    yield datagram(header(1, 0)) + datagram(b"\3abc", True) + datagram(b"\1" + entry, True) + datagram(b"\0" + bytes(24), True)
+    yield datagram(header(1, 0)) + datagram(header(3, 0, 9, 2)) + datagram(header(5, 1, 3, 3, 3) + b"abc")
+    yield datagram(header(8, 2, 2, 0, len(entry) * 2) + entry * 2)
+    yield datagram(b"x") + datagram(header(5, 99))
+
+
+SEEDS = {"fuzz_json": seeds_json, "fuzz_rpc": seeds_rpc, "fuzz_frame": seeds_frame, "fuzz_policy": seeds_policy,
+         "fuzz_cgroup": seeds_cgroup, "fuzz_http": seeds_http, "fuzz_unpack": seeds_unpack, "fuzz_init": seeds_init}
 
 
 def write_seeds(where, name):
