@@ -200,6 +200,17 @@
 #define CBX_ENVIRONMENT_MAX KIB(16)      /* policy: names and values of a policy's environment variables together;
 					 * more: error [unit/test_policy.c:every_fault] */
 
+/* Zygotes: interpreters with their libraries loaded, one for each image that is in use. */
+#define CBX_ZYGOTES_MAX 4                /* session: at once (codeboxd --zygotes); more: the one unused for longest ends */
+#define CBX_ZYGOTES_LIMIT 16             /* daemon, supervisor: most that --zygotes takes; more: error */
+#define CBX_ZYGOTE_MEMORY_MAX GIB(1)     /* supervisor: its memory (RLIMIT_DATA, soft); a preload that needs more fails */
+#define CBX_ZYGOTE_DISK MIB(64)          /* supervisor: its /tmp and home; full: ENOSPC while it loads */
+#define CBX_ZYGOTE_START_MS 60000        /* supervisor: must be ready by then; else: killed, counts as a failure */
+#define CBX_ZYGOTE_ENTER_MS 3000         /* supervisor: to place an interpreter; then: killed, and that is exec'd */
+#define CBX_ZYGOTE_IDLE_S 900            /* session: without a new session of its image; then: ended */
+#define CBX_ZYGOTE_FAILURES 3            /* session: one after another; then: off for the image until codeboxd ends */
+#define CBX_PRELOAD_MAX 64               /* session: modules in an image's "preload"; more: the image is damaged */
+
 /* The daemon's life (daemon). */
 #define CBX_DAEMON_IDLE_S 300            /* daemon: without sessions and clients; then it ends
 					 * [daemon/daemon.py:it_ends_when_nobody_uses_it] */

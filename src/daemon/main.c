@@ -36,6 +36,7 @@ struct options {
 	uint64_t freeze_ms;
 	const char *http, *token_file;
 	uint64_t pool, pool_idle_ms;
+	uint64_t zygotes;
 	const char *policy; /* NULL: the standard one */
 };
 
@@ -56,6 +57,8 @@ static const char help[] =
 	"--help\n"
 	"  --pool N                 keep up to N sessions ready for those who ask next; 0: none (default 4)\n"
 	"  --pool-idle SECONDS      ... for so long when nobody asks (default 180)\n"
+	"  --zygotes N              keep up to N interpreters warm that those of sessions are forked from; 0: none "
+	"(default 4)\n"
 	"  --log-level LEVEL        error, warning, info or debug (default info)\n"
 	"  --help, --version\n"
 	"\n"
@@ -98,9 +101,11 @@ static int parse_options(int argc, char **argv, struct options *o, struct cbx_er
 		{ "http-token-file", required_argument, NULL, 'T' },
 		{ "pool", required_argument, NULL, 'p' },
 		{ "pool-idle", required_argument, NULL, 'P' },
+		{ "zygotes", required_argument, NULL, 'z' },
 		{ NULL, 0, NULL, 0 },
 	};
 	const char *idle = getenv("CODEBOX_IDLE_TIMEOUT"), *pool = getenv("CODEBOX_POOL");
+	const char *zygotes = getenv("CODEBOX_ZYGOTES");
 	const char *pool_idle = getenv("CODEBOX_POOL_IDLE"), *freeze = getenv("CODEBOX_FREEZE_AFTER");
 	int c, r = 0;
 
@@ -110,6 +115,8 @@ static int parse_options(int argc, char **argv, struct options *o, struct cbx_er
 		r = cbx_parse_duration_ms(freeze, "CODEBOX_FREEZE_AFTER", 0, 1000ull * 3600 * 24 * 365, &o->freeze_ms, err);
 	if (r >= 0 && pool && pool[0])
 		r = cbx_parse_u64(pool, "CODEBOX_POOL", 0, CBX_POOL_LIMIT, &o->pool, err);
+	if (r >= 0 && zygotes && zygotes[0])
+		r = cbx_parse_u64(zygotes, "CODEBOX_ZYGOTES", 0, CBX_ZYGOTES_LIMIT, &o->zygotes, err);
 	if (r >= 0 && pool_idle && pool_idle[0])
 		r = cbx_parse_duration_ms(pool_idle, "CODEBOX_POOL_IDLE", 0, 1000ull * 3600 * 24, &o->pool_idle_ms, err);
 	while (r >= 0 && (c = getopt_long(argc, argv, "hV", longs, NULL)) != -1) {
@@ -143,6 +150,9 @@ static int parse_options(int argc, char **argv, struct options *o, struct cbx_er
 			break;
 		case 'p':
 			r = cbx_parse_u64(optarg, "--pool", 0, CBX_POOL_LIMIT, &o->pool, err);
+			break;
+		case 'z':
+			r = cbx_parse_u64(optarg, "--zygotes", 0, CBX_ZYGOTES_LIMIT, &o->zygotes, err);
 			break;
 		case 'P':
 			r = cbx_parse_duration_ms(optarg, "--pool-idle", 0, 1000ull * 3600 * 24, &o->pool_idle_ms, err);
@@ -267,6 +277,7 @@ static int start_engine(struct cbx_daemon *d, const struct options *o, struct cb
 		.on_note = engine_note,
 		.diagnose = engine_diagnose,
 		.arg = d,
+		.zygotes_max = (unsigned)o->zygotes,
 		.pool_max = (unsigned)o->pool,
 		.pool_idle_ms = o->pool_idle_ms,
 	};
@@ -397,6 +408,7 @@ int main(int argc, char **argv)
 {
 	struct options options = { .level = CBX_LOG_INFO, .idle_ms = CBX_DAEMON_IDLE_S * 1000ull, .pool = CBX_POOL_MAX,
 				   .pool_idle_ms = CBX_POOL_IDLE_S * 1000ull,
+				   .zygotes = CBX_ZYGOTES_MAX,
 				   .freeze_ms = CBX_FREEZE_IDLE_S * 1000ull };
 	struct cbx_daemon d = { .lock_fd = -1, .last_words = -1, .cgroup = { .dir = -1, .lock = -1 } };
 	struct cbx_err err = { 0 };

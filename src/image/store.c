@@ -20,6 +20,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/str.h"
 #include "image/image-limits.h"
 
@@ -197,6 +198,27 @@ static int check_interpreters(const char *name, const cJSON *manifest, struct cb
 	return 0;
 }
 
+static bool module_name(const char *s)
+{
+	return strlen(s) < 100 && *s && s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.")] == '\0';
+}
+
+static int check_preload(const char *name, const cJSON *manifest, struct cbx_err *err)
+{
+	const cJSON *list = NULL, *v;
+	bool zygote;
+	struct cbx_err e;
+
+	if (cbx_json_get_arr(manifest, "preload", &list, &e) < 0 || cbx_json_get_bool(manifest, "zygote", &zygote, &e) < 0)
+		return damaged(err, name, "its manifest: %s", e.msg);
+	if (list && cJSON_GetArraySize(list) > CBX_PRELOAD_MAX)
+		return damaged(err, name, "\"preload\" in its manifest has more than %d modules", CBX_PRELOAD_MAX);
+	cJSON_ArrayForEach(v, list)
+		if (!cJSON_IsString(v) || !module_name(v->valuestring))
+			return damaged(err, name, "\"preload\" in its manifest must hold names of modules only");
+	return 0;
+}
+
 static int check_manifest(const char *name, int dir, const cJSON *m, struct cbx_err *err)
 {
 	const char *called = NULL, *text = NULL;
@@ -222,6 +244,8 @@ static int check_manifest(const char *name, int dir, const cJSON *m, struct cbx_
 	r = env ? check_strings(name, env, "\"environment\"", err) : 0;
 	if (r == 0)
 		r = check_interpreters(name, m, err);
+	if (r == 0)
+		r = check_preload(name, m, err);
 	return r < 0 ? r : check_layers(name, dir, m, err);
 }
 
@@ -333,6 +357,25 @@ int cbx_image_interpreter(const struct cbx_image *image, const char *language, c
 	return cbx_refuse(err, "no_interpreter", ENOENT,
 			  "the image \"%s\" has no interpreter for \"%.40s\" (it has: %.200s)", image->name, language,
 			  have.len ? have.data : "none");
+}
+
+int cbx_image_preload(const struct cbx_image *image, char **ret, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf names = { 0 };
+	const char *kind = NULL;
+	const cJSON *list = NULL, *v;
+	bool allowed;
+
+	if (cbx_json_get_str(image->manifest, "kind", &kind, err) < 0)
+		return -err->code;
+	allowed = kind && strcmp(kind, "archive") != 0;
+	if (cbx_json_get_bool(image->manifest, "zygote", &allowed, err) < 0 ||
+	    cbx_json_get_arr(image->manifest, "preload", &list, err) < 0)
+		return -err->code;
+	cJSON_ArrayForEach(v, list)
+		cbx_buf_addf(&names, "%s%s", names.len ? "," : "", v->valuestring);
+	*ret = allowed ? cbx_xstrdup(cbx_buf_str(&names)) : NULL;
+	return 0;
 }
 
 int cbx_image_list(const char *images_dir, cJSON **ret, struct cbx_err *err)

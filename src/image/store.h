@@ -14,7 +14,8 @@
  *    "files":N,"bytes":N,"architecture":"amd64",
  *    "layers":[{"source":"rootfs","target":"/"}, {"source":"host:/usr","target":"/usr"}],
  *    "interpreters":{"python":{"argv":["/usr/bin/python3"]}},
- *    "environment":{"LANG":"C.UTF-8",…}, "packages":[{"name","version","bytes"}], "note":"…"}
+ *    "environment":{"LANG":"C.UTF-8",…}, "preload":["numpy",…], "zygote":bool,
+ *    "packages":[{"name","version","bytes"}], "note":"…"}
  *
  * Reading is cheap: this module needs no archive library and is part of codeboxd and codebox.
  */
@@ -41,6 +42,13 @@ void cbx_image_release(struct cbx_image *image);
 int cbx_image_to_plan(const struct cbx_image *image, struct cbx_plan *plan, struct cbx_err *err);
 /* argv of the interpreter for a language: a JSON array of strings, borrowed. Error: "no_interpreter". */
 int cbx_image_interpreter(const struct cbx_image *image, const char *language, const cJSON **ret, struct cbx_err *err);
+/*
+ * May interpreters of the image be forks of a warm one, and what is that to load? *ret: NULL when they may not, else the
+ * module names of the manifest's "preload", with commas between them; owned by the caller. The manifest's "zygote" says
+ * yes or no; where it says nothing, an image that was imported has none: its code would run in one process for several
+ * sessions.
+ */
+int cbx_image_preload(const struct cbx_image *image, char **ret, struct cbx_err *err);
 /* Array of manifests (without "packages"), sorted by name. Damaged ones have "damaged": why. */
 int cbx_image_list(const char *images_dir, cJSON **ret, struct cbx_err *err);
 

@@ -54,6 +54,7 @@ struct entry {
 	const struct cbx_outer *outer;
 	const struct cbx_plan *plan;
 	const struct cbx_lockdown *lockdown;
+	const struct cbx_program *program; /* NULL: codebox-init */
 	int init_sock;
 	int init_fd;                     /* codebox-init's file */
 	int layers[CBX_PLAN_LAYERS_MAX]; /* O_PATH of each lower directory */
@@ -99,8 +100,10 @@ static int open_layers(struct entry *e, struct cbx_err *err)
 
 /* ---- step 5 ---- */
 
-static int become_user(struct cbx_err *err)
+static int become_user(const struct entry *e, struct cbx_err *err)
 {
+	if (e->program)
+		return 0; /* a zygote keeps the id that owns the sandboxes' user namespaces */
 	if (setresgid(CBX_INSIDE_GID, CBX_INSIDE_GID, CBX_INSIDE_GID) < 0)
 		return cbx_fail(err, errno, "become the sandbox's group");
 	if (setresuid(CBX_INSIDE_UID, CBX_INSIDE_UID, CBX_INSIDE_UID) < 0)
@@ -173,6 +176,8 @@ static int fill_upper(const struct entry *e, int upper, struct cbx_err *err)
 		r = write_text(upper, "etc/hostname", name, err);
 	if (r == 0)
 		r = write_text(upper, "etc/resolv.conf", "", err);
+	if (r == 0 && e->program)
+		r = write_text(upper, CBX_INSIDE_ZYGOTE + 1, "", err);
 	if (r == 0)
 		r = write_users(e, upper, "etc/passwd", "user:x:1000:1000:codebox:/home/user:/bin/sh\n", err);
 	if (r == 0)
@@ -332,6 +337,16 @@ static int mount_runtimes(const struct entry *e, struct cbx_err *err)
 	return target < 0 ? target : cbx_mount_attach(mount, target, CBX_INSIDE_RUNTIMES, err);
 }
 
+static int mount_zygote(const struct entry *e, struct cbx_err *err)
+{
+	_cleanup_fd_ int mount = cbx_mount_copy(AT_FDCWD, "/zygote.so", NOSUID_NODEV, err), target = -1;
+
+	if (mount < 0)
+		return mount;
+	target = cbx_mount_point(e->root, CBX_INSIDE_ZYGOTE, err);
+	return target < 0 ? target : cbx_mount_attach(mount, target, CBX_INSIDE_ZYGOTE, err);
+}
+
 /* ---- steps 10 to 13 ---- */
 
 static int enter_workspace(struct cbx_err *err)
@@ -368,6 +383,10 @@ static int become_init(struct entry *e, int *report, struct cbx_err *err)
 	r = cbx_lockdown(e->lockdown, -1, &step);
 	if (r < 0)
 		return cbx_fail(err, -r, "%s", cbx_lockdown_step_name(step));
+	if (e->program) {
+		execve(e->program->argv[0], e->program->argv, e->program->envp);
+		return cbx_fail(err, errno, "execute %s", e->program->argv[0]);
+	}
 	syscall(SYS_execveat, e->init_fd, "", argv, envp, AT_EMPTY_PATH);
 	return cbx_fail(err, errno, "execute codebox-init");
 }
@@ -384,13 +403,15 @@ static int enter(struct entry *e, int *report, struct cbx_err *err)
 	 * without keyrings has none to inherit. */
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 && errno != ENOSYS)
 		return cbx_fail(err, errno, "leave the session keyring");
-	if ((r = open_layers(e, err)) < 0 || (r = become_user(err)) < 0)
+	if ((r = open_layers(e, err)) < 0 || (r = become_user(e, err)) < 0)
 		return r;
 	if ((r = cbx_mount_all_private(err)) < 0 || (r = mount_store(e, err)) < 0 || (r = mount_root(e, err)) < 0)
 		return r;
 	if ((r = mount_work_areas(e, err)) < 0 || (r = mount_dev(e, err)) < 0 ||
-	    (r = cbx_procfs_mount(e->root, e->store, e->outer, e->plan, err)) < 0 || (r = mount_runtimes(e, err)) < 0 ||
-	    (r = mount_host(e, err)) < 0)
+	    (r = mount_runtimes(e, err)) < 0 || (r = mount_host(e, err)) < 0)
+		return r;
+	r = e->program ? mount_zygote(e, err) : cbx_procfs_mount(e->root, e->store, e->outer, e->plan, err);
+	if (r < 0)
 		return r;
 	if ((r = cbx_net_loopback_up(err)) < 0)
 		return r;
@@ -403,10 +424,10 @@ static int enter(struct entry *e, int *report, struct cbx_err *err)
 
 /* The cloned process. Does not return. */
 static void child(const struct cbx_outer *outer, const struct cbx_plan *plan, const struct cbx_lockdown *lockdown,
-		  int init_sock, int host, int report)
+		  const struct cbx_program *program, int init_sock, int host, int report)
 {
-	struct entry e = { .outer = outer, .plan = plan, .lockdown = lockdown, .init_sock = init_sock, .host = host,
-			   .store = -1, .root = -1 };
+	struct entry e = { .outer = outer, .plan = plan, .lockdown = lockdown, .program = program,
+			   .init_sock = init_sock, .host = host, .store = -1, .root = -1 };
 	struct cbx_err err = { 0 };
 	sigset_t none;
 	char go;
@@ -422,7 +443,7 @@ static void child(const struct cbx_outer *outer, const struct cbx_plan *plan, co
 }
 
 int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan, uint32_t outer_id, int init_sock,
-		      int cgroup, struct cbx_starting *ret, struct cbx_err *err)
+		      int cgroup, const struct cbx_program *program, struct cbx_starting *ret, struct cbx_err *err)
 {
 	_cleanup_fd_ int ours = -1, theirs = -1, pidfd = -1, host = -1;
 	struct clone_args args = {
@@ -442,6 +463,10 @@ int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan
 	r = cbx_plan_check(plan, err);
 	if (r == 0)
 		r = cbx_lockdown_prepare(outer, plan, &lockdown, err);
+	if (r == 0 && program) {
+		args.flags &= ~(uint64_t)(CLONE_NEWUSER | CLONE_NEWPID);
+		r = cbx_lockdown_for_zygote(outer, &lockdown, err);
+	}
 	if (r == 0 && plan->nmounts)
 		r = host = cbx_host_open(outer->host_ns, plan, err);
 	if (r < 0)
@@ -454,8 +479,8 @@ int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan
 	if (pid < 0)
 		return cbx_fail(err, errno, "make the sandbox's namespaces");
 	if (pid == 0)
-		child(outer, plan, &lockdown, init_sock, host, theirs);
-	r = cbx_ids_write_sandbox(pid, outer_id, err);
+		child(outer, plan, &lockdown, program, init_sock, host, theirs);
+	r = program ? 0 : cbx_ids_write_sandbox(pid, outer_id, err);
 	if (r == 0)
 		r = cbx_write_all(ours, "g", 1) < 0 ? cbx_refuse(err, "sandbox", EPIPE, "the sandbox died at its start") : 0;
 	if (r < 0) {

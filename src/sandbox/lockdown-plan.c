@@ -34,19 +34,30 @@ static void limits(struct cbx_lockdown *l, const struct cbx_plan *plan)
 	limit(l, RLIMIT_STACK, MIB(8), CBX_STACK_MAX);
 }
 
+static int set_filter(struct cbx_lockdown *l, const struct cbx_filter *f, struct cbx_err *err)
+{
+	if (!f->len || f->len > CBX_LOCKDOWN_FILTER_MAX)
+		return cbx_refuse(err, "filter", EINVAL, "there is no system call filter for this profile");
+	l->filter_len = f->len;
+	memcpy(l->filter, f->insns, f->len * sizeof(*f->insns));
+	return 0;
+}
+
 int cbx_lockdown_prepare(const struct cbx_outer *outer, const struct cbx_plan *plan, struct cbx_lockdown *ret,
 			 struct cbx_err *err)
 {
-	const struct cbx_filter *f = &outer->filters[plan->profile];
-
 	memset(ret, 0, sizeof(*ret));
-	if (!f->len || f->len > CBX_LOCKDOWN_FILTER_MAX)
-		return cbx_refuse(err, "filter", EINVAL, "there is no system call filter for profile %u", plan->profile);
 	ret->version = CBX_LOCKDOWN_VERSION;
 	limits(ret, plan);
-	ret->filter_len = f->len;
-	memcpy(ret->filter, f->insns, f->len * sizeof(*f->insns));
-	return 0;
+	return set_filter(ret, &outer->filters[plan->profile], err);
+}
+
+int cbx_lockdown_for_zygote(const struct cbx_outer *outer, struct cbx_lockdown *l, struct cbx_err *err)
+{
+	limit(l, RLIMIT_DATA, CBX_ZYGOTE_MEMORY_MAX, RLIM_INFINITY);
+	/* Counted are all processes of its user: the sandboxes' too. */
+	l->rlimit_mask &= ~(1u << RLIMIT_NPROC);
+	return set_filter(l, &outer->zygote_filter, err);
 }
 
 const char *cbx_lockdown_step_name(int step)

@@ -71,6 +71,9 @@ struct cbx_plan;
 /* What a plan's sandbox gives up. Fails when the plan's profile has no filter. The plan was checked. */
 int cbx_lockdown_prepare(const struct cbx_outer *outer, const struct cbx_plan *plan, struct cbx_lockdown *ret,
 			 struct cbx_err *err);
+/* Make it that of a zygote: the filter for zygotes, a soft limit on memory, and no hard limit that an interpreter forked
+ * from it would be held to beside its own. */
+int cbx_lockdown_for_zygote(const struct cbx_outer *outer, struct cbx_lockdown *l, struct cbx_err *err);
 /* A step in words, for an error. Any number may be passed. */
 const char *cbx_lockdown_step_name(int step);
 

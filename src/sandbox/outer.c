@@ -53,6 +53,7 @@ static size_t list_parts(const struct cbx_outer_paths *paths, struct part *parts
 	add_part(parts, &n, "images", RO | CBX_MOUNT_ATTR_NOEXEC, 1, 0, paths->images, "");
 	add_part(parts, &n, "runtimes", RO | CBX_MOUNT_ATTR_NOEXEC, 1, 0, paths->runtimes, "");
 	add_part(parts, &n, "init", RO, 0, 0, paths->libexec, "codebox-init");
+	add_part(parts, &n, "zygote.so", RO, 0, 0, paths->libexec, "codebox-zygote.so");
 	add_part(parts, &n, "usr", RO, 1, 1, "/usr", "");
 	for (size_t i = 0; cbx_outer_devices[i]; i++)
 		add_part(parts, &n, targets[i], CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NOEXEC, 0, 0, "/dev",

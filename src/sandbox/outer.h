@@ -9,7 +9,7 @@
  *   /images    the image store, read-only           /usr      the machine's /usr, read-only
  *   /runtimes  the drivers, read-only               /init     codebox-init, read-only
  *   /dev       null, zero, full, random, urandom    /proc     of the outer pid namespace
- *   /session, /newroot, /empty   mount points for a sandbox's set-up
+ *   /zygote.so   what zygotes run in C              /session, /newroot, /empty   for a sandbox's set-up
  */
 #include <stdint.h>
 
@@ -20,6 +20,7 @@
 struct cbx_outer {
 	struct cbx_filter filters[CBX_PROFILES]; /* by profile; compiled before the namespace was entered */
 	int host_ns;              /* the machine's mount namespace, for mounts of it; -1: not kept */
+	struct cbx_filter zygote_filter; /* what a zygote may call; compiled when the first is wanted */
 	int overlay;              /* 1: sandboxes get an overlay; 0: read-only binds */
 	char *cpuinfo;            /* text for /proc/cpuinfo, owned */
 	unsigned cpus;

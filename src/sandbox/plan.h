@@ -77,5 +77,6 @@ int cbx_plan_check(const struct cbx_plan *plan, struct cbx_err *err);
 #define CBX_INSIDE_HOME "/home/user"
 #define CBX_INSIDE_WORKSPACE "/workspace"
 #define CBX_INSIDE_RUNTIMES "/run/codebox" /* the drivers, read-only */
+#define CBX_INSIDE_ZYGOTE "/run/codebox-zygote.so" /* zygotes only */
 
 #endif

@@ -87,6 +87,8 @@ int cbx_engine_new(struct event_base *base, const struct cbx_engine_config *conf
 	}
 	r = cbx_pool_new(e, err);
 	if (r >= 0)
+		r = cbx_zygotes_new(e, err);
+	if (r >= 0)
 		r = cbx_link_start(e, err);
 	if (r < 0) {
 		cbx_engine_free(e);
@@ -104,6 +106,7 @@ void cbx_engine_free(struct cbx_engine *e)
 		return;
 	e->freeing = true;
 	cbx_pool_free(e);
+	cbx_zygotes_free(e);
 	TAILQ_FOREACH_SAFE(s, &e->sessions, entry, next)
 	{
 		cbx_session_close(s, "the daemon ended");
@@ -323,6 +326,7 @@ cJSON *cbx_engine_to_json(const struct cbx_engine *e)
 	cbx_json_set_u64(o, "descriptors", descriptors());
 	cbx_json_set_u64(o, "sessions", e->live);
 	cbx_json_set(o, "pool", cbx_pool_to_json(e));
+	cbx_json_set(o, "zygotes", cbx_zygotes_to_json(e));
 	cbx_json_set_str(o, "supervisor", states[e->link.state]);
 	cbx_json_set_u64(f, "ids", e->link.facts.ids);
 	cbx_json_set_bool(f, "overlay", e->link.facts.overlay);

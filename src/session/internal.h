@@ -9,6 +9,7 @@
  *   supervisor_link.c  the socket to the supervisor: requests out, events in
  *   session.c          one session from creation to its end, and its timers
  *   pool.c             sessions that are made before they are asked for
+ *   zygotes.c          interpreters that are warm before their session is there
  *   spec.c             what a client may ask for; terms.c: what the policy makes of it
  *   init_client.c      the socket to a sandbox's init: requests out, answers in
  *   interpreter.c      one interpreter process: spawn, frames, signals, death
@@ -56,7 +57,8 @@
 struct cbx_link_item {
 	TAILQ_ENTRY(cbx_link_item) entry;
 	struct cbx_request request;
-	int fds[3]; /* CREATE: init's end of its socket, and two control groups; -1: none */
+	int fds[4]; /* closed when sent */
+	size_t nfds;
 };
 TAILQ_HEAD(cbx_link_items, cbx_link_item);
 
@@ -80,6 +82,10 @@ void cbx_link_create(struct cbx_engine *engine, uint64_t sandbox, const struct c
 void cbx_link_move(struct cbx_engine *engine, uint64_t sandbox); /* cbx_group_gathered() follows */
 /* false: the supervisor never heard of it, no CBX_EVENT_GONE will come */
 bool cbx_link_destroy(struct cbx_engine *engine, uint64_t sandbox);
+/* Start a zygote; takes *fd, the file with its arguments and environment. */
+void cbx_link_zygote(struct cbx_engine *engine, uint64_t number, const struct cbx_plan *plan, int *fd);
+void cbx_link_zygote_end(struct cbx_engine *engine, uint64_t number);
+void cbx_link_enter(struct cbx_engine *engine, uint64_t sandbox, uint64_t zygote, int fds[4]); /* takes fds */
 /* Take in what has arrived already: an event that explains a death may be waiting beside the news of it. */
 void cbx_link_poll(struct cbx_engine *engine);
 
@@ -111,6 +117,7 @@ struct cbx_engine {
 	LIST_HEAD(, cbx_session) by_sandbox[CBX_TABLE_SIZE], by_id[CBX_TABLE_SIZE];
 	size_t starting, running; /* sessions that are being made, and those that run a cell; without ready ones */
 	struct cbx_pool *pool;
+	struct cbx_zygotes *zygotes; /* NULL: they are off */
 	struct cbx_tombstone *tombstones; /* a ring of CBX_TOMBSTONES_MAX, made when the first is needed */
 	size_t ntombstones, next_tombstone;
 	uint64_t next_sandbox;
@@ -235,6 +242,8 @@ struct cbx_interp {
 };
 
 int cbx_interp_start(struct cbx_session *s, struct cbx_err *err);
+/* The supervisor's answer to cbx_link_enter(). err NULL: it runs, and its pid inside is this. */
+void cbx_interp_placed(struct cbx_session *s, int64_t pid, const struct cbx_err *err);
 /* Close and forget everything, after what is in the pipes was read; no process is signalled. */
 void cbx_interp_discard(struct cbx_session *s);
 void cbx_interp_send(struct cbx_session *s, cJSON *frame); /* takes frame */
@@ -407,6 +416,9 @@ struct cbx_session {
 	struct event *rest_timer; /* NULL until it is needed */
 	struct cbx_init_client init;
 	struct cbx_buf spawn; /* payload of the SPAWN request */
+	char *preload;	      /* modules, from the image: "numpy,pandas"; NULL: its interpreters do not come from a zygote */
+	bool used;	      /* an interpreter was started: the next one will not come from a zygote */
+	bool warm;	      /* its interpreter comes from one */
 	struct cbx_interp interp;
 	struct cbx_queries queries;
 	size_t nqueries;
@@ -428,6 +440,7 @@ int cbx_session_make(struct cbx_engine *engine, const struct cbx_session_spec *s
 		     struct cbx_session **ret, struct cbx_err *err); /* described, not begun */
 int cbx_session_begin(struct cbx_session *s, const struct cbx_plan *plan, struct cbx_err *err);
 void cbx_session_free(struct cbx_session *s); /* it is in no list */
+void cbx_session_note(struct cbx_session *s, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* for the log */
 
 /* spec.c. Lower to the policy what was given, take the rest from it; push the names of what was lowered. */
 void cbx_session_spec_settle(struct cbx_session_spec *spec, const struct cbx_policy *policy, cJSON *lowered);
@@ -455,6 +468,19 @@ void cbx_session_drop_queries(struct cbx_session *s, const struct cbx_err *err);
 void cbx_query_answered(struct cbx_session *s, uint64_t id, bool completion, const cJSON *answer);
 void cbx_query_send_all(struct cbx_session *s);
 void cbx_timer_set(struct event *ev, uint64_t ms);
+
+/* ---- zygotes.c ---- */
+
+struct cbx_zygotes;
+int cbx_zygotes_new(struct cbx_engine *engine, struct cbx_err *err);
+void cbx_zygotes_free(struct cbx_engine *engine); /* NULL-safe; the supervisor's end is theirs */
+/* A session like this one is in use: one of its kind should be there, some time soon. */
+void cbx_zygote_want(struct cbx_session *s);
+/* Ask for the session's interpreter; cbx_interp_placed() follows. False, and fds are left: none is ready. */
+bool cbx_zygote_enter(struct cbx_session *s, int fds[4]);
+void cbx_zygote_served(struct cbx_session *s); /* and it was placed */
+void cbx_zygotes_event(struct cbx_engine *engine, const struct cbx_event *ev); /* ZYGOTE_READY, ZYGOTE_GONE */
+cJSON *cbx_zygotes_to_json(const struct cbx_engine *engine);
 
 /* ---- pool.c: sessions made ahead of time ---- */
 

@@ -290,6 +290,24 @@ static void start_failed(struct cbx_session *s, const char *how)
 	cbx_session_work(s);
 }
 
+static void has_pid(struct cbx_session *s, int64_t pid)
+{
+	struct cbx_interp *in = &s->interp;
+
+	in->pid = pid;
+	if (in->state == CBX_INTERP_DYING)
+		cbx_interp_signal(s, SIGKILL);
+	else
+		in->state = CBX_INTERP_STARTING;
+	for (unsigned i = 0; i < in->nearly; i++) {
+		if (in->early[i].pid == in->pid) {
+			cbx_interp_ended(s, in->pid, in->early[i].status);
+			return;
+		}
+	}
+	pump(s); /* a quick one has reported already, and the event loop does not call twice for the same bytes */
+}
+
 static void spawned(void *arg, const struct cbx_init_header *h, const char *payload, size_t len,
 		    const struct cbx_err *fault)
 {
@@ -306,19 +324,27 @@ static void spawned(void *arg, const struct cbx_init_header *h, const char *payl
 		start_failed(s, how);
 		return;
 	}
-	in->pid = h->value;
-	if (in->state == CBX_INTERP_DYING)
-		cbx_interp_signal(s, SIGKILL);
-	else
-		in->state = CBX_INTERP_STARTING;
 	cbx_group_gather(s);
-	for (unsigned i = 0; i < in->nearly; i++) {
-		if (in->early[i].pid == in->pid) {
-			cbx_interp_ended(s, in->pid, in->early[i].status);
-			return;
-		}
+	has_pid(s, h->value);
+}
+
+void cbx_interp_placed(struct cbx_session *s, int64_t pid, const struct cbx_err *err)
+{
+	struct cbx_interp *in = &s->interp;
+	struct cbx_err why;
+
+	if (!s->warm || in->pid || in->state == CBX_INTERP_NONE)
+		return;
+	if (!err) {
+		cbx_zygote_served(s);
+		cbx_group_limited(s); /* the supervisor has seen to that */
+		has_pid(s, pid);
+		return;
 	}
-	pump(s); /* a quick one has reported already, and the event loop does not call twice for the same bytes */
+	cbx_session_note(s, "its interpreter starts the slow way: %.300s", err->msg);
+	/* `used` is set. */
+	if (cbx_interp_start(s, &why) < 0)
+		cbx_session_fail(s, &why);
 }
 
 static void timer_event(evutil_socket_t fd, short what, void *arg)
@@ -401,6 +427,10 @@ int cbx_interp_start(struct cbx_session *s, struct cbx_err *err)
 	in->state = CBX_INTERP_SPAWNING;
 	if (s->state == CBX_LIVE)
 		cbx_timer_set(in->timer, CBX_START_TIMEOUT_MS);
+	s->warm = !s->used && cbx_zygote_enter(s, fds);
+	s->used = true;
+	if (s->warm)
+		return 0;
 	r = cbx_init_ask(s, &h, s->spawn.data, s->spawn.len, NULL, 0, fds, ARRAY_SIZE(fds), true, spawned, s, err);
 	if (r < 0)
 		cbx_interp_discard(s);

@@ -244,6 +244,7 @@ cJSON *cbx_session_to_json(const struct cbx_session *s)
 		cbx_json_set_str(i, "language", s->language);
 		cbx_json_set_str(i, "version", s->version);
 		cbx_json_set_str(i, "kind", s->kind);
+		cbx_json_set_str(i, "started_by", s->warm ? "zygote" : "exec");
 		cbx_json_set(o, "interpreter", i);
 	}
 	cbx_json_set_str(o, "workspace", CBX_INSIDE_WORKSPACE);

@@ -29,6 +29,17 @@ static void note(struct cbx_session *s, const char *text)
 		s->engine->config.on_note(s->engine->config.arg, s->spec.id, text);
 }
 
+void cbx_session_note(struct cbx_session *s, const char *fmt, ...)
+{
+	_cleanup_free_ char *text = NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&text, fmt, ap) >= 0)
+		note(s, text);
+	va_end(ap);
+}
+
 /* ---- endings ---- */
 
 void cbx_session_work(struct cbx_session *s)
@@ -57,6 +68,7 @@ void cbx_session_free(struct cbx_session *s)
 	cbx_buf_release(&s->lost);
 	cbx_buf_release(&s->spawn);
 	cbx_session_terms_release(s);
+	free(s->preload);
 	free(s->language);
 	free(s->version);
 	free(s->kind);
@@ -371,6 +383,15 @@ static int make_spawn(struct cbx_session *s, const struct cbx_image *image, stru
 	return 0;
 }
 
+/* May its interpreter be a fork of one that serves others too? Not in the strict profile, nor for programs that this
+ * filter would stop: an interpreter keeps its zygote's (policies/syscalls/zygote) beneath its own. */
+static int find_preload(struct cbx_session *s, const struct cbx_image *image, struct cbx_err *err)
+{
+	if (s->spec.profile != CBX_PROFILE_DEFAULT && s->spec.profile != CBX_PROFILE_NET)
+		return 0;
+	return cbx_image_preload(image, &s->preload, err);
+}
+
 static int make_plan(struct cbx_session *s, struct cbx_plan *plan, struct cbx_err *err)
 {
 	struct cbx_image image = { 0 };
@@ -385,6 +406,8 @@ static int make_plan(struct cbx_session *s, struct cbx_plan *plan, struct cbx_er
 	r = cbx_image_to_plan(&image, plan, err);
 	if (r >= 0)
 		r = make_spawn(s, &image, err);
+	if (r >= 0)
+		r = find_preload(s, &image, err);
 	cbx_image_release(&image);
 	if (r < 0)
 		return r;
@@ -512,6 +535,7 @@ static void introduce(struct cbx_session *s, const struct cbx_session_spec *spec
 	if (s->state == CBX_LIVE) {
 		note(s, "ready");
 		cbx_group_rest_later(s);
+		cbx_zygote_want(s);
 		cbx_session_work(s);
 	}
 }
@@ -571,6 +595,7 @@ void cbx_session_ready(struct cbx_session *s)
 		}
 		s->engine->starting--;
 		note(s, "ready");
+		cbx_zygote_want(s);
 		cbx_pool_news(s->engine);
 		cbx_group_rest_later(s);
 	}

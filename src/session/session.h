@@ -50,6 +50,7 @@ struct cbx_engine_config {
 	/* Optional. Something worth a line in a log: a session was made, is ready, was closed and why. */
 	void (*on_note)(void *arg, const char *session_id, const char *text);
 	void *arg;
+	unsigned zygotes_max;  /* interpreters that are warm, for others to be forked from; 0: none */
 	unsigned pool_max;     /* sessions kept ready at most; 0: none */
 	uint64_t pool_idle_ms; /* and for so long, when nobody asks for their kind */
 };

@@ -32,7 +32,8 @@ static void link_event(struct cbx_engine *e, struct cbx_event *ev)
 {
 	struct cbx_session *s = cbx_engine_by_sandbox(e, ev->sandbox);
 
-	cbx_err_sanitize(&ev->err);
+	if (ev->err.code || ev->err.msg[0]) /* what is clean stays "no error" */
+		cbx_err_sanitize(&ev->err);
 	switch (ev->type) {
 	case CBX_EVENT_UP:
 		e->link.state = CBX_LINK_UP;
@@ -60,6 +61,18 @@ static void link_event(struct cbx_engine *e, struct cbx_event *ev)
 	case CBX_EVENT_OOM:
 		if (s && s->state != CBX_CLOSING)
 			cbx_interp_oom(s, ev->pid);
+		break;
+	case CBX_EVENT_ENTERED:
+		if (s && s->state != CBX_CLOSING)
+			cbx_interp_placed(s, ev->pid, ev->err.code ? &ev->err : NULL);
+		break;
+	case CBX_EVENT_EXITED:
+		if (s && s->state != CBX_CLOSING)
+			cbx_interp_ended(s, ev->pid, ev->status);
+		break;
+	case CBX_EVENT_ZYGOTE_READY:
+	case CBX_EVENT_ZYGOTE_GONE:
+		cbx_zygotes_event(e, ev);
 		break;
 	default: /* CREATED, and what a later supervisor may tell */
 		break;
@@ -114,7 +127,7 @@ static void link_in(evutil_socket_t fd, short what, void *arg)
 static void item_free(struct cbx_link *l, struct cbx_link_item *item)
 {
 	TAILQ_REMOVE(&l->queue, item, entry);
-	for (size_t i = 0; i < ARRAY_SIZE(item->fds); i++)
+	for (size_t i = 0; i < item->nfds; i++)
 		cbx_close_p(&item->fds[i]);
 	free(item);
 }
@@ -125,8 +138,7 @@ static void link_out(evutil_socket_t fd, short what, void *arg)
 	struct cbx_link_item *item;
 
 	while (e->link.sock >= 0 && (item = TAILQ_FIRST(&e->link.queue))) {
-		size_t n = item->fds[0] < 0 ? 0 : item->fds[1] < 0 ? 1 : 3;
-		int r = cbx_send_fds(e->link.sock, &item->request, sizeof(item->request), item->fds, n);
+		int r = cbx_send_fds(e->link.sock, &item->request, sizeof(item->request), item->fds, item->nfds);
 
 		if (r == -EAGAIN || r == -ENOBUFS) {
 			event_add(e->link.out, NULL);
@@ -137,29 +149,46 @@ static void link_out(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-static void enqueue(struct cbx_engine *e, uint32_t type, uint64_t sandbox, const struct cbx_plan *plan, int fds[3])
+static void enqueue(struct cbx_engine *e, uint32_t type, uint64_t sandbox, uint64_t zygote,
+		    const struct cbx_plan *plan, int *fds, size_t nfds)
 {
 	struct cbx_link_item *item = cbx_xcalloc(1, sizeof(*item));
 
 	item->request.type = type;
 	item->request.sandbox = sandbox;
+	item->request.zygote = zygote;
 	if (plan)
 		item->request.plan = *plan;
-	for (size_t i = 0; i < ARRAY_SIZE(item->fds); i++)
-		item->fds[i] = fds ? take_fd(&fds[i]) : -1;
+	for (; item->nfds < nfds; item->nfds++)
+		item->fds[item->nfds] = take_fd(&fds[item->nfds]);
 	TAILQ_INSERT_TAIL(&e->link.queue, item, entry);
 	link_out(-1, 0, e);
 }
 
 void cbx_link_create(struct cbx_engine *e, uint64_t sandbox, const struct cbx_plan *plan, int fds[3])
 {
-	enqueue(e, CBX_REQUEST_CREATE, sandbox, plan, fds);
+	enqueue(e, CBX_REQUEST_CREATE, sandbox, 0, plan, fds, fds[1] < 0 ? 1 : 3);
 }
 
 void cbx_link_move(struct cbx_engine *e, uint64_t sandbox)
 {
 	if (e->link.sock >= 0)
-		enqueue(e, CBX_REQUEST_MOVE, sandbox, NULL, NULL);
+		enqueue(e, CBX_REQUEST_MOVE, sandbox, 0, NULL, NULL, 0);
+}
+
+void cbx_link_zygote(struct cbx_engine *e, uint64_t number, const struct cbx_plan *plan, int *fd)
+{
+	enqueue(e, CBX_REQUEST_ZYGOTE, number, 0, plan, fd, 1);
+}
+
+void cbx_link_zygote_end(struct cbx_engine *e, uint64_t number)
+{
+	enqueue(e, CBX_REQUEST_ZYGOTE_END, number, 0, NULL, NULL, 0);
+}
+
+void cbx_link_enter(struct cbx_engine *e, uint64_t sandbox, uint64_t zygote, int fds[4])
+{
+	enqueue(e, CBX_REQUEST_ENTER, sandbox, zygote, NULL, fds, 4);
 }
 
 bool cbx_link_destroy(struct cbx_engine *e, uint64_t sandbox)
@@ -175,7 +204,7 @@ bool cbx_link_destroy(struct cbx_engine *e, uint64_t sandbox)
 			return false;
 		}
 	}
-	enqueue(e, CBX_REQUEST_DESTROY, sandbox, NULL, NULL);
+	enqueue(e, CBX_REQUEST_DESTROY, sandbox, 0, NULL, NULL, 0);
 	return true;
 }
 

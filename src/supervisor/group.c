@@ -101,6 +101,22 @@ int cbx_group_gather(const struct cbx_group *g, pid_t init, struct cbx_err *err)
 	return cbx_refuse(err, "cgroup", EAGAIN, "processes of the sandbox were made faster than they could be limited");
 }
 
+int cbx_group_add(const struct cbx_group *g, pid_t pid, struct cbx_err *err)
+{
+	_cleanup_fd_ int procs = -1;
+	char text[16];
+	int n = snprintf(text, sizeof(text), "%d", (int)pid);
+
+	if (g->work < 0)
+		return 0;
+	procs = openat(g->work, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+	if (procs < 0)
+		return cbx_fail(err, errno, "open cgroup.procs of the sandbox");
+	if (write(procs, text, (size_t)n) < 0)
+		return cbx_fail(err, errno, "move the interpreter to its control group");
+	return 0;
+}
+
 void cbx_group_release(struct cbx_group *g)
 {
 	cbx_close_p(&g->init);

@@ -20,6 +20,8 @@ struct cbx_group {
 /* Move every process of the group `init` but the process init itself to `work`, until a look finds none. A process that
  * ends meanwhile is no error; one that cannot be moved is. */
 int cbx_group_gather(const struct cbx_group *group, pid_t init, struct cbx_err *err);
+/* Put one process, a child of the caller that it has not reaped, into `work`. Nothing to do without groups. */
+int cbx_group_add(const struct cbx_group *group, pid_t pid, struct cbx_err *err);
 /* Close both. */
 void cbx_group_release(struct cbx_group *group);
 

@@ -34,37 +34,14 @@
 #include "sandbox/enter.h"
 #include "sandbox/ids.h"
 #include "sandbox/self.h"
-#include "supervisor/group.h"
-#include "supervisor/requests.h"
+#include "supervisor/supervisor.h"
 #include "supervisor/watch.h"
 
 #define SOCK 3
 #define WATCH_MS 250        /* between two looks of the memory watcher */
 #define WATCH_AT_ONCE 64    /* sandboxes looked at each time, in turn */
 
-struct sandbox {
-	uint64_t id; /* codeboxd's number */
-	pid_t pid;
-	int pidfd;
-	int report; /* -1 once set-up is done */
-	int failed; /* set-up failed: no GONE event */
-	uint32_t outer_id;
-	struct cbx_group group; /* limits it; without one, the watcher does */
-	uint64_t limit, peak;
-};
-
-struct supervisor {
-	struct cbx_outer outer;
-	struct cbx_filter own; /* until it is loaded */
-	struct cbx_ids ids;
-	struct cbx_facts facts;
-	struct sandbox *all;
-	size_t n;
-	size_t watched; /* index of the next sandbox to look at */
-	int sigfd;
-};
-
-static void send_event(const struct cbx_event *e)
+void send_event(const struct cbx_event *e)
 {
 	if (cbx_send_fds(SOCK, e, sizeof(*e), NULL, 0) < 0)
 		_exit(0); /* codeboxd has gone */
@@ -88,7 +65,7 @@ static void send_about(enum cbx_event_type type, uint64_t sandbox, const struct 
 
 /* ---- sandboxes ---- */
 
-static struct sandbox *find(struct supervisor *s, uint64_t id)
+struct sandbox *find_sandbox(struct supervisor *s, uint64_t id)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (s->all[i].id == id)
@@ -119,12 +96,12 @@ static int create(struct supervisor *s, const struct cbx_request *q, int *fds, s
 
 	if (nfds != 1 && nfds != 3)
 		return cbx_refuse(err, "protocol", EPROTO, "a create request needs one or three descriptors");
-	if (find(s, q->sandbox))
+	if (find_sandbox(s, q->sandbox))
 		return cbx_refuse(err, "sandbox_exists", EEXIST, "sandbox %llu exists already",
 				  (unsigned long long)q->sandbox);
 	if (s->ids.count && !outer_id)
 		return cbx_refuse(err, "too_many_sessions", EAGAIN, "all %u subordinate ids are in use", s->ids.count);
-	r = cbx_sandbox_start(&s->outer, &q->plan, outer_id, fds[0], nfds == 3 ? fds[1] : -1, &started, err);
+	r = cbx_sandbox_start(&s->outer, &q->plan, outer_id, fds[0], nfds == 3 ? fds[1] : -1, NULL, &started, err);
 	if (r < 0)
 		return r;
 	s->all = cbx_xrealloc(s->all, (s->n + 1) * sizeof(*s->all));
@@ -133,6 +110,8 @@ static int create(struct supervisor *s, const struct cbx_request *q, int *fds, s
 			       .outer_id = outer_id, .limit = q->plan.memory_bytes, .group = { -1, -1 } };
 	if (nfds == 3)
 		b->group = (struct cbx_group){ take_fd(&fds[1]), take_fd(&fds[2]) };
+	b->plan = cbx_xcalloc(1, sizeof(*b->plan));
+	*b->plan = q->plan;
 	return 0;
 }
 
@@ -156,6 +135,7 @@ static void forget(struct supervisor *s, struct sandbox *b)
 	cbx_close_p(&b->pidfd);
 	cbx_close_p(&b->report);
 	cbx_group_release(&b->group);
+	free(b->plan);
 	*b = s->all[--s->n];
 }
 
@@ -164,7 +144,9 @@ static void reap(struct supervisor *s)
 	int status;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (zygotes_reaped(s, pid, status))
+			continue;
 		for (size_t i = 0; i < s->n; i++) {
 			struct sandbox *b = &s->all[i];
 
@@ -181,6 +163,7 @@ static void reap(struct supervisor *s)
 			forget(s, b);
 			break;
 		}
+	}
 }
 
 static void watch(struct supervisor *s)
@@ -192,7 +175,7 @@ static void watch(struct supervisor *s)
 
 		if (b->report >= 0 || b->group.work >= 0)
 			continue;
-		cbx_watch_measure(b->pid, b->limit, &use);
+		cbx_watch_measure(b->pid, b->placing.inside ? b->placing.placed : 0, b->limit, &use);
 		if (use.bytes > b->peak)
 			b->peak = use.bytes;
 		if (use.bytes <= b->limit || !use.largest)
@@ -210,7 +193,7 @@ static void watch(struct supervisor *s)
 /* Of a sandbox that has gone nothing is said: GONE was. */
 static void gather(struct supervisor *s, const struct cbx_request *q)
 {
-	struct sandbox *b = find(s, q->sandbox);
+	struct sandbox *b = find_sandbox(s, q->sandbox);
 	struct cbx_event e = { .type = CBX_EVENT_MOVED, .sandbox = q->sandbox };
 
 	if (!b)
@@ -236,12 +219,21 @@ static void handle(struct supervisor *s, const struct cbx_request *q, int *fds, 
 			send_about(CBX_EVENT_FAILED, q->sandbox, &err);
 		break;
 	case CBX_REQUEST_DESTROY:
-		b = find(s, q->sandbox);
+		b = find_sandbox(s, q->sandbox);
 		if (b)
 			cbx_pidfd_send_signal(b->pidfd, SIGKILL);
 		break;
 	case CBX_REQUEST_MOVE:
 		gather(s, q);
+		break;
+	case CBX_REQUEST_ZYGOTE:
+		zygote_start(s, q, fds, nfds);
+		break;
+	case CBX_REQUEST_ZYGOTE_END:
+		zygote_end(s, q->sandbox);
+		break;
+	case CBX_REQUEST_ENTER:
+		zygote_enter(s, q, fds, nfds);
 		break;
 	default:
 		break;
@@ -270,20 +262,23 @@ static void serve(struct supervisor *s)
 	struct pollfd *p = NULL;
 
 	for (;;) {
-		size_t n = 2, before = s->n;
+		size_t n = 2, before = s->n, sandboxes;
 
-		p = cbx_xrealloc(p, (2 + before) * sizeof(*p));
+		p = cbx_xrealloc(p, (2 + before + 2 * s->nzygotes) * sizeof(*p));
 		p[0] = (struct pollfd){ SOCK, POLLIN, 0 };
 		p[1] = (struct pollfd){ s->sigfd, POLLIN, 0 };
 		for (size_t i = 0; i < before; i++)
 			if (s->all[i].report >= 0)
 				p[n++] = (struct pollfd){ s->all[i].report, POLLIN, 0 };
-		if (poll(p, n, before ? WATCH_MS : -1) < 0 && errno != EINTR)
+		sandboxes = n;
+		n += zygotes_poll(s, p + n);
+		if (poll(p, n, before || s->nzygotes ? WATCH_MS : -1) < 0 && errno != EINTR)
 			_exit(1);
-		for (size_t i = 2; i < n; i++)
+		for (size_t i = 2; i < sandboxes; i++)
 			for (size_t k = 0; p[i].revents && k < s->n; k++)
 				if (s->all[k].report == p[i].fd)
 					set_up_done(&s->all[k]);
+		zygotes_readable(s, p + sandboxes, n - sandboxes);
 		if (p[1].revents) {
 			struct signalfd_siginfo info;
 
@@ -294,6 +289,7 @@ static void serve(struct supervisor *s)
 			return;
 		if (s->n)
 			watch(s);
+		zygotes_check(s);
 	}
 }
 
@@ -369,7 +365,7 @@ static int first_stage(char **argv, struct cbx_err *err)
 					 .keep_host = strcmp(argv[7], "mounts") == 0 };
 	/* CLONE_PARENT: no exit signal of its own, it takes ours. */
 	struct clone_args args = { .flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_PARENT };
-	struct supervisor s = { .sigfd = -1 };
+	struct supervisor s = { .sigfd = -1, .lists = open(argv[4], O_PATH | O_DIRECTORY | O_CLOEXEC) };
 	uint64_t uid, gid;
 	int pair[2], r;
 	pid_t pid;
@@ -377,6 +373,8 @@ static int first_stage(char **argv, struct cbx_err *err)
 	if ((r = cbx_parse_u64(argv[5], "SERVICE_UID", 1, UINT32_MAX - 1, &uid, err)) < 0 ||
 	    (r = cbx_parse_u64(argv[6], "SERVICE_GID", 1, UINT32_MAX - 1, &gid, err)) < 0)
 		return r;
+	if (s.lists < 0)
+		return cbx_fail(err, errno, "open the system call lists in %s", argv[4]);
 	for (unsigned i = 0; i < CBX_PROFILES; i++)
 		if ((r = cbx_filter_compile(argv[4], cbx_profile_name(i), &s.outer.filters[i], err)) < 0)
 			return r;

@@ -22,13 +22,21 @@ enum cbx_request_type {
 	/* Gather all but init in the second of its control groups; CBX_EVENT_MOVED follows. Only for a sandbox that has
 	 * them. */
 	CBX_REQUEST_MOVE = 3,
+	/* Start a zygote for the image of the plan; `sandbox` is its number (zygotes have numbers of their own). One
+	 * descriptor: a file with arguments and environment, as in CBX_INIT_SPAWN. ZYGOTE_READY or ZYGOTE_GONE follows. */
+	CBX_REQUEST_ZYGOTE = 4,
+	CBX_REQUEST_ZYGOTE_END = 5,
+	/* Have `zygote` fork the sandbox's first interpreter. Four descriptors: its 0, 1, 2 and 3. ENTERED follows, unless
+	 * the sandbox ends. */
+	CBX_REQUEST_ENTER = 6,
 };
 
 struct cbx_request {
 	uint32_t type;
 	uint32_t zero;
 	uint64_t sandbox; /* codeboxd's number, never used twice */
-	struct cbx_plan plan; /* CREATE */
+	uint64_t zygote; /* ENTER */
+	struct cbx_plan plan; /* CREATE, ZYGOTE */
 };
 
 enum cbx_event_type {
@@ -39,6 +47,12 @@ enum cbx_event_type {
 	CBX_EVENT_OOM = 5,     /* the watcher killed process `pid` (as seen inside) for exceeding the memory limit */
 	CBX_EVENT_DOWN = 6,    /* the supervisor cannot work at all; err says why. It ends after this. */
 	CBX_EVENT_MOVED = 7,   /* answers MOVE; status 0: nothing but init is outside of the second group any more; else err says why */
+	/* Answers ENTER. err.code 0: an interpreter, `pid` inside, is in its place and in its control group; what it is has
+	 * been verified. Else there is none, and init may be asked for one. */
+	CBX_EVENT_ENTERED = 8,
+	CBX_EVENT_EXITED = 9,  /* that interpreter, `pid` inside, has ended with wait status `status` */
+	CBX_EVENT_ZYGOTE_READY = 10, /* `sandbox` is the zygote's number; memory_peak: bytes of private memory */
+	CBX_EVENT_ZYGOTE_GONE = 11,  /* likewise; err says why */
 };
 
 /* What protections and facilities are in force; shown in a session's info. */

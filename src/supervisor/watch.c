@@ -25,11 +25,11 @@ static ssize_t read_proc(pid_t pid, const char *name, char *out, size_t cap)
 	return n;
 }
 
-/* Process ids of all descendants of init, breadth first. Orphans of a pid namespace become init's children, so none is
+/* Add the process ids of all descendants of init, breadth first, behind the n that are there. Orphans of a pid namespace become init's children, so none is
  * missed but one that is made while we look. */
-static size_t descendants(pid_t init, pid_t *pids, size_t max)
+static size_t descendants(pid_t init, pid_t *pids, size_t n, size_t max)
 {
-	size_t n = 0, next = 0;
+	size_t next = n;
 	pid_t parent = init;
 	char text[16384], name[32];
 
@@ -86,11 +86,15 @@ static void sum(const pid_t *pids, size_t n, uint64_t (*measure)(pid_t), struct 
 	}
 }
 
-void cbx_watch_measure(pid_t init, uint64_t limit, struct cbx_usage *ret)
+void cbx_watch_measure(pid_t init, pid_t other, uint64_t limit, struct cbx_usage *ret)
 {
 	pid_t pids[CBX_PROCESSES_MAX];
-	size_t n = descendants(init, pids, ARRAY_SIZE(pids));
+	size_t n = descendants(init, pids, 0, ARRAY_SIZE(pids));
 
+	if (other && n < ARRAY_SIZE(pids)) {
+		pids[n++] = other;
+		n = descendants(other, pids, n, ARRAY_SIZE(pids));
+	}
 	sum(pids, n, resident, ret);
 	if (ret->bytes > limit)
 		sum(pids, n, proportional, ret);
@@ -114,4 +118,24 @@ pid_t cbx_watch_inside_pid(pid_t pid)
 		last = v;
 	}
 	return (pid_t)last;
+}
+
+static uint64_t status_number(pid_t pid, const char *key)
+{
+	char text[4096], *p;
+
+	if (read_proc(pid, "status", text, sizeof(text)) <= 0)
+		return 0;
+	p = strstr(text, key);
+	return p ? strtoull(p + strlen(key), NULL, 10) : 0;
+}
+
+uint64_t cbx_watch_data(pid_t pid)
+{
+	return status_number(pid, "\nVmData:") * 1024;
+}
+
+unsigned cbx_watch_threads(pid_t pid)
+{
+	return (unsigned)status_number(pid, "\nThreads:");
 }

@@ -14,9 +14,13 @@ struct cbx_usage {
 	pid_t largest;    /* the largest process but for init, as seen by the supervisor; 0: none */
 };
 
-/* Sum up the processes below init. Resident sets are cheap to read but count shared pages often; only when their sum
- * exceeds the limit is the proportional set size read. */
-void cbx_watch_measure(pid_t init, uint64_t limit, struct cbx_usage *ret);
+/* Sum up the processes below init, and `other` (0: none) with those below it. Resident sets are cheap to read but count
+ * shared pages often; only when their sum exceeds the limit is the proportional set size read. */
+void cbx_watch_measure(pid_t init, pid_t other, uint64_t limit, struct cbx_usage *ret);
+/* What RLIMIT_DATA counts of a process, bytes; 0 unknown. */
+uint64_t cbx_watch_data(pid_t pid);
+/* How many threads it has; 0 unknown. */
+unsigned cbx_watch_threads(pid_t pid);
 /* The pid that a process has in the innermost namespace; 0 when it has gone. */
 pid_t cbx_watch_inside_pid(pid_t pid);
 

@@ -31,7 +31,8 @@ REQUEST = struct.Struct("=IIQ")
 HEADER = struct.Struct("=IIqQII")
 ERR = struct.Struct("=i32s600s")
 UP, CREATED, FAILED, GONE, OOM, DOWN = range(1, 7)
-CREATE, DESTROY = 1, 2
+ENTERED, EXITED, ZYGOTE_READY, ZYGOTE_GONE = range(8, 12)
+CREATE, DESTROY, MOVE, ZYGOTE, ZYGOTE_END, ENTER = range(1, 7)
 READY, SPAWN, EXITED, SIGNAL, READ, WRITE, STAT, LIST, MKDIR, REMOVE = range(1, 11)
 APPEND = 2**64 - 1
 
@@ -234,7 +235,10 @@ class Supervisor:
         kind, _, number = REQUEST.unpack_from(data)
         if kind == DESTROY:
             return self.destroy(number)
-        fds = array.array("i", anc[0][2])
+        fds = array.array("i", anc[0][2]) if anc else []
+        if kind == ZYGOTE:
+            os.close(fds[0])
+            return self.send(ZYGOTE_GONE, number, code=errno.ENOSYS, text="there are none here")
         if mode == "die":
             os._exit(0)
         if mode == "fail":

@@ -38,6 +38,8 @@ class Box:
             "CODEBOX_RUNTIME_DIR": os.path.join(self.dir, "run"),
             "CODEBOX_STATE_DIR": os.path.join(self.dir, "state"),
         })
+        # Warm interpreters are processes too, and take a second of a processor to start: for those who ask.
+        self.env.setdefault("CODEBOX_ZYGOTES", "0")
         self.env.update(env)
         atexit.register(self.stop)
 

@@ -14,6 +14,7 @@ on the descriptor that CODEBOX_FD names. Standard output and error are pipes. Th
     tracebacks.py     exceptions as text (loaded with the first one)
     figures.py        matplotlib figures (loaded with matplotlib)
     smaller.py        copies of large images (loaded with the first one)
+    zygote.py         a driver that has loaded everything before its session is there
 
 They are compiled from source at each start, because nothing may be written beside them; so they are loaded when they
 are needed, and are found by path, never through sys.path or sys.modules, where user code could see or shadow them.
@@ -153,15 +154,10 @@ def used_since(before):
 class Channel:
     """Frames: a 32-bit little-endian length, then JSON in UTF-8."""
 
-    def __init__(self, fd, interrupts):
+    def __init__(self, interrupts):
         from json import JSONDecoder, JSONEncoder
-        import fcntl
 
-        try:
-            self.fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, PROTOCOL_FD_MIN)
-        except OSError:
-            self.fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, fd + 1)
-        os.close(fd)
+        self.fd = -1
         self.interrupts = interrupts
         self.buffer = bytearray()
         self.lock = _thread.RLock()
@@ -171,6 +167,14 @@ class Channel:
         self._decode = JSONDecoder().scan_once
         self._read, self._write = os.read, os.write
         self.leave, self._sleep = os._exit, time.sleep
+
+    def open(self, fd):
+        import fcntl
+        try:
+            self.fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, PROTOCOL_FD_MIN)
+        except OSError:
+            self.fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, fd + 1)
+        os.close(fd)
         os.register_at_fork(after_in_child=self._forked)
 
     def _forked(self):
@@ -280,12 +284,17 @@ class Driver:
         self.errors = 0          # error frames of the running cell
         self.ended = True        # its "done" has been sent
         self.interrupts = Interrupts()
-        self.channel = Channel(int(os.environ.pop("CODEBOX_FD", "3")), self.interrupts)
+        self.channel = Channel(self.interrupts)
         self.streams = self.part("streams").Streams()
         self.bundles = self.part("bundles")
         self.hooks = self.part("hooks").install(self)
         self.shell = None
         self.held = b""          # a frame that goes with the next one
+        self.workspace = None
+
+    def connect(self, fd):
+        """From here on there is somebody to talk to."""
+        self.channel.open(fd)
         self.streams.watch(self.channel.fd, self.send_held)
         self.workspace = Workspace()
 
@@ -508,6 +517,15 @@ def make_shell(driver):
     return driver.part("shell_plain").make(driver)
 
 
+def prepare(driver):
+    """All that can be done before there is a session."""
+    link_font_cache()
+    driver.shell = make_shell(driver)
+    import faulthandler
+    faulthandler.enable()  # a crash in C leaves a Python traceback on standard error
+    gc.freeze()
+
+
 def main():
     if sys.path and os.path.abspath(sys.path[0] or ".") == DIRECTORY:
         del sys.path[0]
@@ -515,12 +533,14 @@ def main():
         sys.path.insert(0, "")
     sys.argv = [""]
     driver = Driver()
-    link_font_cache()
-    driver.shell = make_shell(driver)
-    import faulthandler
-    faulthandler.enable()  # a crash in C leaves a Python traceback on standard error
-    gc.freeze()
+    fd = int(os.environ.pop("CODEBOX_FD", "3"))
+    if os.environ.pop("CODEBOX_ZYGOTE", ""):
+        driver.part("zygote").serve(driver, prepare)  # returns in the interpreters that it forks
+        link_font_cache()
+    else:
+        prepare(driver)
     gc.enable()
+    driver.connect(fd)
     driver.send({"ev": "ready", "language": "python", "version": sys.version.split()[0], "kind": driver.shell.kind})
     driver.serve()
 

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: codebox-zygote.so, what a zygote runs in C. A zygote is an interpreter that has loaded its
+ * libraries and waits; at each request it forks an interpreter into a sandbox that the supervisor has built and in which
+ * nothing of a user has run yet.
+ *
+ * The zygote holds no capability. It has the user id that owns the sandboxes' user namespaces, and those lie right below
+ * its own; so setns(2) lets it in, and it is only inside that it has capabilities. It needs a go-between, since a pid
+ * namespace is entered by children only, and since the zygote itself must not leave:
+ *
+ *   zygote    clone(CLONE_VM | CLONE_VFORK): a go-between that borrows its memory and stack, while it sleeps
+ *   go-between  setns(pidfd of the sandbox's init, all namespaces), fork, exit
+ *   interpreter   descriptors, session, user and group, lockdown, working directory: then it returns into Python
+ *
+ * Only the fork copies page tables. Its parent has gone when the go-between ends, so it becomes a child of pid 1 of the
+ * outer pid namespace, the supervisor, which learns how it ends. Between setns and the end of the lockdown nothing looks
+ * up a path. The interpreter stays undumpable until then.
+ *
+ * This shared object is loaded into the Python of any image, whatever its C library: it makes system calls and calls
+ * nothing (src/sandbox/rawcall.h). The one exception is fork: that is the interpreter's own C library's, handed in as a
+ * pointer, because the library must learn that it is in another process (its thread's id, the handlers of
+ * pthread_atfork). It is built without a stack protector, which would read the library's thread-local storage, and
+ * without anything that the compiler could turn into a call of memcpy.
+ */
+#include <asm/unistd.h>
+#include <linux/errno.h>
+#include <linux/fcntl.h>
+#include <linux/prctl.h>
+#include <linux/sched.h>
+#include <sys/socket.h>
+
+#include "sandbox/rawcall.h"
+#include "zygote/zygote-protocol.h"
+
+#define NAMESPACES                                                                                                     \
+	(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
+#define SIGNAL_CHILD 17 /* SIGCHLD on x86-64 and aarch64 */
+#define HIGH 64         /* descriptors are moved up here before they are put in place */
+#define EXPORT __attribute__((visibility("default")))
+
+/* Where an interpreter has what, until it has sent PLACED. */
+enum { FD_SOCK = 4, FD_LANDLOCK = 5 };
+
+/* One thread, one request at a time. The go-between writes to `made` in the memory that it borrows. */
+static struct cbx_zygote_enter request;
+static int fds[CBX_ZYGOTE_DESCRIPTORS];
+static unsigned nfds;
+static volatile struct {
+	long value; /* pid, or -errno */
+	__u32 step;
+} made;
+
+static void answer(int sock, __u32 type, long value, __u32 step)
+{
+	static struct cbx_zygote_message m;
+
+	m.type = type;
+	m.value = (__s32)value;
+	m.step = step;
+	m.sandbox = request.sandbox;
+	while (cbx_raw4(__NR_sendto, sock, &m, sizeof(m), MSG_NOSIGNAL) == -EINTR)
+		;
+}
+
+static void close_all(void)
+{
+	for (unsigned i = 0; i < nfds; i++)
+		cbx_raw1(__NR_close, fds[i]);
+	nfds = 0;
+}
+
+/* ---- the interpreter ---- */
+
+static long place_descriptors(void)
+{
+	static const int places[CBX_ZYGOTE_DESCRIPTORS] = { FD_SOCK, 0, 1, 2, 3, FD_LANDLOCK };
+	long r;
+
+	/* From here on fds[0] is a copy of our socket: 3 is about to be another. */
+	if ((r = cbx_raw3(__NR_dup3, CBX_ZYGOTE_FD, fds[0], O_CLOEXEC)) < 0)
+		return r;
+	for (unsigned i = 0; i < nfds; i++) {
+		r = cbx_raw3(__NR_fcntl, fds[i], F_DUPFD_CLOEXEC, HIGH);
+		if (r < 0)
+			return r;
+		fds[i] = (int)r;
+	}
+	for (unsigned i = 0; i < nfds; i++)
+		if ((r = cbx_raw3(__NR_dup3, fds[i], places[i], places[i] > 3 ? O_CLOEXEC : 0)) < 0)
+			return r;
+	fds[0] = FD_SOCK;
+	return cbx_raw3(__NR_close_range, nfds == CBX_ZYGOTE_DESCRIPTORS ? FD_LANDLOCK + 1 : FD_LANDLOCK, ~0u, 0);
+}
+
+static long settle(__u32 *step)
+{
+	int locked = 0;
+	long r;
+
+	*step = CBX_ZYGOTE_STEP_DESCRIPTORS;
+	if ((r = place_descriptors()) < 0)
+		return r;
+	*step = CBX_ZYGOTE_STEP_SESSION;
+	if ((r = cbx_raw1(__NR_setsid, 0)) < 0)
+		return r;
+	*step = CBX_ZYGOTE_STEP_USER;
+	if ((r = cbx_raw3(__NR_setresgid, request.gid, request.gid, request.gid)) < 0 ||
+	    (r = cbx_raw3(__NR_setresuid, request.uid, request.uid, request.uid)) < 0)
+		return r;
+	cbx_raw1(__NR_umask, 022);
+	r = cbx_lockdown(&request.lockdown, nfds == CBX_ZYGOTE_DESCRIPTORS ? FD_LANDLOCK : -1, &locked);
+	*step = (__u32)locked;
+	if (r < 0)
+		return r;
+	if (nfds == CBX_ZYGOTE_DESCRIPTORS)
+		cbx_raw1(__NR_close, FD_LANDLOCK);
+	/* As after an exec; from here on it is a process like any other of the sandbox. */
+	*step = CBX_ZYGOTE_STEP_DUMPABLE;
+	if ((r = cbx_raw5(__NR_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0)) < 0)
+		return r;
+	*step = CBX_ZYGOTE_STEP_WORKSPACE;
+	return cbx_raw1(__NR_chdir, request.workspace);
+}
+
+static void become_interpreter(void)
+{
+	__u32 step = 0;
+	long r = settle(&step);
+
+	answer(fds[0], CBX_ZYGOTE_PLACED, r < 0 ? r : 0, r < 0 ? step : 0);
+	if (r < 0)
+		cbx_raw1(__NR_exit_group, 1);
+	cbx_raw1(__NR_close, FD_SOCK);
+	nfds = 0;
+}
+
+/* ---- the zygote and its go-between ---- */
+
+/*
+ * The go-between runs in this very frame, on the zygote's stack, until it exits; so after the clone the zygote's side
+ * does nothing here but return a register. 0: this is the interpreter.
+ */
+__attribute__((noinline)) static long split(int (*libc_fork)(void))
+{
+	long r = cbx_raw5(__NR_clone, CLONE_VM | CLONE_VFORK | SIGNAL_CHILD, 0, 0, 0, 0);
+
+	if (r)
+		return r;
+	made.step = CBX_ZYGOTE_STEP_SETNS;
+	made.value = cbx_raw2(__NR_setns, fds[0], NAMESPACES);
+	if (made.value == 0) {
+		int pid = libc_fork();
+
+		if (pid == 0)
+			return 0;
+		made.step = CBX_ZYGOTE_STEP_FORK;
+		made.value = pid < 0 ? -EAGAIN : pid;
+	}
+	for (;;)
+		cbx_raw1(__NR_exit_group, 0);
+}
+
+/* Wait for the next request. 1: there is one; 0: the supervisor has gone; negative: -errno, it is not understood. */
+EXPORT int cbx_zygote_wait(void);
+int cbx_zygote_wait(void)
+{
+	static union {
+		char bytes[CMSG_SPACE(sizeof(int) * CBX_ZYGOTE_DESCRIPTORS)];
+		struct cmsghdr head;
+	} control;
+	static struct iovec iov;
+	static struct msghdr msg;
+	long n;
+
+	iov.iov_base = &request;
+	iov.iov_len = sizeof(request);
+	msg.msg_iov = &iov;
+	msg.msg_iovlen = 1;
+	msg.msg_control = control.bytes;
+	do {
+		msg.msg_controllen = sizeof(control.bytes);
+		msg.msg_flags = 0;
+		n = cbx_raw3(__NR_recvmsg, CBX_ZYGOTE_FD, &msg, MSG_CMSG_CLOEXEC);
+	} while (n == -EINTR);
+	if (n <= 0)
+		return (int)n;
+	nfds = 0;
+	if (msg.msg_controllen >= sizeof(control.head) && control.head.cmsg_level == SOL_SOCKET &&
+	    control.head.cmsg_type == SCM_RIGHTS)
+		nfds = (unsigned)((control.head.cmsg_len - CMSG_LEN(0)) / sizeof(int));
+	for (unsigned i = 0; i < nfds; i++)
+		fds[i] = ((int *)CMSG_DATA(&control.head))[i];
+	if (n == sizeof(request) && request.type == CBX_ZYGOTE_ENTER && nfds >= CBX_ZYGOTE_DESCRIPTORS - 1 &&
+	    !(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) && !request.workspace[sizeof(request.workspace) - 1])
+		return 1;
+	close_all();
+	return -EBADMSG;
+}
+
+/* Carry it out. Returns twice: 0 in the interpreter, which is in its place; in the zygote 1, or -errno; both were
+ * answered. libc_fork is the C library's fork(). */
+EXPORT int cbx_zygote_fork(int (*libc_fork)(void));
+int cbx_zygote_fork(int (*libc_fork)(void))
+{
+	long r, pid;
+
+	made.step = CBX_ZYGOTE_STEP_GO_BETWEEN;
+	made.value = -ECHILD; /* what is told when the go-between is killed */
+	r = split(libc_fork);
+	if (r == 0) {
+		become_interpreter();
+		return 0;
+	}
+	if (r < 0)
+		made.value = r;
+	/* Reaped, it has surely handed its child over. */
+	while (r > 0 && cbx_raw4(__NR_wait4, r, 0, 0, 0) == -EINTR)
+		;
+	pid = made.value;
+	close_all();
+	answer(CBX_ZYGOTE_FD, CBX_ZYGOTE_FORKED, pid, pid < 0 ? made.step : 0);
+	return pid < 0 ? (int)pid : 1;
+}
