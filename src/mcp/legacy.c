@@ -53,7 +53,8 @@ static void do_initialize(const struct cbx_mcp_message *m, struct cbx_mcp_slot *
 	text = cbx_mcp_server_instructions(m->mcp->rev);
 	cbx_json_set_str(result, "instructions", text);
 	cbx_mcp_answer(m->mcp, slot, result);
-	cbx_engine_expect(m->mcp->engine);
+	if (m->mcp->engine)
+		cbx_engine_expect(m->mcp->engine);
 }
 
 static void do_ping(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)

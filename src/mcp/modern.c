@@ -52,7 +52,8 @@ static void discover(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
 	cbx_json_set_str(result, "instructions", text);
 	cbx_mcp_set_caching(result, m->rev, TTL_DISCOVER_MS, true);
 	cbx_mcp_answer(m->mcp, slot, result);
-	cbx_engine_expect(m->mcp->engine);
+	if (m->mcp->engine)
+		cbx_engine_expect(m->mcp->engine);
 }
 
 static const struct cbx_mcp_method methods[] = {

@@ -50,6 +50,7 @@ static const struct {
 	  "{\"content\":[" TEXT("Multiple content types test:") "," IMAGE
 	  ",{\"type\":\"resource\",\"resource\":{\"uri\":\"test://mixed-content-resource\",\"mimeType\":"
 	  "\"application/json\",\"text\":\"{\\\"test\\\":\\\"data\\\",\\\"value\\\":123}\"}}]}" },
+	{ "json_schema_2020_12_tool", "{\"content\":[" TEXT("It was called.") "]}" },
 	{ "test_error_handling",
 	  "{\"content\":[" TEXT("This tool intentionally returns an error for testing") "],\"isError\":true}" },
 };
@@ -265,6 +266,22 @@ static void elicitation_enums(struct cbx_mcp_call *call, const cJSON *args)
 		"Elicitation completed: ");
 }
 
+/* A schema with the keywords of JSON Schema 2020-12 that must come through as they are. */
+static cJSON *schema_input(void)
+{
+	return cJSON_Parse(
+		"{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"type\":\"object\","
+		"\"$defs\":{\"address\":{\"$anchor\":\"addressDef\",\"type\":\"object\",\"properties\":{"
+		"\"street\":{\"type\":\"string\"},\"city\":{\"type\":\"string\"}}}},"
+		"\"properties\":{\"name\":{\"type\":\"string\"},\"address\":{\"$ref\":\"#/$defs/address\"},"
+		"\"contactMethod\":{\"type\":\"string\",\"enum\":[\"phone\",\"email\"]},"
+		"\"phone\":{\"type\":\"string\"},\"email\":{\"type\":\"string\"}},"
+		"\"allOf\":[{\"anyOf\":[{\"required\":[\"phone\"]},{\"required\":[\"email\"]}]}],"
+		"\"if\":{\"properties\":{\"contactMethod\":{\"const\":\"phone\"}},\"required\":[\"contactMethod\"]},"
+		"\"then\":{\"required\":[\"phone\"]},\"else\":{\"required\":[\"email\"]},"
+		"\"additionalProperties\":false}");
+}
+
 /* ---- the table ---- */
 
 #define TOOL(n, in, fn) &(const struct cbx_mcp_tool){ .name = n, .title = n, .description = "For tests.", \
@@ -294,6 +311,7 @@ const struct cbx_mcp_tool *const fixture_tools[] = {
 	TOOL("test_input_required_result_multi_round", no_input, fixture_round_call),
 	TOOL("test_input_required_result_tampered_state", no_input, fixture_round_call),
 	TOOL("test_input_required_result_capabilities", no_input, fixture_round_call),
+	TOOL("json_schema_2020_12_tool", schema_input, constant),
 	TOOL("silence", no_input, silence),
 	TOOL("flood", no_input, flood),
 	NULL,
