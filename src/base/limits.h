@@ -29,6 +29,8 @@
 					 * [unit/test_mcp_modern.c:read_large] */
 
 /* One MCP connection (mcp). */
+#define CBX_ROOTS_WAIT_MS 3000           /* a client's answer to roots/list; then: sessions without its roots */
+#define CBX_ROOTS_MAX 64                 /* roots of a client that are looked at; more are left out */
 #define CBX_CALLS_MAX 256                /* mcp: tool calls going on at once; more: tool error
 					 * [unit/test_mcp_tools.c:many_calls] */
 #define CBX_BATCH_MAX 64                 /* mcp: messages in one JSON-RPC batch; more: error

@@ -223,6 +223,7 @@ struct cbx_mcp_call {
 	struct cbx_mcp_slot slot;
 	struct cbx_mcp_progress *progress; /* NULL: not asked for */
 	const cJSON *params; /* of the request; only while the tool's call() runs */
+	cJSON *held;         /* the request's parameters, while it waits for the client's roots; NULL: it does not */
 	unsigned refs;
 	char session_id[CBX_NAME_MAX + 1];
 	uint64_t execution_id; /* 0: none */
@@ -236,6 +237,28 @@ struct cbx_mcp_call {
 	void (*release)(void *state); /* NULL: nothing to do */
 };
 TAILQ_HEAD(cbx_mcp_calls, cbx_mcp_call);
+
+/* ---- roots: directories of the client's user ---- */
+
+struct cbx_mcp_roots {
+	bool declared; /* the client has some */
+	bool known;    /* there is nothing to ask: it has answered, or is not waited for any more */
+	bool asked;    /* roots/list was not answered yet ... */
+	bool stale;    /* ... and its answer may be out of date */
+	char id[20];   /* of that request */
+	unsigned count;
+	cJSON *mounts; /* as of cbx_session_spec; NULL: none */
+	struct event *late;
+};
+void cbx_mcp_roots_initialize(struct cbx_mcp *mcp, const cJSON *params);
+void cbx_mcp_roots_changed(struct cbx_mcp *mcp);
+void cbx_mcp_roots_answered(struct cbx_mcp *mcp, const cJSON *answer);
+void cbx_mcp_roots_drop(struct cbx_mcp *mcp);
+/* True: the call has to wait until the client's roots are known; cbx_mcp_tools_resume() lets it go on. */
+bool cbx_mcp_roots_wait(struct cbx_mcp_call *call, const cJSON *args);
+void cbx_mcp_tools_resume(struct cbx_mcp_call *call); /* tools.c */
+/* Where the request names no mounts: those that the client's roots make. */
+void cbx_mcp_roots_apply(const struct cbx_mcp_call *call, struct cbx_session_spec *spec);
 
 /* ---- jobs: requests of the protocol that wait for an answer of the engine ---- */
 
@@ -376,6 +399,7 @@ struct cbx_mcp {
 	struct cbx_mcp_streams streams; /* who wants to hear of changes */
 	size_t nstreams;
 	struct cbx_mcp_news *news;      /* NULL: nobody was there yet */
+	struct cbx_mcp_roots roots;
 	char default_session[CBX_NAME_MAX + 1]; /* "": none yet */
 	bool default_used; /* a cell has run in it, so there is something to lose */
 };

@@ -52,6 +52,7 @@ static void do_initialize(const struct cbx_mcp_message *m, struct cbx_mcp_slot *
 	cbx_mcp_server_info(result, "serverInfo", m->mcp->rev);
 	text = cbx_mcp_server_instructions(m->mcp->rev);
 	cbx_json_set_str(result, "instructions", text);
+	cbx_mcp_roots_initialize(m->mcp, m->params);
 	cbx_mcp_answer(m->mcp, slot, result);
 	if (m->mcp->engine)
 		cbx_engine_expect(m->mcp->engine);
@@ -90,6 +91,8 @@ void cbx_mcp_legacy_notification(const struct cbx_mcp_message *m)
 		cbx_mcp_news_legacy(m->mcp);
 		return;
 	}
+	if (strcmp(m->method, "notifications/roots/list_changed") == 0)
+		cbx_mcp_roots_changed(m->mcp);
 	if (strcmp(m->method, "notifications/cancelled") != 0)
 		return;
 	id = cbx_mcp_raw_copy(cbx_mcp_raw_member(cbx_mcp_raw_member(m->text, "params"), "requestId"));

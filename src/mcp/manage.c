@@ -64,6 +64,7 @@ static cJSON *create_output(void)
 	describe(p, "interpreter", "object", "Language and version.");
 	describe(p, "workspace", "string", "The working directory.");
 	describe(p, "limits", "object", "Memory, disk, processes and times.");
+	describe(p, "mounts", "array", "Directories of the computer that are seen in it.");
 	describe(p, "policy", "object", "The policy in force, and which of the arguments it lowered.");
 	describe(p, "protections", "object", "What isolates it.");
 	return cbx_mcp_schema_object(p, required, false);
@@ -85,6 +86,11 @@ static void tell(struct cbx_buf *out, const cJSON *info, const char *id)
 		cbx_buf_addf(out, " Memory %s, files %s, %llu s for a cell; closed when not used for %llu s.", a, b,
 			     (unsigned long long)cbx_mcp_num_of(limits, "timeout_s"),
 			     (unsigned long long)cbx_mcp_num_of(limits, "idle_timeout_s"));
+	cJSON_ArrayForEach(name, cJSON_GetObjectItemCaseSensitive(info, "mounts"))
+		cbx_buf_addf(out, "%s %s%s", name->prev->next ? "," : " Mounted:", cbx_mcp_str_of(name, "target"),
+			     cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(name, "writable")) ? "" : " (read-only)");
+	if (cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(info, "mounts")))
+		cbx_buf_addc(out, '.');
 	cJSON_ArrayForEach(name, lowered)
 		if (cJSON_IsString(name))
 			cbx_buf_addf(out, "%s%s", name == lowered->child ? " The server's policy lowered: " : ", ",
@@ -118,6 +124,8 @@ static void create(struct cbx_mcp_call *call, const cJSON *args)
 
 	cbx_session_spec_init(&spec);
 	r = args ? cbx_session_spec_parse(args, &spec, &err) : 0;
+	if (r >= 0)
+		cbx_mcp_roots_apply(call, &spec);
 	if (r >= 0)
 		r = cbx_session_create(call->mcp->engine, &spec, on_ready, call, &session, &err);
 	if (r < 0) {

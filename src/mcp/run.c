@@ -119,6 +119,7 @@ int cbx_mcp_default_session(struct cbx_mcp_call *call, struct cbx_session **ret,
 	}
 	cbx_session_spec_init(&spec);
 	spec.one_shot = true;
+	cbx_mcp_roots_apply(call, &spec);
 	r = cbx_session_create(mcp->engine, &spec, NULL, NULL, ret, err);
 	if (r < 0)
 		return r;

@@ -30,7 +30,11 @@ static const struct cbx_mcp_tool *const tools[] = {
 	NULL,
 };
 
-const struct cbx_mcp_registry cbx_mcp_codebox = { .tools = tools, .methods = cbx_mcp_task_methods };
+const struct cbx_mcp_registry cbx_mcp_codebox = {
+	.tools = tools,
+	.methods = cbx_mcp_task_methods,
+	.answered = cbx_mcp_roots_answered,
+};
 
 /* What to do after an error of this kind, where the message does not say it in terms of tools. */
 static const struct {
@@ -168,6 +172,7 @@ void cbx_mcp_call_unref(struct cbx_mcp_call *call)
 	if (call->release)
 		call->release(call->state);
 	free(call->notice);
+	cJSON_Delete(call->held);
 	free(call);
 }
 
@@ -309,6 +314,15 @@ static int check_names(const struct cbx_mcp_tool *tool, const cJSON *args, struc
 	return 0;
 }
 
+static void begin(struct cbx_mcp_call *call, const cJSON *params, const cJSON *args)
+{
+	call->refs++;
+	call->params = params;
+	call->tool->call(call, args);
+	call->params = NULL;
+	cbx_mcp_call_unref(call);
+}
+
 void cbx_mcp_tools_call(const struct cbx_mcp_message *m, const struct cbx_mcp_revision *rev, struct cbx_mcp_slot *slot)
 {
 	const struct cbx_mcp_tool *tool;
@@ -346,11 +360,17 @@ void cbx_mcp_tools_call(const struct cbx_mcp_message *m, const struct cbx_mcp_re
 	} else if (cbx_mcp_progress_start(call, m, &err) < 0) {
 		cbx_mcp_error(m->mcp, &call->slot, CBX_RPC_INVALID_PARAMS, "Invalid params: %s", err.msg);
 		call_leave(call);
+	} else if (cbx_mcp_roots_wait(call, args)) {
+		call->held = cJSON_Duplicate(m->params, 1);
 	} else {
-		call->refs++;
-		call->params = m->params;
-		tool->call(call, args);
-		call->params = NULL;
-		cbx_mcp_call_unref(call);
+		begin(call, m->params, args);
 	}
+}
+
+void cbx_mcp_tools_resume(struct cbx_mcp_call *call)
+{
+	_cleanup_json_ cJSON *params = call->held;
+
+	call->held = NULL;
+	begin(call, params, cJSON_GetObjectItemCaseSensitive(params, "arguments"));
 }

@@ -37,6 +37,8 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 	[CBX_KEY_CGROUP] = { "isolation", "cgroup", CBX_TYPE_WORD, 0, 1, CBX_CGROUP_AUTO, CBX_CGROUP_AUTO,
 			     .words = cgroup_words,
 			     .text = "\"required\": no session where no control group can limit it as a whole" },
+	[CBX_KEY_ROOTS] = { "mounts", "roots", CBX_TYPE_BOOL, 0, 1, 0, 0, .server_only = true,
+			    .text = "Mount the directories that an MCP client names as its roots, where they are allowed" },
 };
 
 static const char *const hints[] = {

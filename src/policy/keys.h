@@ -36,6 +36,7 @@ enum cbx_key {
 	CBX_KEY_CPUS,
 	CBX_KEY_PROFILE,
 	CBX_KEY_CGROUP,
+	CBX_KEY_ROOTS,
 	CBX_KEYS
 };
 

@@ -288,6 +288,11 @@ bool cbx_engine_settled(const struct cbx_engine *e)
 	return e->link.state != CBX_LINK_STARTING;
 }
 
+bool cbx_engine_takes_roots(const struct cbx_engine *e)
+{
+	return e->policy->values[CBX_KEY_ROOTS].standard && e->policy->nmounts;
+}
+
 size_t cbx_engine_sessions(const struct cbx_engine *e)
 {
 	return e->live;

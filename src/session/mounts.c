@@ -142,6 +142,46 @@ static int settle_source(const struct cbx_session *s, const char *source, struct
 	return 0;
 }
 
+/* "\\040" is how the kernel writes a space. In place. */
+static void unescape(char *s)
+{
+	char *to = s;
+
+	for (; *s; s++) {
+		if (s[0] == '\\' && strspn(s + 1, "01234567") >= 3) {
+			*to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
+			s += 3;
+		} else {
+			*to++ = *s;
+		}
+	}
+	*to = '\0';
+}
+
+/* Whether other file systems are mounted below it: the kernel lets nobody but root uncover what they hide. What cannot be
+ * found out here is found out when the mount is made. */
+static bool holds_mounts(const char *path)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/mountinfo", "re");
+	_cleanup_free_ char *line = NULL;
+	size_t cap = 0;
+	bool found = false;
+
+	while (f && !found && getline(&line, &cap, f) > 0) {
+		char *at = line, *end;
+
+		for (int i = 0; at && i < 4; i++) /* id, parent, device, root; then the mount point */
+			at = strchr(at, ' ') ? strchr(at, ' ') + 1 : NULL;
+		end = at ? strchr(at, ' ') : NULL;
+		if (!end)
+			continue;
+		*end = '\0';
+		unescape(at);
+		found = cbx_path_within(at, path) && strcmp(at, path) != 0;
+	}
+	return found;
+}
+
 static int settle_target(const char *target, struct cbx_plan_mount *m, struct cbx_err *err)
 {
 	const char *slash = strrchr(m->source, '/'), *never;
@@ -162,28 +202,62 @@ static int settle_target(const char *target, struct cbx_plan_mount *m, struct cb
 	return 0;
 }
 
+static int settle_one(struct cbx_session *s, const cJSON *v, struct cbx_plan_mount *m, bool *lowered, struct cbx_err *err)
+{
+	const char *source = NULL, *target = NULL;
+	bool wanted = false, recursive = false, writable = false;
+
+	if (cbx_json_get_str(v, "source", &source, err) < 0 || cbx_json_get_str(v, "target", &target, err) < 0 ||
+	    cbx_json_get_bool(v, "writable", &wanted, err) < 0 || cbx_json_get_bool(v, "recursive", &recursive, err) < 0 ||
+	    settle_source(s, source, m, &writable, err) < 0 || settle_target(target, m, err) < 0)
+		return -err->code;
+	m->writable = wanted && writable;
+	m->recursive = recursive;
+	if (!recursive && holds_mounts(m->source))
+		return cbx_refuse(err, "mount_refused", EINVAL,
+				  "mounts: other file systems are mounted below %.200s; ask for them too (recursive), or for a "
+				  "directory without",
+				  m->source);
+	*lowered = wanted && !writable;
+	return 0;
+}
+
+/* Two offered directories may have one name. */
+static bool taken(const struct cbx_session *s, const char *target)
+{
+	for (uint32_t i = 0; i < s->nmounts; i++)
+		if (strcmp(s->mounts[i].target, target) == 0)
+			return true;
+	return false;
+}
+
 int cbx_session_mounts_settle(struct cbx_session *s, struct cbx_err *err)
 {
 	const cJSON *v;
 
 	cJSON_ArrayForEach (v, s->spec.mounts) {
-		struct cbx_plan_mount *m = &s->mounts[s->nmounts];
-		const char *source = NULL, *target = NULL;
-		bool wanted = false, recursive = false, writable;
+		struct cbx_plan_mount m = { 0 };
 		_cleanup_free_ char *name = NULL;
+		bool lowered;
 
-		if (cbx_json_get_str(v, "source", &source, err) < 0 || cbx_json_get_str(v, "target", &target, err) < 0 ||
-		    cbx_json_get_bool(v, "writable", &wanted, err) < 0 ||
-		    cbx_json_get_bool(v, "recursive", &recursive, err) < 0 ||
-		    settle_source(s, source, m, &writable, err) < 0 || settle_target(target, m, err) < 0)
+		if (s->spec.roots && s->nmounts == CBX_PLAN_MOUNTS_MAX)
+			break;
+		if (settle_one(s, v, &m, &lowered, err) < 0) {
+			if (s->spec.roots)
+				continue;
 			return -err->code;
-		m->writable = wanted && writable;
-		m->recursive = recursive;
-		if (wanted && !writable) {
-			name = cbx_xasprintf("mounts.%s", m->target);
-			cbx_json_push_str(s->lowered, name);
 		}
-		s->nmounts++;
+		for (int i = 2; s->spec.roots && i < 10 && taken(s, m.target); i++) {
+			char *digit = m.target + strlen(m.target);
+
+			/* "name", "name-2", "name-3" */
+			snprintf(i == 2 ? digit : digit - 2, 4, "-%d", i);
+		}
+		s->mounts[s->nmounts++] = m;
+		if (!lowered)
+			continue;
+		name = cbx_xasprintf("mounts.%s", m.target);
+		cbx_json_push_str(s->lowered, name);
 	}
 	return 0;
 }

@@ -67,6 +67,8 @@ cJSON *cbx_engine_to_json(const struct cbx_engine *engine);
 /* The supervisor has said whether it can work. */
 bool cbx_engine_settled(const struct cbx_engine *engine);
 size_t cbx_engine_sessions(const struct cbx_engine *engine);
+/* Whether the policy takes directories that a client offers (MCP's roots) for mounts. */
+bool cbx_engine_takes_roots(const struct cbx_engine *engine);
 /* Somebody has come who is likely to want a session with all defaults: one may be made ahead of time. */
 void cbx_engine_expect(struct cbx_engine *engine);
 
@@ -85,6 +87,7 @@ struct cbx_session_spec {
 	uint64_t given;               /* bit k: the request had key k (enum cbx_key) */
 	char policy[CBX_NAME_MAX + 1]; /* a shipped policy that narrows the server's; "": none */
 	const cJSON *mounts;          /* of the machine, checked as to form; as environment */
+	bool roots;                   /* the mounts are offered, not asked for: those not allowed are left out */
 	const cJSON *environment;     /* variables, checked; borrowed until cbx_session_create() returns. NULL: none */
 	bool settled;                 /* the values are in force: the policy was applied */
 	bool one_shot;                /* belongs to a connection: not listed as re-attachable */

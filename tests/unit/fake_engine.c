@@ -130,6 +130,11 @@ size_t fake_engine_running(const struct cbx_engine *e)
 	return n;
 }
 
+bool cbx_engine_takes_roots(const struct cbx_engine *e)
+{
+	return false;
+}
+
 const struct cbx_err *cbx_engine_trouble(const struct cbx_engine *e)
 {
 	return e->trouble.code ? &e->trouble : NULL;

@@ -75,7 +75,7 @@ static const struct {
 	{ "{\"images\": []}", "t.json:1:2: ", "images: " },
 	{ "{\"images\": [\"a\",\n\"../b\"]}", "t.json:2:1: ", "images: " },
 	{ "{\"mounts\": []}", "t.json:1:2: ", "mounts: wrong type" },
-	{ "{\"mounts\": {\"deny\": []}}", "t.json:1:13: ", "accepted are: allow" },
+	{ "{\"mounts\": {\"deny\": []}}", "t.json:1:13: ", "accepted are: roots, allow" },
 	{ "{\"mounts\": {\"allow\": [{}]}}", "t.json:1:23: ", "path: an absolute path" },
 	{ "{\"mounts\": {\"allow\": [{\"path\": \"/a/../b\"}]}}", "t.json:1:24: ", "path: an absolute path" },
 	{ "{\"mounts\": {\"allow\": [{\"path\": \"a\"}]}}", "t.json:1:24: ", "path: an absolute path" },

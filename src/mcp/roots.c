@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: a client of the era with a handshake may have roots: directories that its user works in. Where the
+ * policy takes them, they are mounted, read-only, into sessions that name no mounts themselves. They are asked for when
+ * the first call comes that may make a session; that call, and those that come meanwhile, are held until the answer is
+ * there, but not for long: a client that does not answer gets sessions without. What was answered holds until the client
+ * says that it has changed.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "mcp/internal.h"
+
+void cbx_mcp_roots_initialize(struct cbx_mcp *mcp, const cJSON *params)
+{
+	const cJSON *capabilities = cJSON_GetObjectItemCaseSensitive(params, "capabilities");
+
+	mcp->roots.declared = cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(capabilities, "roots"));
+}
+
+void cbx_mcp_roots_changed(struct cbx_mcp *mcp)
+{
+	mcp->roots.known = false;
+	mcp->roots.stale = mcp->roots.asked; /* the answer that is on its way may be from before */
+}
+
+void cbx_mcp_roots_drop(struct cbx_mcp *mcp)
+{
+	if (mcp->roots.late)
+		event_free(mcp->roots.late);
+	cJSON_Delete(mcp->roots.mounts);
+	memset(&mcp->roots, 0, sizeof(mcp->roots));
+}
+
+/* ---- the answer ---- */
+
+/* "file:///home/a%20b" as a path; malloc'd, NULL: it is no such address. */
+static char *path_of(const char *uri)
+{
+	_cleanup_buf_ struct cbx_buf path = { 0 };
+
+	if (strncmp(uri, "file://localhost/", 17) == 0)
+		uri += 16;
+	else if (strncmp(uri, "file:///", 8) == 0)
+		uri += 7;
+	else
+		return NULL;
+	for (; *uri && *uri != '?' && *uri != '#'; uri++) {
+		char hex[3] = "", *end;
+
+		if (*uri != '%') {
+			cbx_buf_addc(&path, *uri);
+			continue;
+		}
+		if (uri[1])
+			memcpy(hex, uri + 1, 2);
+		if (strspn(hex, "0123456789abcdefABCDEF") != 2 || strcmp(hex, "00") == 0)
+			return NULL;
+		cbx_buf_addc(&path, (char)strtoul(hex, &end, 16));
+		uri += 2;
+	}
+	while (path.len > 1 && path.data[path.len - 1] == '/')
+		path.data[--path.len] = '\0';
+	return cbx_utf8_valid(path.data, path.len) ? cbx_buf_steal(&path) : NULL;
+}
+
+static cJSON *mounts_of(const cJSON *answer)
+{
+	const cJSON *list = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(answer, "result"), "roots"), *v;
+	cJSON *mounts = cbx_json_new_arr();
+	size_t n = 0;
+
+	cJSON_ArrayForEach (v, list) {
+		const char *uri = cbx_mcp_str_of(v, "uri");
+		_cleanup_free_ char *path = uri ? path_of(uri) : NULL;
+		cJSON *m;
+
+		if (!path || n++ == CBX_ROOTS_MAX)
+			continue;
+		m = cbx_json_new_obj();
+		cbx_json_set_str(m, "source", path);
+		cbx_json_push(mounts, m);
+	}
+	return mounts;
+}
+
+/* Answered, or given up: those who waited go on. */
+static void settled(struct cbx_mcp *mcp)
+{
+	struct cbx_mcp_call *call;
+
+	mcp->roots.known = !mcp->roots.stale;
+	mcp->roots.stale = false;
+	if (mcp->roots.late)
+		event_del(mcp->roots.late);
+	do {
+		TAILQ_FOREACH(call, &mcp->calls, entry)
+			if (call->held)
+				break;
+		if (call)
+			cbx_mcp_tools_resume(call);
+	} while (call);
+}
+
+void cbx_mcp_roots_answered(struct cbx_mcp *mcp, const cJSON *answer)
+{
+	const cJSON *id = cJSON_GetObjectItemCaseSensitive(answer, "id");
+
+	if (!mcp->roots.asked || !cJSON_IsString(id) || strcmp(id->valuestring, mcp->roots.id) != 0)
+		return;
+	mcp->roots.asked = false;
+	cJSON_Delete(mcp->roots.mounts);
+	mcp->roots.mounts = mounts_of(answer);
+	settled(mcp);
+}
+
+static void late(evutil_socket_t fd, short what, void *arg)
+{
+	/* An answer that comes after all is for the next session. */
+	settled(arg);
+}
+
+/* ---- asking ---- */
+
+static bool ask(struct cbx_mcp_call *call)
+{
+	struct cbx_mcp *mcp = call->mcp;
+	struct timeval tv = { CBX_ROOTS_WAIT_MS / 1000, CBX_ROOTS_WAIT_MS % 1000 * 1000 };
+	_cleanup_buf_ struct cbx_buf none = { 0 };
+
+	if (!mcp->roots.late)
+		mcp->roots.late = event_new(mcp->base, -1, 0, late, mcp);
+	if (!mcp->roots.late || event_add(mcp->roots.late, &tv) < 0)
+		return false;
+	snprintf(mcp->roots.id, sizeof(mcp->roots.id), "roots-%u", ++mcp->roots.count);
+	mcp->roots.asked = true;
+	cbx_buf_adds(&none, "{}");
+	cbx_mcp_request_slot(mcp, &call->slot, mcp->roots.id, "roots/list", &none);
+	return true;
+}
+
+static bool may_make_a_session(const struct cbx_mcp_call *call, const cJSON *args)
+{
+	if (call->tool == &cbx_mcp_create_session)
+		return !cJSON_GetObjectItemCaseSensitive(args, "mounts");
+	return !(call->tool->hints & CBX_TOOL_READ_ONLY) && !call->mcp->default_session[0] &&
+	       !cJSON_GetObjectItemCaseSensitive(args, "session_id");
+}
+
+bool cbx_mcp_roots_wait(struct cbx_mcp_call *call, const cJSON *args)
+{
+	struct cbx_mcp *mcp = call->mcp;
+
+	if (!mcp->roots.declared || call->rev->modern || mcp->roots.known || !mcp->engine ||
+	    !cbx_engine_takes_roots(mcp->engine) || !may_make_a_session(call, args))
+		return false;
+	return (mcp->roots.asked && event_pending(mcp->roots.late, EV_TIMEOUT, NULL)) || ask(call);
+}
+
+void cbx_mcp_roots_apply(const struct cbx_mcp_call *call, struct cbx_session_spec *spec)
+{
+	if (call->rev->modern || spec->mounts || !call->mcp->roots.mounts || !cbx_engine_takes_roots(call->mcp->engine))
+		return;
+	spec->mounts = call->mcp->roots.mounts;
+	spec->roots = true;
+}
