@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What people run in a session works under the default profile, and under the others where it should: a sandbox that
+refuses too much is a defect, too."""
+import os
+import sys
+import textwrap
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from cbxtest import Box, Skip, run  # noqa: E402
+from control import Control  # noqa: E402
+
+box = Box()
+sessions = {}
+
+
+def session(images, profile="default"):
+    key = f"{images[0]}-{profile}"
+    if key not in sessions:
+        image = box.image(*images)
+        with Control(box) as c:
+            c.call("session.create", session_id=key, image=image, profile=profile, memory="4G")
+        sessions[key] = key
+    return key
+
+
+def cell(code, images=("host",), profile="default"):
+    r = box("run", "--session", session(images, profile), "--timeout", "200", "-c", textwrap.dedent(code), timeout=250)
+    assert r.returncode == 0, (r.returncode, r.stdout[-2000:], r.stderr[-2000:])
+    return r.stdout.strip()
+
+
+def shell(script, needs, profile="default"):
+    """The script's output, in a session on the machine's own programs."""
+    for program in needs:
+        if not os.path.exists("/usr/bin/" + program):
+            raise Skip(f"the machine has no /usr/bin/{program}")
+    return cell(f"""
+        import subprocess
+        r = subprocess.run(["bash", "-euc", {textwrap.dedent(script)!r}], stdin=subprocess.DEVNULL, capture_output=True,
+                           text=True)
+        print(r.stdout, end="")
+        assert r.returncode == 0, r.stderr
+    """, profile=profile)
+
+
+NODE = """
+cat >/tmp/t.mjs <<'END'
+import { Worker, isMainThread, parentPort } from "node:worker_threads";
+import { execFileSync, fork } from "node:child_process";
+import net from "node:net";
+import fs from "node:fs/promises";
+import crypto from "node:crypto";
+import zlib from "node:zlib";
+if (!isMainThread) {
+  parentPort.postMessage("worker");
+} else {
+  const w = await new Promise((ok, no) => new Worker(new URL(import.meta.url)).on("message", ok).on("error", no));
+  await fs.writeFile("/tmp/x", "file");
+  const f = await fs.readFile("/tmp/x", "utf8");
+  const c = execFileSync("echo", ["child"], { encoding: "utf8" }).trim();
+  const s = await new Promise((ok) => {
+    const l = net.createServer((x) => x.end("socket")).listen(SOCKET, () => {
+      net.connect(SOCKET === 0 ? l.address().port : SOCKET, ...(SOCKET === 0 ? ["127.0.0.1"] : [])).on("data", (d) => {
+        ok(String(d));
+        l.close();
+      });
+    });
+  });
+  const h = await new Promise((ok, no) => crypto.scrypt("a", "b", 8, (e, k) => (e ? no(e) : ok(k.length))));
+  console.log(w, f, c, s, h, zlib.gunzipSync(zlib.gzipSync("zip")).toString(), eval("1+1"), typeof WebAssembly);
+}
+END
+node /tmp/t.mjs
+"""
+
+
+def test_node():
+    assert shell(NODE.replace("SOCKET", "0"), ["node"]) == "worker file child socket 8 zip 2 object"
+
+
+def test_node_under_strict():
+    assert shell(NODE.replace("SOCKET", '"/tmp/sock"'), ["node"], "strict") == "worker file child socket 8 zip 2 object"
+
+
+def test_git():
+    got = shell("""
+        cd /workspace && rm -rf repo clone
+        git -c init.defaultBranch=main init -q repo && cd repo
+        git config user.email a@example.org && git config user.name A
+        echo one >file && git add file && git commit -qm one
+        git checkout -qb side && echo two >>file && git commit -qam two
+        git checkout -q main && git merge -q side && git gc -q && git fsck --no-progress
+        cd .. && git clone -q repo clone && cd clone && git log --format=%s
+        git worktree add -q ../tree && git status -s
+    """, ["git"])
+    assert got.split() == ["two", "one"], got
+
+
+def test_c_compiler_and_make():
+    got = shell("""
+        cd /workspace && mkdir -p c && cd c
+        printf '#include <stdio.h>\\n#include <pthread.h>\\nstatic void *f(void *p) { return p; }\\n'  >t.c
+        printf 'int main(void) { pthread_t t; int r = pthread_create(&t, 0, f, 0); pthread_join(t, 0); ' >>t.c
+        printf 'printf("compiled %%d\\\\n", r); return 0; }\\n' >>t.c
+        gcc -O2 -pthread -o t t.c && ./t && gcc -shared -fPIC -o t.so t.c
+        printf 'all: a b\\na:\\n\\ttouch a\\nb: a\\n\\ttouch b\\n' >Makefile
+        [ ! -x /usr/bin/make ] || make -s -j4
+        [ ! -x /usr/bin/g++ ] || { echo 'int main() { throw 1; }' >t.cc && g++ -o tc t.cc && ! ./tc 2>/dev/null; }
+    """, ["gcc"])
+    assert got == "compiled 0", got
+
+
+def test_a_debugger_under_dev_alone():
+    script = "strace -qq -e trace=write -o /tmp/log echo traced >/dev/null && grep -c traced /tmp/log"
+    assert shell(script, ["strace"], "dev") == "1"
+    try:
+        shell(script, ["strace"])
+    except AssertionError as e:
+        assert "not permitted" in str(e) or "ptrace" in str(e).lower(), e
+    else:
+        raise AssertionError("processes were traced under the profile default")
+
+
+def test_pip_installs_a_wheel():
+    got = cell("""
+        import os, subprocess, sys, zipfile
+        os.makedirs("wheels", exist_ok=True)
+        name = "wheels/probe_wheel-1.0-py3-none-any.whl"
+        with zipfile.ZipFile(name, "w") as z:
+            z.writestr("probe_wheel.py", "value = 42\\n")
+            z.writestr("probe_wheel-1.0.dist-info/METADATA",
+                       "Metadata-Version: 2.1\\nName: probe-wheel\\nVersion: 1.0\\n")
+            z.writestr("probe_wheel-1.0.dist-info/WHEEL",
+                       "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+            z.writestr("probe_wheel-1.0.dist-info/RECORD",
+                       "probe_wheel.py,,\\nprobe_wheel-1.0.dist-info/METADATA,,\\nprobe_wheel-1.0.dist-info/WHEEL,,\\n"
+                       "probe_wheel-1.0.dist-info/RECORD,,\\n")
+        r = subprocess.run([sys.executable, "-m", "pip", "--version"], capture_output=True, text=True)
+        if r.returncode:
+            print("no pip")
+        else:
+            r = subprocess.run([sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "-q", "--target",
+                                "site", name, "--disable-pip-version-check"], capture_output=True, text=True)
+            assert r.returncode == 0, r.stderr
+            sys.path.insert(0, "site")
+            import probe_wheel
+            print(probe_wheel.value)
+    """)
+    if got == "no pip":
+        raise Skip("the machine's Python has no pip")
+    assert got == "42", got
+
+
+def test_numpy_with_threads():
+    got = cell("""
+        try:
+            import numpy as np
+        except ImportError:
+            print("no numpy")
+        else:
+            import os
+            from concurrent.futures import ThreadPoolExecutor
+            a = np.random.default_rng(1).random((400, 400))
+            want = a @ a
+            with ThreadPoolExecutor(8) as pool:
+                print(all(np.allclose(x, want) for x in pool.map(lambda _: a @ a, range(16))),
+                      np.allclose(np.linalg.inv(a) @ a, np.eye(400), atol=1e-6))
+    """, images=("python", "host"))
+    if got == "no numpy":
+        raise Skip("there is no numpy")
+    assert got == "True True", got
+
+
+POOL = """
+    import multiprocessing as mp
+    def square(x):
+        return x * x
+    with mp.get_context("fork").Pool(4) as pool:
+        print(sum(pool.map(square, range(1000))))
+    q = mp.Queue()
+    p = mp.Process(target=q.put, args=("queued",)); p.start(); print(q.get()); p.join()
+    with mp.Manager() as m:
+        d = m.dict(); d["a"] = 1; print(dict(d))
+    from multiprocessing import shared_memory
+    s = shared_memory.SharedMemory(create=True, size=1 << 20); s.buf[0] = 7
+    t = shared_memory.SharedMemory(s.name); print(t.buf[0]); t.close(); s.close(); s.unlink()
+    v = mp.Value("i", 0)
+    def add():
+        for _ in range(1000):
+            with v.get_lock():
+                v.value += 1
+    ps = [mp.Process(target=add) for _ in range(4)]
+    [p.start() for p in ps]; [p.join() for p in ps]; print(v.value)
+"""
+
+
+def test_multiprocessing():
+    for profile in ("default", "strict", "net", "dev"):
+        assert cell(POOL, profile=profile).splitlines() == ["332833500", "queued", "{'a': 1}", "7", "4000"], profile
+
+
+def test_sqlite():
+    got = cell("""
+        import sqlite3, threading
+        for mode in ("wal", "delete", "memory"):
+            c = sqlite3.connect(f"{mode}.db")
+            assert c.execute(f"pragma journal_mode={mode}").fetchone()[0] == mode
+            c.execute("create table t (n)"); c.commit()
+            def add(k, mode=mode):
+                d = sqlite3.connect(f"{mode}.db", timeout=60)
+                for i in range(50):
+                    with d:
+                        d.execute("insert into t values (?)", (k * 50 + i,))
+            ts = [threading.Thread(target=add, args=(k,)) for k in range(4)]
+            [t.start() for t in ts]; [t.join() for t in ts]
+            print(c.execute("select count(*), sum(n) from t").fetchone())
+    """)
+    assert got.splitlines() == ["(200, 19900)"] * 3, got
+
+
+def test_a_server_and_its_client_on_loopback():
+    got = cell("""
+        import asyncio, http.server, threading, urllib.request
+        s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)
+        threading.Thread(target=s.serve_forever, daemon=True).start()
+        open("served.txt", "w").write("served")
+        print(urllib.request.urlopen(f"http://localhost:{s.server_port}/served.txt").read().decode())
+        s.shutdown()
+        async def main():
+            async def answer(r, w):
+                w.write(await r.readline()); await w.drain(); w.close()
+            async with await asyncio.start_server(answer, "::1", 0) as server:
+                r, w = await asyncio.open_connection("::1", server.sockets[0].getsockname()[1])
+                w.write(b"echo\\n")
+                return (await r.readline()).decode().strip()
+        import concurrent.futures
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            print(pool.submit(lambda: asyncio.run(main())).result())
+    """)
+    assert got.split() == ["served", "echo"], got
+
+
+def test_other_programs():
+    """A pipeline of common tools; perl and sqlite where the machine has them."""
+    got = shell("""
+        seq 1000 | sort -R | sort -n | awk '{ s += $1 } END { print s }'
+        tar -C /usr/lib/locale -cf - . | gzip | gunzip | tar -tf - >/dev/null
+        find /usr/bin -name 'e*' -exec true {} +
+        timeout 5 cat /dev/urandom | head -c 100000 | wc -c
+        [ ! -x /usr/bin/perl ] || [ "$(perl -e 'print join ",", map { $_ * 2 } 1..3')" = 2,4,6 ]
+        (sleep 100 & kill $!; wait $! || true)
+        mktemp >/dev/null && date >/dev/null && id -un && hostname 2>/dev/null || uname -n
+    """, ["awk", "gzip"])
+    assert got.split()[:2] == ["500500", "100000"], got
+
+
+if __name__ == "__main__":
+    run(globals())
