@@ -20,6 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 import measure  # noqa: E402
 from cbxtest import Box, Skip  # noqa: E402
+from clients import Kind  # noqa: E402
 from lines import LINES, hold  # noqa: E402
 from peers import Image, Peers, Runc  # noqa: E402
 
@@ -71,7 +72,15 @@ class Bench:
         ready = os.environ.get("CODEBOX_BENCH_READY", "")
         self.ready = os.path.abspath(ready) if ready and os.access(ready, os.X_OK) else None
         self.peers = Peers(report, image, self.ready or "/bin/true")
-        self.runcs = []
+        self.runcs, self._kinds = [], None
+
+    def kinds(self):
+        """Daemons by how a session comes to its interpreter; the first has the settings that everybody has."""
+        if not self._kinds:
+            self._kinds = [Kind("from the pool", self.image.name, "4", "4"),
+                           Kind("pool empty, interpreter forked", self.image.name, "0", "4"),
+                           Kind("pool empty, interpreter executed", self.image.name, "0", "0")]
+        return self._kinds
 
     def rounds(self, quick, full):
         return quick if self.quick else full
@@ -88,11 +97,13 @@ class Bench:
         for runc, root in self.runcs:
             runc.close()
             shutil.rmtree(root, ignore_errors=True)
+        for kind in self._kinds or []:
+            kind.close()
         self.peers.close()
 
 
 def measure_all(args):
-    box = Box()
+    box = Box(CODEBOX_ZYGOTES="4")
     try:
         image = Image(args.image or box.image("python", "host"), box)
     except Skip as e:

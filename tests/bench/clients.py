@@ -7,8 +7,33 @@ import select
 import socket
 import subprocess
 
-from cbxtest import CODEBOX
+from cbxtest import Box, CODEBOX, wait_until
+from control import Control
 from measure import check
+
+
+class Kind:
+    """A codeboxd, and how its sessions come to their interpreter."""
+
+    def __init__(self, name, image, pool, zygotes):
+        self.name, self.image, self.pooled = name, image, pool != "0"
+        self.box = Box(CODEBOX_POOL=pool, CODEBOX_ZYGOTES=zygotes)
+        self.control = Control(self.box)  # also keeps it from ending
+        self.warm = zygotes != "0" and wait_until(lambda: self.try_one() == "zygote", 30)
+
+    def try_one(self):
+        s = self.control.call("session.create", image=self.image)
+        self.control.call("session.close", session_id=s["session_id"])
+        return s["interpreter"].get("started_by")
+
+    def settle(self):
+        """Before each measurement: what is made ahead of time is there again."""
+        if self.pooled:
+            check(wait_until(lambda: self.box.hello()["pool"]["ready"] > 0, 60), "the pool stays empty")
+
+    def close(self):
+        self.control.__exit__()
+        self.box.stop()
 
 
 class Mcp:

@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 
-from cbxtest import Box, CODEBOX, children
+from cbxtest import Box, CODEBOX, children, wait_until
 from clients import Driver, Mcp, memory
 from control import Control
 from measure import check
@@ -38,29 +38,21 @@ def start(b, out):
         variants["runc, without root"] = lambda: run(b.peers.runc("/usr/bin/python3", *one))
     if b.peers.has("podman"):
         variants["podman, without root"] = lambda: run(b.peers.podman("/usr/bin/python3", *one))
-    variants["codebox run -c pass"] = lambda: run([CODEBOX, "run", "--image", image.name, "-c", "pass"], b.box.env)
+    for kind in b.kinds():
+        def codebox(kind=kind):
+            kind.settle()
+            begin = time.perf_counter()
+            run([CODEBOX, "run", "--image", image.name, "-c", "pass"], kind.box.env)
+            return time.perf_counter() - begin
+
+        variants[f"codebox run -c pass, {kind.name}"] = codebox
     out.interleave(variants, BARE, b.rounds(5, 21))
 
 
-@line("stack", "From nothing to the first answer of a cell that uses the data libraries")
-def stack(b, out):
-    image = b.image
-    if not image.stack:
-        out.note("the image has none of the data libraries")
-        return
-    imports = "import " + ", ".join(m for m in image.stack if not m.startswith("IPython"))
-    cell = f"{imports}\n6 * 7" if imports != "import " else "6 * 7"
-    whole = f"import {', '.join(image.stack)}\nprint(6 * 7)"
-    variants = {BARE: lambda: first_output(image.python + ["-c", whole], image.env, "42")}
-    m = Mcp(b.box)
-
-    def codebox():
-        begin = time.perf_counter()
-        s = m.create(image=image.name)
-        m.run(cell, "42", session_id=s)
-        seconds = time.perf_counter() - begin
-        m.tool("close_session", session_id=s)
-        return seconds
+def first_answers(b, out, cell, bare, rounds):
+    """From nothing to a cell's answer, 42, for each kind of session, a kernel, and a bare Python."""
+    image, clients = b.image, []
+    variants = {BARE: bare}
 
     def kernel():
         begin = time.perf_counter()
@@ -70,41 +62,44 @@ def stack(b, out):
         k.close()
         return seconds
 
-    if b.peers.has(KERNEL):
-        variants[KERNEL] = kernel
-    variants["codebox session over MCP"] = codebox
-    out.interleave(variants, BARE, b.rounds(3, 11))
-    out.note("imports: " + ", ".join(image.stack))
-    m.close()
-
-
-@line("create", "A new session's first answer: 1 + 1")
-def create(b, out):
-    image = b.image
-    m = Mcp(b.box)
-
-    def codebox():
+    def codebox(kind, m):
+        kind.settle()
         begin = time.perf_counter()
         s = m.create(image=image.name)
-        m.run("1+1", "2", session_id=s)
+        m.run(cell, "42", session_id=s)
         seconds = time.perf_counter() - begin
         m.tool("close_session", session_id=s)
         return seconds
 
-    def kernel():
-        begin = time.perf_counter()
-        k = b.peers.kernel()
-        check(k("1+1") == "2", "the kernel's answer")
-        seconds = time.perf_counter() - begin
-        k.close()
-        return seconds
-
-    variants = {BARE: lambda: first_output(image.python + ["-I", "-S", "-c", "print(1+1)"], image.env, "2")}
     if b.peers.has(KERNEL):
         variants[KERNEL] = kernel
-    variants["codebox session over MCP"] = codebox
-    out.interleave(variants, BARE, b.rounds(5, 21))
-    m.close()
+    for kind in b.kinds():
+        clients.append(Mcp(kind.box))
+        variants[f"codebox over MCP, {kind.name}"] = lambda kind=kind, m=clients[-1]: codebox(kind, m)
+        if "executed" not in kind.name and not kind.warm:
+            out.note(f"{kind.name}: there was no warm interpreter")
+    out.interleave(variants, BARE, rounds)
+    for m in clients:
+        m.close()
+
+
+@line("stack", "From nothing to the first answer of a cell that uses the data libraries")
+def stack(b, out):
+    image = b.image
+    if not image.stack:
+        out.note("the image has none of the data libraries")
+        return
+    imports = ", ".join(m for m in image.stack if not m.startswith("IPython")) or "sys"
+    whole = f"import {', '.join(image.stack)}\nprint(6 * 7)"
+    first_answers(b, out, f"import {imports}\n6 * 7",
+                  lambda: first_output(image.python + ["-c", whole], image.env, "42"), b.rounds(3, 11))
+    out.note("imports: " + ", ".join(image.stack))
+
+
+@line("create", "From nothing to the answer of 6 * 7")
+def create(b, out):
+    first_answers(b, out, "6 * 7", lambda: first_output(b.image.python + ["-I", "-c", "print(6 * 7)"], b.image.env, "42"),
+                  b.rounds(5, 21))
 
 
 @line("isolation", "Isolation alone: a static program that ends at once")
@@ -317,7 +312,7 @@ def requests(b, out):
 @line("memory", "Memory of an idle session that has used the data libraries", "MiB")
 def memory_line(b, out):
     image, count = b.image, 4 if b.quick else 16
-    imports = "import " + ", ".join(m for m in image.stack if not m.startswith("IPython")) if image.stack else "pass"
+    imports = "import " + (", ".join(m for m in image.stack if not m.startswith("IPython")) or "sys")
     bare = Worker(image.python, image.env)
     bare("import " + ", ".join(image.stack or ["json"]))
     out.row("bare Python, the same imports, PSS", [memory(bare.p.pid, "smaps_rollup", "Pss")])
@@ -329,39 +324,53 @@ def memory_line(b, out):
         out.row("IPython kernel, PSS", [memory(k.pid(), "smaps_rollup", "Pss") for k in kernels])
         for k in kernels:
             k.close()
-    box = Box()
+    for kind in b.kinds()[1:]:  # those without a pool: each new process belongs to a session
+        sessions_memory(kind, image, imports, count, out)
+    box = Box(CODEBOX_ZYGOTES="4")
     m = Mcp(box)
-    m.close()
     daemon = box.daemon_pid()
-    time.sleep(0.3)
-    own = [daemon] + children(daemon)
-    out.row("codebox, daemon and supervisor without sessions, RSS",
-            [sum(memory(p, "status", "VmRSS") for p in own)], codebox=True)
-    m = Mcp(box)
+    out.row("codebox, daemon and supervisor before the first session, RSS",
+            [sum(memory(p, "status", "VmRSS") for p in [daemon] + supervisors(daemon))], codebox=True)
     out.row("codebox mcp, RSS", [memory(m.p.pid, "status", "VmRSS")], codebox=True)
-    known, grown, sessions = set(children(daemon)), [], []
-    before = memory(daemon, "status", "VmRSS")
+    m.close()
+    box.stop()
+
+
+def supervisors(daemon):
+    out = []
+    for pid in children(daemon):
+        with open(f"/proc/{pid}/comm") as f:
+            if f.read().startswith("codebox-supervi"):
+                out.append(pid)
+    return out
+
+
+def sessions_memory(kind, image, imports, count, out):
+    m = Mcp(kind.box)
+    daemon = kind.box.daemon_pid()
+    wait_until(lambda: kind.box.hello()["sessions"] == 0)
+    known, before = set(children(daemon)), memory(daemon, "status", "VmRSS")
+    sessions = []
     for _ in range(count):
         s = m.create(image=image.name)
         m.run(imports, session_id=s)
         sessions.append(s)
-    new = [p for p in children(daemon) if p not in known]
-    pss = {}
-    for p in new:
-        try:
-            pss[p] = memory(p, "smaps_rollup", "Pss")
-        except PermissionError:
-            out.note("PSS of a session cannot be read by this user")
-            break
-        except OSError:
-            pass
-    if pss:
-        grown.append(sum(pss.values()) / count)
-        out.row(f"codebox session, PSS, mean of {count} alive", grown, codebox=True)
-    out.row("codebox session, share of the daemon's RSS",
-            [(memory(daemon, "status", "VmRSS") - before) / count], codebox=True)
+    total, how = 0.0, kind.name.partition(", ")[2]
+    try:
+        for p in children(daemon):
+            if p not in known:
+                total += memory(p, "smaps_rollup", "Pss")
+        out.row(f"codebox session, {how}, PSS, mean of {count} alive", [total / count], codebox=True)
+        if kind.warm:
+            out.row("codebox, the warm interpreter itself, once, PSS",
+                    [sum(memory(p, "smaps_rollup", "Pss") for p in known if p not in supervisors(daemon))], codebox=True)
+    except PermissionError:
+        out.note("PSS of a session cannot be read by this user")
+    out.row(f"codebox session, {how}, share of the daemon's RSS",
+            [max(0.0, memory(daemon, "status", "VmRSS") - before) / count], codebox=True)
+    for s in sessions:
+        m.tool("close_session", session_id=s)
     m.close()
-    box.stop()
 
 
 @line("output", "100 MB printed by one cell", "MB/s")

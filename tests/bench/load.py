@@ -414,7 +414,7 @@ def main():
     ap.add_argument("--image")
     ap.add_argument("--json", metavar="FILE")
     args = ap.parse_args()
-    box = Box(CODEBOX_POOL_IDLE="1")
+    box = Box(CODEBOX_POOL_IDLE="1", CODEBOX_ZYGOTES="4")
     try:
         image = args.image or box.image("python-minimal", "host", "python")
     except Skip as e:

@@ -29,7 +29,7 @@ class ReadyBox:
                        "files": 1, "bytes": os.path.getsize(program)}, f)
         with open(os.path.join(image, "files.txt"), "w"):
             pass
-        self.box = Box(CODEBOX_DATA_DIR=self.dir)
+        self.box = Box(CODEBOX_DATA_DIR=self.dir, CODEBOX_POOL="0")
 
     def __enter__(self):
         return self.box
