@@ -45,7 +45,8 @@ int cbx_cgroup_limit(int dir, unsigned controllers, const struct cbx_cgroup_limi
 	if (r < 0 && r != -ENOENT) /* a kernel without swap has no such file */
 		return r;
 	if (l->cpus_milli && (controllers & CBX_CONTROLLER_CPU)) {
-		snprintf(cpu, sizeof(cpu), "%" PRIu64 " %d", (uint64_t)l->cpus_milli * (CPU_PERIOD_US / 1000), CPU_PERIOD_US);
+		snprintf(cpu, sizeof(cpu), "%" PRIu64 " %d", (uint64_t)l->cpus_milli * (CPU_PERIOD_US / 1000),
+			 CPU_PERIOD_US);
 		r = cbx_cgroup_put(dir, "cpu.max", cpu, err);
 		if (r < 0)
 			return r;
@@ -91,7 +92,8 @@ static int make(const struct cbx_cgroup_tree *tree, const struct cbx_cgroup_limi
 	name_of(g->number, name);
 	if (mkdirat(tree->dir, name, 0755) < 0) {
 		/* Left by a predecessor, which could not be removed when we started. */
-		if (errno != EEXIST || cbx_cgroup_remove(tree->dir, g->number) < 0 || mkdirat(tree->dir, name, 0755) < 0)
+		if (errno != EEXIST || cbx_cgroup_remove(tree->dir, g->number) < 0 ||
+		    mkdirat(tree->dir, name, 0755) < 0)
 			return cbx_fail(err, errno, "make control group %s", name);
 	}
 	g->dir = openat(tree->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -3,14 +3,13 @@
 #define CBX_CGROUP_GROUP_H
 
 /*
- * One session's control groups: "session-N" with the leaves "init" and "work" (cgroup/tree.h). Limits are written before
- * any process is there. Memory:
+ * One session's control groups: "session-N" with the leaves "init" and "work" (cgroup/tree.h). Limits are written
+ * before any process is there. Memory:
  *
  *   work        memory.max = the session's memory, for its processes and the files that they write (a session's files
- *               are held in memory); memory.oom.group: what exceeds it is killed as one, the interpreter and all that it
- *               started
- *   session-N   memory.max = memory + disk + a little: a bound for all, with room for files that are put in from
- *               outside, so that these never cost init its life; memory.swap.max = 0
+ *               are held in memory); memory.oom.group: what exceeds it is killed as one, the interpreter and all that
+ * it started session-N   memory.max = memory + disk + a little: a bound for all, with room for files that are put in
+ * from outside, so that these never cost init its life; memory.swap.max = 0
  *
  * Descriptors of the files that are read for every cell stay open.
  */
@@ -31,9 +30,9 @@ struct cbx_cgroup_limits {
 struct cbx_cgroup {
 	const struct cbx_cgroup_tree *tree; /* NULL: there is no group */
 	uint64_t number;
-	int dir;                                     /* session-N */
+	int dir;				     /* session-N */
 	int cpu, io, current, peak, pids, events;    /* files; -1 where the kernel or the tree has none */
-	bool peak_resets;                            /* Linux 6.12: the peak can be taken anew */
+	bool peak_resets;			     /* Linux 6.12: the peak can be taken anew */
 	uint64_t oom, oom_kill, pids_max, seen_most; /* last values */
 };
 
@@ -59,7 +58,7 @@ struct cbx_cgroup_usage {
 	bool has_io;
 	uint64_t io_read, io_written;
 	uint64_t memory; /* in use now */
-	uint64_t peak;   /* most; since when: see below */
+	uint64_t peak;	 /* most; since when: see below */
 };
 void cbx_cgroup_read(struct cbx_cgroup *g, struct cbx_cgroup_usage *ret);
 /* From now on `peak` is of what follows, where the kernel can do that. */

@@ -90,9 +90,10 @@ int cbx_cgroup_parse_self(const char *text, size_t len, struct cbx_cgroup_self *
 		if (self_line(&line, ret) < 0)
 			return cbx_refuse(err, "cgroup", EINVAL, "/proc/self/cgroup has a line of an unknown form");
 	if (ret->path[0] && !clean(ret->path))
-		return cbx_refuse(err, "cgroup", EINVAL,
-				  "our control group is outside of the part of the tree that is shown here (\"%.100s\")",
-				  ret->path);
+		return cbx_refuse(
+			err, "cgroup", EINVAL,
+			"our control group is outside of the part of the tree that is shown here (\"%.100s\")",
+			ret->path);
 	return 0;
 }
 
@@ -106,7 +107,8 @@ static bool unescape(const struct piece *in, char *out, size_t cap)
 		char c = *p;
 
 		if (c == '\\') {
-			if (in->n - i < 4 || p[1] < '0' || p[1] > '3' || p[2] < '0' || p[2] > '7' || p[3] < '0' || p[3] > '7')
+			if (in->n - i < 4 || p[1] < '0' || p[1] > '3' || p[2] < '0' || p[2] > '7' || p[3] < '0' ||
+			    p[3] > '7')
 				return false;
 			c = (char)((p[1] - '0') * 64 + (p[2] - '0') * 8 + (p[3] - '0'));
 			i += 3;
@@ -161,7 +163,8 @@ int cbx_cgroup_parse_mounts(const char *text, size_t len, const char *path, char
 		strcpy(ret + m, path + n);
 		return 0;
 	}
-	return cbx_refuse(err, "cgroup", ENOENT, "the tree of control groups (cgroup2) is not mounted where we can see it");
+	return cbx_refuse(err, "cgroup", ENOENT,
+			  "the tree of control groups (cgroup2) is not mounted where we can see it");
 }
 
 /* ---- what groups hold ---- */

@@ -15,7 +15,7 @@
 #define CBX_CGROUP_PATH_MAX 4096
 
 struct cbx_cgroup_self {
-	bool v1;                        /* a version 1 hierarchy holds controllers: version 2 has none, or not all */
+	bool v1;			/* a version 1 hierarchy holds controllers: version 2 has none, or not all */
 	char path[CBX_CGROUP_PATH_MAX]; /* of our group in the version 2 tree, from "/"; "": there is no such tree */
 };
 

@@ -2,8 +2,8 @@
 /*
  * Theory of operation: whether a group is ours to use. An ordinary user's may be written to only when it was given to
  * that user: by the user's own systemd, or by a container's manager. Root may write to any, so what counts is systemd's
- * mark on groups that it delegates (the extended attribute trusted.delegate, and user.delegate since version 251); where
- * no systemd runs, as in a container, nobody else writes to the tree.
+ * mark on groups that it delegates (the extended attribute trusted.delegate, and user.delegate since version 251);
+ * where no systemd runs, as in a container, nobody else writes to the tree.
  *
  * Taking it is done in an order that can be undone: move ourselves to a leaf, then ask for the controllers. The kernel
  * refuses them (EBUSY) while any process is in the inner group; then somebody else lives there, and it is not ours.
@@ -79,9 +79,10 @@ int cbx_cgroup_tree_find(const struct cbx_service *service, char *ret_dir, size_
 	    (r = cbx_cgroup_parse_self(self_text.data, self_text.len, &self, err)) < 0)
 		return r;
 	if (self.v1)
-		return cbx_refuse(err, "cgroup", ENOTSUP,
-				  "this machine has control groups of version 1, or both versions mixed, and limits of a "
-				  "sandbox as a whole need version 2 alone; boot with systemd.unified_cgroup_hierarchy=1");
+		return cbx_refuse(
+			err, "cgroup", ENOTSUP,
+			"this machine has control groups of version 1, or both versions mixed, and limits of a "
+			"sandbox as a whole need version 2 alone; boot with systemd.unified_cgroup_hierarchy=1");
 	if (!self.path[0])
 		return cbx_refuse(err, "cgroup", ENOTSUP, "this kernel shows no control groups of version 2");
 	if ((r = read_proc("/proc/self/mountinfo", CBX_CGROUP_MOUNTS_MAX, &mounts, err)) < 0 ||
@@ -92,12 +93,14 @@ int cbx_cgroup_tree_find(const struct cbx_service *service, char *ret_dir, size_
 	if (statfs(dir, &fs) < 0)
 		return cbx_fail(err, errno, "look at our control group %s", dir);
 	if (fs.f_type != CGROUP2_SUPER_MAGIC)
-		return cbx_refuse(err, "cgroup", ENOTSUP, "%.200s is not a control group, though it is listed as one", dir);
+		return cbx_refuse(err, "cgroup", ENOTSUP, "%.200s is not a control group, though it is listed as one",
+				  dir);
 	if (service->from_root && access("/run/systemd/system", F_OK) == 0 && !delegated_by_systemd(dir))
-		return cbx_refuse(err, "cgroup", EPERM,
-				  "the group that codeboxd was started in (%.200s) belongs to systemd, which did not delegate "
-				  "it; start codeboxd by its unit: systemctl enable --now codeboxd.socket",
-				  self.path);
+		return cbx_refuse(
+			err, "cgroup", EPERM,
+			"the group that codeboxd was started in (%.200s) belongs to systemd, which did not delegate "
+			"it; start codeboxd by its unit: systemctl enable --now codeboxd.socket",
+			self.path);
 	strcpy(ret_dir, dir);
 	return 0;
 }
@@ -124,16 +127,16 @@ static int check_usable(int dir, unsigned *ret, struct cbx_err *err)
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		if (faccessat(dir, files[i], W_OK, AT_EACCESS) < 0)
-			return cbx_refuse(err, "cgroup", errno,
-					  "no control group is delegated to codeboxd: it may not write to the one that it was "
-					  "started in; " REMEDY);
+			return cbx_refuse(
+				err, "cgroup", errno,
+				"no control group is delegated to codeboxd: it may not write to the one that it was "
+				"started in; " REMEDY);
 	n = cbx_cgroup_get(dir, "cgroup.controllers", text, sizeof(text));
 	if (n < 0)
 		return cbx_fail(err, (int)-n, "read the controllers of our control group");
 	*ret = cbx_cgroup_parse_controllers(text, (size_t)n);
 	if (!(*ret & CBX_CONTROLLER_MEMORY) || !(*ret & CBX_CONTROLLER_PIDS))
-		return cbx_refuse(err, "cgroup", ENOTSUP,
-				  "our control group has no %s controller; " REMEDY,
+		return cbx_refuse(err, "cgroup", ENOTSUP, "our control group has no %s controller; " REMEDY,
 				  *ret & CBX_CONTROLLER_MEMORY ? "pids" : "memory");
 	return 0;
 }
@@ -149,8 +152,9 @@ static int make_supervisor(int dir, struct cbx_err *err)
 	if (fd < 0)
 		return cbx_fail(err, errno, "open codeboxd's own control group");
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return cbx_refuse(err, "cgroup", EBUSY,
-				  "another codeboxd serves from the same control group; start this one in a group of its own");
+		return cbx_refuse(
+			err, "cgroup", EBUSY,
+			"another codeboxd serves from the same control group; start this one in a group of its own");
 	return take_fd(&fd);
 }
 
@@ -179,9 +183,10 @@ static int enable(int dir, unsigned have, unsigned *ret, struct cbx_err *err)
 		if (wanted[i].bit & (CBX_CONTROLLER_CPU | CBX_CONTROLLER_IO))
 			continue; /* sessions do without; what that means is said where it matters */
 		if (r == -EBUSY)
-			return cbx_refuse(err, "cgroup", EBUSY,
-					  "other processes than codeboxd are in the control group that it was started in, so it "
-					  "cannot be divided among sessions; " REMEDY);
+			return cbx_refuse(
+				err, "cgroup", EBUSY,
+				"other processes than codeboxd are in the control group that it was started in, so it "
+				"cannot be divided among sessions; " REMEDY);
 		*err = why;
 		return r;
 	}
@@ -202,7 +207,8 @@ static void clean(int dir)
 		uint64_t number;
 
 		if (!cbx_starts_with(e->d_name, CBX_CGROUP_SESSION) ||
-		    cbx_parse_u64(e->d_name + strlen(CBX_CGROUP_SESSION), "number", 0, UINT64_MAX, &number, &ignored) < 0)
+		    cbx_parse_u64(e->d_name + strlen(CBX_CGROUP_SESSION), "number", 0, UINT64_MAX, &number, &ignored) <
+			    0)
 			continue;
 		for (int i = 0; i < CBX_CGROUP_CLEAN_TRIES && cbx_cgroup_remove(dir, number) == -EBUSY; i++)
 			usleep(CBX_CGROUP_RETRY_MS * 1000);
@@ -246,7 +252,8 @@ void cbx_cgroup_tree_take(struct cbx_cgroup_tree *tree, int dir, const char *nam
 		return;
 	}
 	tree->backend = cbx_ends_with(name, ".scope") ? CBX_CGROUP_SCOPE : CBX_CGROUP_INHERIT;
-	snprintf(tree->reason, sizeof(tree->reason), "codeboxd was started in a delegated control group, %.200s%s", name,
+	snprintf(tree->reason, sizeof(tree->reason), "codeboxd was started in a delegated control group, %.200s%s",
+		 name,
 		 tree->controllers & CBX_CONTROLLER_CPU ? "" : "; it has no cpu controller, so cpus cannot be limited");
 }
 

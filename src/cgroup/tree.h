@@ -29,8 +29,8 @@ enum cbx_cgroup_backend {
 
 struct cbx_cgroup_tree {
 	enum cbx_cgroup_backend backend;
-	int dir;              /* the group; -1: none */
-	int lock;             /* "supervisor", held so that no other codeboxd takes the same group; -1: none */
+	int dir;	      /* the group; -1: none */
+	int lock;	      /* "supervisor", held so that no other codeboxd takes the same group; -1: none */
 	unsigned controllers; /* enum cbx_controller, those in force for sessions */
 	char reason[600];     /* NONE: why, and the remedy; else what was found, e.g. that a controller is missing */
 };

@@ -75,9 +75,9 @@ static const char login_remedy[] =
 	"Ubuntu: sudo apt install dbus-user-session libpam-systemd, where they are missing.";
 
 static const char delegate_remedy[] =
-	"sudo mkdir -p /etc/systemd/system/user@.service.d && printf '[Service]\\nDelegate=cpu memory pids io\\n' | sudo tee "
-	"/etc/systemd/system/user@.service.d/delegate.conf && sudo systemctl daemon-reload, then log in anew. (Debian 12, "
-	"Ubuntu 24.04 and Fedora delegate them from the start.)";
+	"sudo mkdir -p /etc/systemd/system/user@.service.d && printf '[Service]\\nDelegate=cpu memory pids io\\n' | "
+	"sudo tee /etc/systemd/system/user@.service.d/delegate.conf && sudo systemctl daemon-reload, then log in "
+	"anew. (Debian 12, Ubuntu 24.04 and Fedora delegate them from the start.)";
 
 static bool in_container(void)
 {
@@ -123,8 +123,10 @@ static void check_manager(const struct cbx_doctor *d, struct cbx_result *r)
 			 (unsigned)d->service.uid, (unsigned)d->service.uid);
 	have = controllers_of(dir);
 	if (enough(have))
-		group_found(r, d->service.from_root ? "systemd gives codeboxd a unit or a scope" :
-						      "the user's systemd gives codeboxd a delegated scope", have);
+		group_found(r,
+			    d->service.from_root ? "systemd gives codeboxd a unit or a scope" :
+						   "the user's systemd gives codeboxd a delegated scope",
+			    have);
 	else if (access(dir, F_OK) < 0)
 		cbx_result_set(r, CBX_CHECK_DEGRADED, "systemd manages no processes of this user, so none is delegated",
 			       cgroup_means, login_remedy);
@@ -144,8 +146,9 @@ static void check_own_group(const struct cbx_doctor *d, const char *dir, struct 
 	snprintf(procs, sizeof(procs), "%.700s/cgroup.procs", dir);
 	snprintf(control, sizeof(control), "%.700s/cgroup.subtree_control", dir);
 	if (!(d->service.from_root ? access(procs, W_OK) == 0 : usable(d, w, &p)))
-		cbx_result_set(r, CBX_CHECK_DEGRADED, "our own may not be written to, and no systemd runs that gives another",
-			       cgroup_means, container_remedy);
+		cbx_result_set(r, CBX_CHECK_DEGRADED,
+			       "our own may not be written to, and no systemd runs that gives another", cgroup_means,
+			       container_remedy);
 	else if (!enough(have))
 		cbx_result_set(r, CBX_CHECK_DEGRADED, "our own has no memory and process limits", cgroup_means,
 			       container_remedy);
@@ -163,7 +166,8 @@ void cbx_check_cgroup(struct cbx_doctor *d, struct cbx_result *r)
 	if (statfs("/sys/fs/cgroup", &fs) < 0 || (fs.f_type != CGROUP2_SUPER_MAGIC && fs.f_type != TMPFS_MAGIC))
 		cbx_result_set(r, CBX_CHECK_DEGRADED, "none are mounted at /sys/fs/cgroup", cgroup_means,
 			       in_container() ? container_remedy :
-						"sudo mount -t cgroup2 cgroup2 /sys/fs/cgroup, or use a distribution with systemd.");
+						"sudo mount -t cgroup2 cgroup2 /sys/fs/cgroup, or use a distribution "
+						"with systemd.");
 	else if (fs.f_type == TMPFS_MAGIC)
 		cbx_result_set(r, CBX_CHECK_DEGRADED, "version 1, or both versions mixed", cgroup_means, unify_remedy);
 	else if (access("/run/systemd/system", F_OK) == 0)

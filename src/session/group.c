@@ -58,14 +58,16 @@ int cbx_group_check(const struct cbx_engine *e, const struct cbx_session_spec *s
 	if (spec->cgroup != CBX_CGROUP_REQUIRED)
 		return 0;
 	if (!tree_of(e))
-		return cbx_refuse(err, "no_cgroup", ENOTSUP,
-				  "cgroup: \"required\", but sessions cannot be limited by a control group here: %.400s",
-				  cbx_group_reason(e));
+		return cbx_refuse(
+			err, "no_cgroup", ENOTSUP,
+			"cgroup: \"required\", but sessions cannot be limited by a control group here: %.400s",
+			cbx_group_reason(e));
 	if (spec->cpus_milli && !cbx_group_limits_cpus(e))
-		return cbx_refuse(err, "no_cgroup", ENOTSUP,
-				  "cgroup: \"required\", but cpus cannot be limited here: %.400s; leave cpus out, or delegate "
-				  "the cpu controller",
-				  cbx_group_reason(e));
+		return cbx_refuse(
+			err, "no_cgroup", ENOTSUP,
+			"cgroup: \"required\", but cpus cannot be limited here: %.400s; leave cpus out, or delegate "
+			"the cpu controller",
+			cbx_group_reason(e));
 	return 0;
 }
 
@@ -157,8 +159,7 @@ void cbx_group_cell_ends(struct cbx_execution *x)
 		.io_written = now.io_written - x->before.io_written,
 	};
 	if (cbx_cgroup_refused(&s->group))
-		cbx_buf_addf(&x->note,
-			     "New processes or threads were refused: the session's limit of %u was reached. ",
+		cbx_buf_addf(&x->note, "New processes or threads were refused: the session's limit of %u was reached. ",
 			     s->spec.processes);
 }
 
@@ -255,8 +256,8 @@ static uint64_t threshold(const struct cbx_engine *e)
 
 static bool idle(const struct cbx_session *s)
 {
-	return s->state == CBX_LIVE && s->interp.state == CBX_INTERP_READY && !s->running && !s->nqueued && !s->nqueries &&
-	       !s->interp.signals;
+	return s->state == CBX_LIVE && s->interp.state == CBX_INTERP_READY && !s->running && !s->nqueued &&
+	       !s->nqueries && !s->interp.signals;
 }
 
 /* It was idle for long enough; but something of it may be at work, and gets its time. */

@@ -513,7 +513,8 @@ bool cbx_group_on(const struct cbx_session *s);
 /* An interpreter was started by init: have it moved. It is not ready before cbx_group_limited(), which whoever starts
  * one in its group right away calls by himself. */
 void cbx_group_gather(struct cbx_session *s);
-void cbx_group_gathered(struct cbx_session *s, const struct cbx_err *err); /* from the supervisor; NULL: all is well */
+/* The supervisor's answer; NULL: all is well. */
+void cbx_group_gathered(struct cbx_session *s, const struct cbx_err *err);
 void cbx_group_limited(struct cbx_session *s);
 void cbx_group_cell_begins(struct cbx_execution *x);
 void cbx_group_cell_ends(struct cbx_execution *x);

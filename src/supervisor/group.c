@@ -22,8 +22,8 @@
 #include "base/limits.h"
 #include "base/syscalls.h"
 
-#define PASSES	 16
-#define AT_ONCE	 64  /* processes of one pass */
+#define PASSES	16
+#define AT_ONCE 64 /* processes of one pass */
 
 /* The first processes of a group other than `but`. Those of other pid namespaces read as 0, and are left out. */
 static int list(int dir, pid_t but, pid_t *pids, size_t max, size_t *ret_n, struct cbx_err *err)
@@ -98,7 +98,8 @@ int cbx_group_gather(const struct cbx_group *g, pid_t init, struct cbx_err *err)
 		if (r < 0 || n == 0)
 			return r;
 	}
-	return cbx_refuse(err, "cgroup", EAGAIN, "processes of the sandbox were made faster than they could be limited");
+	return cbx_refuse(err, "cgroup", EAGAIN,
+			  "processes of the sandbox were made faster than they could be limited");
 }
 
 int cbx_group_add(const struct cbx_group *g, pid_t pid, struct cbx_err *err)

@@ -46,7 +46,8 @@ enum cbx_event_type {
 	CBX_EVENT_GONE = 4,    /* its last process has ended; status is init's wait status, oom as below */
 	CBX_EVENT_OOM = 5,     /* the watcher killed process `pid` (as seen inside) for exceeding the memory limit */
 	CBX_EVENT_DOWN = 6,    /* the supervisor cannot work at all; err says why. It ends after this. */
-	CBX_EVENT_MOVED = 7,   /* answers MOVE; status 0: nothing but init is outside of the second group any more; else err says why */
+	CBX_EVENT_MOVED = 7,   /* answers MOVE; status 0: nothing but init is outside of the second group any more; else
+				* err says why */
 	/* Answers ENTER. err.code 0: an interpreter, `pid` inside, is in its place and in its control group; what it is has
 	 * been verified. Else there is none, and init may be asked for one. */
 	CBX_EVENT_ENTERED = 8,

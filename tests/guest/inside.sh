@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs in the guest, as root, from a unit; see run. $PARTS: base, limits, or both. Every line that starts with ok, not ok or # goes to the console.
+# Runs in the guest, as root, from a unit; see run. $PARTS: base, limits, or both.
+# Every line that starts with ok, not ok or # goes to the console.
 export PATH=$PREFIX/bin:/usr/bin:/bin:/usr/sbin:/sbin
 n=0
 failed=0
@@ -63,6 +64,10 @@ units() {
 	su - tester -c "mkdir -p ~/.config/systemd/user && cp $PREFIX/lib/systemd/user/* ~/.config/systemd/user/" &&
 		manager 'systemctl --user daemon-reload && systemctl --user start codeboxd.socket'
 }
+unit_group() {
+	user "codebox run --image host --session unit -c 1 && codebox session info unit" | tee /dev/stderr |
+		grep -q '^limits.backend *inherit$'
+}
 by_socket() {
 	one_cell && [ "$(manager 'systemctl --user is-active codeboxd.service')" = active ]
 }
@@ -106,7 +111,7 @@ for _ in $(seq 100); do
 	sleep 0.2
 done
 base() {
-	check "an image of the guest's own /usr" user 'codebox image build host'
+	check "an image of the guest's own /usr" user 'codebox image build --force host'
 	check "the doctor finds everything it requires" user 'codebox doctor'
 	check "a cell, with nothing in the environment" one_cell
 	check "codeboxd has a scope of its own" own_scope
@@ -114,6 +119,7 @@ base() {
 	check "stop leaves no process" stopped
 	check "user units are taken" units
 	check "a client's connection starts the service" by_socket
+	check "its sessions have groups in the unit's" unit_group
 	check "after a stop the socket starts it again" socket_again
 	manager 'systemctl --user stop codeboxd.socket codeboxd.service' >/dev/null 2>&1
 	check "as root" as_root
@@ -121,10 +127,10 @@ base() {
 	check "Debian's own switch: said, with the remedy" legacy_switch
 }
 limits() {
-	check "an image for the limits" user 'codebox image build host'
+	check "an image for the limits" user 'codebox image build --force host'
 	python 'as a user' su - tester -c "export XDG_RUNTIME_DIR=/run/user/1001 PATH=$PATH CODEBOX=$PREFIX/bin/codebox \
 		CODEBOX_DAEMON=$PREFIX/sbin/codeboxd; python3 /opt/codebox-tests/limits.py scope"
-	check "root's image" codebox image build host
+	check "root's image" codebox image build --force host
 	codebox stop >/dev/null
 	cp "$PREFIX"/lib/systemd/system/codeboxd.* /etc/systemd/system/
 	mkdir -p /etc/systemd/system/codeboxd.service.d

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a cell has used, how limits are enforced, and sessions that ask for control groups. What groups do where they are
-delegated is tested in the guest (tests/guest/limits.py)."""
+"""What a cell has used, how limits are enforced, and sessions that ask for control groups. What groups do where they
+are delegated is tested in the guest (tests/guest/limits.py)."""
 import os
 import sys
 
@@ -27,7 +27,8 @@ def test_every_result_has_the_use_of_its_cell():
         quiet = cell(c, "pass")
         busy = cell(c, "n = 0\nwhile n < 3000000: n += 1")
         after = cell(c, "pass")
-        assert quiet["source"] == busy["source"] == ("cgroup" if box.hello()["facts"]["cgroup"] else "interpreter"), busy
+        source = "cgroup" if box.hello()["facts"]["cgroup"] else "interpreter"
+        assert quiet["source"] == busy["source"] == source, busy
         assert busy["cpu_ms"] > 10 * max(1, after["cpu_ms"]), (busy, after)
         grown = cell(c, "x = bytearray(300 << 20)")
         assert grown["memory_peak_bytes"] > 300 << 20, grown
@@ -35,7 +36,8 @@ def test_every_result_has_the_use_of_its_cell():
 
 def test_children_count():
     with Control(box) as c:
-        use = cell(c, "import subprocess, sys\nsubprocess.run([sys.executable, '-S', '-c', 'n = 0\\nwhile n < 3000000: n += 1'])")
+        use = cell(c, "import subprocess, sys\n"
+                   "subprocess.run([sys.executable, '-S', '-c', 'n = 0\\nwhile n < 3000000: n += 1'])")
         after = cell(c, "pass")
         assert use["cpu_ms"] > 10 * max(1, after["cpu_ms"]), (use, after)
 
@@ -88,7 +90,8 @@ def test_processors_that_cannot_be_limited_are_said():
         limits = c.call("session.create", session_id="c", image=image(), cpus="1.5")["limits"]
         assert limits["cpus"] == 1.5, limits
         assert limits.get("not_enforced") == (None if box.hello()["cgroup"]["cpus"] else ["cpus"]), limits
-        shown = c.call("run", session_id="c", code="print(open('/proc/cpuinfo').read().count('processor\\t'))")["stdout"]
+        code = "print(open('/proc/cpuinfo').read().count('processor\\t'))"
+        shown = c.call("run", session_id="c", code=code)["stdout"]
         assert 1 <= int(shown) <= 2, shown
 
 

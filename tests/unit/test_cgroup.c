@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is read from the kernel's texts about control groups, and what is written to a group: here a directory of files. */
+/* What is read from the kernel's texts about control groups, and what is written to a group: here a directory of files.
+ */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -82,9 +83,16 @@ START_TEST(where_it_is_mounted)
 				    "30 22 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
 	static const char part[] = "30 22 0:26 /docker/abc /sys/fs\\040x/cgroup rw - cgroup2 cgroup rw\n";
 	static const char *const bad[] = {
-		"30 22 0:26 / /sys/fs/cgroup rw - cgroup cgroup2 rw\n", "30 22 0:26 / /sys rw shared:4 cgroup2 cgroup2 rw\n",
-		"30 22 0:26 / sys rw - cgroup2 x rw\n",			"30 22 0:26 /../.. /sys rw - cgroup2 x rw\n",
-		"30 22 0:26 / /sy\\9 rw - cgroup2 x rw\n",		"30 22\n", "", "-", "\n\n", "30 22 0:26 / /s\\000 rw - cgroup2 x rw",
+		"30 22 0:26 / /sys/fs/cgroup rw - cgroup cgroup2 rw\n",
+		"30 22 0:26 / /sys rw shared:4 cgroup2 cgroup2 rw\n",
+		"30 22 0:26 / sys rw - cgroup2 x rw\n",
+		"30 22 0:26 /../.. /sys rw - cgroup2 x rw\n",
+		"30 22 0:26 / /sy\\9 rw - cgroup2 x rw\n",
+		"30 22\n",
+		"",
+		"-",
+		"\n\n",
+		"30 22 0:26 / /s\\000 rw - cgroup2 x rw",
 	};
 	char dir[CBX_CGROUP_PATH_MAX];
 
@@ -104,7 +112,8 @@ END_TEST
 START_TEST(values)
 {
 	static const char events[] = "low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 1\n";
-	static const char io[] = "8:0 rbytes=100 wbytes=20 rios=1 wios=2 dbytes=0 dios=0\n8:16 rbytes=1 wbytes=2\n7:0 \nx rbytes=-1\n";
+	static const char io[] =
+		"8:0 rbytes=100 wbytes=20 rios=1 wios=2 dbytes=0 dios=0\n8:16 rbytes=1 wbytes=2\n7:0 \nx rbytes=-1\n";
 	uint64_t v, w;
 
 	ck_assert(cbx_cgroup_parse_value(events, strlen(events), "oom_kill", &v) && v == 2);
@@ -242,7 +251,7 @@ END_TEST
 
 static void make_session(void)
 {
-	static const char *const files[] = { "memory.max",	   "pids.max", "cgroup.max.descendants", "cpu.max",
+	static const char *const files[] = { "memory.max",	"pids.max",	 "cgroup.max.descendants", "cpu.max",
 					     "work/memory.max", "work/pids.max", "work/memory.oom.group" };
 
 	make_directory("work");

@@ -138,11 +138,11 @@ class TooLong(Exception):
 
 
 def used():
-    """What this process and its ended children have used so far: CPU in microseconds, bytes of files read and written."""
+    """What this process and its ended children have used: microseconds of CPU, bytes read and written, peak memory."""
     own, children = _getrusage(RUSAGE_SELF), _getrusage(RUSAGE_CHILDREN)
     cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
-    return (int(cpu * 1e6), (own.ru_inblock + children.ru_inblock) * 512, (own.ru_oublock + children.ru_oublock) * 512,
-            max(own.ru_maxrss, children.ru_maxrss) * 1024)
+    blocks_in, blocks_out = own.ru_inblock + children.ru_inblock, own.ru_oublock + children.ru_oublock
+    return int(cpu * 1e6), blocks_in * 512, blocks_out * 512, max(own.ru_maxrss, children.ru_maxrss) * 1024
 
 
 def used_since(before):
