@@ -89,6 +89,14 @@ static void set_copy(cJSON *m, const char *key, const cJSON *value)
 	cbx_json_set(m, key, value ? cJSON_Duplicate(value, 1) : cbx_json_new_obj());
 }
 
+static void set_preload(cJSON *m, const struct cbx_recipe *recipe)
+{
+	if (recipe->preload)
+		cbx_json_set(m, "preload", cJSON_Duplicate(recipe->preload, 1));
+	if (recipe->no_zygote)
+		cbx_json_set_bool(m, "zygote", false);
+}
+
 /* List, hash, write files.txt and the manifest, publish. */
 static int complete(struct cbx_stage *stage, cJSON *manifest, bool force, struct cbx_err *err)
 {
@@ -244,6 +252,7 @@ static int fill_debian(const struct cbx_dirs *dirs, struct cbx_stage *stage, con
 	if (r == 0) {
 		cbx_json_set(manifest, "packages", package_list(&fetch));
 		set_copy(manifest, "interpreters", recipe->interpreters);
+		set_preload(manifest, recipe);
 		cbx_json_set_str(manifest, "note", recipe->note);
 	}
 	cbx_fetch_release(&fetch);
@@ -262,6 +271,7 @@ static int fill_host(struct cbx_stage *stage, const struct cbx_recipe *recipe, c
 	if (r < 0)
 		return r;
 	cbx_json_set(manifest, "interpreters", interpreters);
+	set_preload(manifest, recipe);
 	cbx_json_set(manifest, "packages", cbx_json_new_arr());
 	cbx_json_set_str(manifest, "note", cbx_buf_str(&note));
 	return 0;

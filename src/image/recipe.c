@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "image/image-limits.h"
+#include "image/store.h"
 #include "image/unpack.h"
 
 static int invalid(struct cbx_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -145,9 +146,10 @@ static int check(struct cbx_recipe *r, struct cbx_err *err)
 {
 	static const char *const keys[] = { "name",	   "description", "kind",  "packages", "omit", "exclude",
 					    "include",	   "links",	  "files", "bundles",  "copy", "interpreters",
-					    "environment", "compile",	  "warm",  "note",     NULL };
+					    "environment", "compile",	  "warm",  "note",     "preload", "zygote", NULL };
 	const cJSON *root = r->doc.root, *v;
 	const char *name = NULL, *kind = NULL;
+	bool zygote = true;
 	int e;
 
 	if (!cJSON_IsObject(root))
@@ -168,8 +170,11 @@ static int check(struct cbx_recipe *r, struct cbx_err *err)
 	    (e = get_map(root, "environment", false, &r->environment, err)) < 0 ||
 	    (e = cbx_json_get_obj(root, "interpreters", &r->interpreters, err)) < 0 ||
 	    (e = cbx_json_get_arr(root, "compile", &r->compile, err)) < 0 ||
-	    (e = cbx_json_get_arr(root, "warm", &r->warm, err)) < 0)
+	    (e = cbx_json_get_arr(root, "warm", &r->warm, err)) < 0 ||
+	    (e = cbx_json_get_arr(root, "preload", &r->preload, err)) < 0 ||
+	    (e = cbx_json_get_bool(root, "zygote", &zygote, err)) < 0)
 		return e;
+	r->no_zygote = !zygote;
 	if (!name || !cbx_name_valid(name))
 		return invalid(err, "\"name\" is missing or is not a name");
 	if (!kind || (strcmp(kind, "debian") != 0 && strcmp(kind, "host") != 0))
@@ -186,6 +191,10 @@ static int check(struct cbx_recipe *r, struct cbx_err *err)
 		cJSON_ArrayForEach(v, r->compile)
 			if (!cJSON_IsString(v) || !relative_path(v->valuestring))
 				return invalid(err, "\"compile\" has an element that is not a relative path");
+	if (r->preload)
+		cJSON_ArrayForEach(v, r->preload)
+			if (!cJSON_IsString(v) || !cbx_module_name_valid(v->valuestring))
+				return invalid(err, "\"preload\" has an element that is not the name of a module");
 	strcpy(r->name, name);
 	if (r->interpreters && (e = check_interpreters(r->interpreters, r->host, err)) < 0)
 		return e;

@@ -198,7 +198,7 @@ static int check_interpreters(const char *name, const cJSON *manifest, struct cb
 	return 0;
 }
 
-static bool module_name(const char *s)
+bool cbx_module_name_valid(const char *s)
 {
 	return strlen(s) < 100 && *s && s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.")] == '\0';
 }
@@ -214,7 +214,7 @@ static int check_preload(const char *name, const cJSON *manifest, struct cbx_err
 	if (list && cJSON_GetArraySize(list) > CBX_PRELOAD_MAX)
 		return damaged(err, name, "\"preload\" in its manifest has more than %d modules", CBX_PRELOAD_MAX);
 	cJSON_ArrayForEach(v, list)
-		if (!cJSON_IsString(v) || !module_name(v->valuestring))
+		if (!cJSON_IsString(v) || !cbx_module_name_valid(v->valuestring))
 			return damaged(err, name, "\"preload\" in its manifest must hold names of modules only");
 	return 0;
 }

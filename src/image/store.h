@@ -19,6 +19,8 @@
  *
  * Reading is cheap: this module needs no archive library and is part of codeboxd and codebox.
  */
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "base/json.h"
 #include "sandbox/plan.h"
@@ -49,6 +51,7 @@ int cbx_image_interpreter(const struct cbx_image *image, const char *language, c
  * sessions.
  */
 int cbx_image_preload(const struct cbx_image *image, char **ret, struct cbx_err *err);
+bool cbx_module_name_valid(const char *name); /* letters, digits, "_" and "." */
 /* Array of manifests (without "packages"), sorted by name. Damaged ones have "damaged": why. */
 int cbx_image_list(const char *images_dir, cJSON **ret, struct cbx_err *err);
 
