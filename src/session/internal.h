@@ -416,6 +416,7 @@ struct cbx_session {
 	struct event *rest_timer; /* NULL until it is needed */
 	struct cbx_init_client init;
 	struct cbx_buf spawn; /* payload of the SPAWN request */
+	struct cbx_buf base;  /* the same without this session's own variables: what a zygote must have been started with */
 	char *preload;	      /* modules, from the image: "numpy,pandas"; NULL: its interpreters do not come from a zygote */
 	bool used;	      /* an interpreter was started: the next one will not come from a zygote */
 	bool warm;	      /* its interpreter comes from one */

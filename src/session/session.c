@@ -67,6 +67,7 @@ void cbx_session_free(struct cbx_session *s)
 	cbx_output_release(&s->aside);
 	cbx_buf_release(&s->lost);
 	cbx_buf_release(&s->spawn);
+	cbx_buf_release(&s->base);
 	cbx_session_terms_release(s);
 	free(s->preload);
 	free(s->language);
@@ -339,6 +340,20 @@ static void add_item(struct cbx_buf *b, const char *fmt, ...)
 	free(text);
 }
 
+static void add_words(struct cbx_buf *b, const cJSON *argv, const struct cbx_environment *env)
+{
+	const cJSON *v;
+
+	cJSON_ArrayForEach (v, argv)
+		if (cJSON_IsString(v) && v->valuestring[0])
+			add_item(b, "%s", v->valuestring);
+	add_item(b, "%s/python/driver.py", CBX_INSIDE_RUNTIMES);
+	cbx_buf_addc(b, '\0');
+	for (size_t i = 0; i < env->n; i++)
+		add_item(b, "%s=%s", env->all[i].name, env->all[i].value);
+	add_item(b, "CODEBOX_FD=3");
+}
+
 /* The SPAWN request of this session's interpreters: arguments from the image, an environment made from nothing. */
 static int make_spawn(struct cbx_session *s, const struct cbx_image *image, struct cbx_err *err)
 {
@@ -359,11 +374,6 @@ static int make_spawn(struct cbx_session *s, const struct cbx_image *image, stru
 
 	if (r < 0)
 		return r;
-	cJSON_ArrayForEach (v, argv)
-		if (cJSON_IsString(v) && v->valuestring[0])
-			add_item(&s->spawn, "%s", v->valuestring);
-	add_item(&s->spawn, "%s/python/driver.py", CBX_INSIDE_RUNTIMES);
-	cbx_buf_addc(&s->spawn, '\0');
 	if (cbx_json_get_obj(image->manifest, "environment", &env, err) < 0)
 		return cbx_wrap(err, "image %s", image->name);
 	/* Each name once: the standard ones, then those of the image, of the policy and of the request. */
@@ -372,15 +382,27 @@ static int make_spawn(struct cbx_session *s, const struct cbx_image *image, stru
 	cJSON_ArrayForEach (v, env)
 		if (cJSON_IsString(v) && v->string && cbx_variable_name_valid(v->string))
 			cbx_environment_set(&all, v->string, v->valuestring);
+	add_words(&s->base, argv, &all);
 	for (size_t i = 0; i < s->environment.n; i++)
 		cbx_environment_set(&all, s->environment.all[i].name, s->environment.all[i].value);
-	for (size_t i = 0; i < all.n; i++)
-		add_item(&s->spawn, "%s=%s", all.all[i].name, all.all[i].value);
-	add_item(&s->spawn, "CODEBOX_FD=3");
+	add_words(&s->spawn, argv, &all);
 	if (s->spawn.len > CBX_INIT_MESSAGE_MAX - sizeof(struct cbx_init_header))
 		return cbx_refuse(err, "image_damaged", E2BIG, "image %s: its arguments and environment are too long",
 				  image->name);
 	return 0;
+}
+
+/* Is it read when a program or a library starts? Then setting it in one that runs is not the same. */
+static bool read_at_start(const char *variable)
+{
+	static const char *const prefixes[] = { "PYTHON", "LD_",      "GLIBC_",	  "MALLOC_", "OMP_",  "GOMP_", "OPENBLAS_",
+						"MKL_",	  "NUMEXPR_", "BLIS_",	  "NPY_",    "LC_",   "LANG",  "MPL",
+						"IPYTHON", "OPENSSL_", "HOME",	  "TMP",     "TEMP",  "XDG_" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
+		if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
+			return true;
+	return false;
 }
 
 /* May its interpreter be a fork of one that serves others too? Not in the strict profile, nor for programs that this
@@ -389,6 +411,9 @@ static int find_preload(struct cbx_session *s, const struct cbx_image *image, st
 {
 	if (s->spec.profile != CBX_PROFILE_DEFAULT && s->spec.profile != CBX_PROFILE_NET)
 		return 0;
+	for (size_t i = 0; i < s->environment.n; i++)
+		if (read_at_start(s->environment.all[i].name))
+			return 0;
 	return cbx_image_preload(image, &s->preload, err);
 }
 

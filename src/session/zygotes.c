@@ -3,7 +3,7 @@
  * Theory of operation: a zygote is an interpreter of an image that has loaded its libraries and is forked into sandboxes
  * (src/zygote/zygote.c, src/supervisor/zygotes.c). It is started when a session of its image is ready, so that no session
  * waits for it, and serves all later ones that were made in the same way: the same image, and the same arguments and
- * environment of the interpreter. A session for which none is ready has its interpreter executed by init, and nothing
+ * environment of the interpreter, but for variables of the session's own; those the fork is told. A session for which none is ready has its interpreter executed by init, and nothing
  * else differs. Only the first interpreter of a sandbox comes from a zygote: no code of a user has run there yet.
  *
  * A zygote that fails is started again when the next session of its image is ready, until it has failed
@@ -37,7 +37,7 @@ struct cbx_zygote {
 	uint64_t number; /* the supervisor's; a new one for each start */
 	char image[CBX_NAME_MAX + 1];
 	struct cbx_image_mark mark;
-	struct cbx_buf spawn; /* of the sessions that it serves */
+	struct cbx_buf words; /* its arguments and environment, and those of the sessions that it serves */
 	char *preload;
 	uint64_t used_ms, since_ms;
 	uint64_t data_bytes; /* READY: what a limit on memory counts */
@@ -77,7 +77,7 @@ static bool running(const struct cbx_zygote *z)
 static bool serves(const struct cbx_zygote *z, const struct cbx_session *s)
 {
 	return strcmp(z->image, s->spec.image) == 0 && memcmp(&z->mark, &s->image_mark, sizeof(z->mark)) == 0 &&
-	       z->spawn.len == s->spawn.len && memcmp(z->spawn.data, s->spawn.data, s->spawn.len) == 0;
+	       z->words.len == s->base.len && memcmp(z->words.data, s->base.data, s->base.len) == 0;
 }
 
 static struct cbx_zygote *find(struct cbx_zygotes *all, const struct cbx_session *s)
@@ -93,7 +93,7 @@ static struct cbx_zygote *find(struct cbx_zygotes *all, const struct cbx_session
 static void forget(struct cbx_zygotes *all, struct cbx_zygote *z)
 {
 	TAILQ_REMOVE(&all->list, z, entry);
-	cbx_buf_release(&z->spawn);
+	cbx_buf_release(&z->words);
 	free(z->preload);
 	free(z);
 }
@@ -116,7 +116,7 @@ static int words_file(const struct cbx_zygote *z, struct cbx_err *err)
 
 	if (fd < 0)
 		return cbx_fail(err, errno, "make a file for a zygote's arguments");
-	r = cbx_write_all(fd, z->spawn.data, z->spawn.len);
+	r = cbx_write_all(fd, z->words.data, z->words.len);
 	if (r == 0)
 		r = cbx_write_all(fd, more, sizeof("CODEBOX_ZYGOTE=1") + sizeof("CODEBOX_PRELOAD=") + strlen(z->preload));
 	return r < 0 ? cbx_fail(err, -r, "write a zygote's arguments") : take_fd(&fd);
@@ -232,7 +232,7 @@ void cbx_zygote_want(struct cbx_session *s)
 		z = cbx_xcalloc(1, sizeof(*z));
 		snprintf(z->image, sizeof(z->image), "%s", s->spec.image);
 		z->mark = s->image_mark;
-		cbx_buf_add(&z->spawn, s->spawn.data, s->spawn.len);
+		cbx_buf_add(&z->words, s->base.data, s->base.len);
 		z->preload = cbx_xstrdup(s->preload);
 	} else {
 		TAILQ_REMOVE(&all->list, z, entry);
@@ -252,10 +252,18 @@ bool cbx_zygote_enter(struct cbx_session *s, int fds[4])
 {
 	struct cbx_zygotes *all = s->engine->zygotes;
 	struct cbx_zygote *z = all && s->preload ? find(all, s) : NULL;
+	cJSON *frame, *environment;
 
 	if (!z || z->state != ZYGOTE_READY || s->spec.memory_bytes < z->data_bytes + ROOM_MIN)
 		return false;
+	frame = cbx_json_new_obj();
+	environment = cbx_json_new_obj();
 	z->used_ms = cbx_now_ms();
+	for (size_t i = 0; i < s->environment.n; i++)
+		cbx_json_set_str(environment, s->environment.all[i].name, s->environment.all[i].value);
+	cbx_json_set_str(frame, "op", "start");
+	cbx_json_set(frame, "environment", environment);
+	cbx_interp_send(s, frame);
 	cbx_link_enter(s->engine, s->sandbox, z->number, fds);
 	return true;
 }

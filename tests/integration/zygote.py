@@ -9,6 +9,7 @@ import textwrap
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cbxtest import Box, Skip, children, run, wait_until  # noqa: E402
+from control import Control  # noqa: E402
 
 box = Box(CODEBOX_ZYGOTES="4", CODEBOX_POOL="0")
 cold = Box(CODEBOX_ZYGOTES="0", CODEBOX_POOL="0")
@@ -59,6 +60,208 @@ def test_sessions_come_from_it():
     assert info["interpreter"]["started_by"] == "zygote", info["interpreter"]
     assert code(box, "first", "print(6 * 7)") == "42"
     assert make(cold, "first")["interpreter"]["started_by"] == "exec"
+
+
+
+RANDOM = """
+    import random, tempfile, uuid, secrets, os, json, hashlib
+    out = {"random": random.random(), "uuid4": str(uuid.uuid4()), "uuid1": str(uuid.uuid1()), "secrets": secrets.token_hex(16),
+           "tempfile": os.path.basename(tempfile.mktemp()), "system": random.SystemRandom().random(),
+           "instance": random.Random().random()}
+    import multiprocessing.process
+    out["authkey"] = bytes(multiprocessing.current_process().authkey).hex()
+    try:
+        import ssl
+        out["ssl"] = ssl.RAND_bytes(16).hex()
+    except ImportError:
+        pass
+    try:
+        import numpy
+        out["numpy"] = numpy.random.random()
+        out["numpy generator"] = numpy.random.default_rng().random()
+    except ImportError:
+        pass
+    print(json.dumps(out))
+"""
+
+
+def test_nothing_random_is_shared():
+    setup()
+    seen = {}
+    for i in range(4):
+        for key, value in json.loads(code(box, make_one(i), RANDOM)).items():
+            seen.setdefault(key, []).append(value)
+    assert len(seen) >= 8, seen
+    for key, values in seen.items():
+        assert len(set(values)) == len(values) == 4, (key, values)
+
+
+def make_one(i):
+    name = f"one{i}"
+    if name not in state:
+        info = make(box, name)
+        assert info["interpreter"]["started_by"] == "zygote", info
+        state[name] = True
+    return name
+
+
+# What a user can see of an interpreter, as text.
+LOOK = """
+    import sys, os, json, resource, signal, locale, threading, gc, builtins, time
+    d = dict(l.split(":\\t", 1) for l in open("/proc/self/status").read().splitlines() if ":\\t" in l)
+    out = {
+        "status": {k: d[k].strip() for k in ("Name", "Umask", "Uid", "Gid", "Groups", "SigQ", "SigPnd",
+                   "ShdPnd", "SigBlk", "SigIgn",
+                   "SigCgt", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Threads",
+                   "Cpus_allowed", "Speculation_Store_Bypass") if k in d},
+        "fds": sorted((int(f), os.readlink("/proc/self/fd/" + f).split(":")[0]) for f in os.listdir("/proc/self/fd")
+                      if os.path.exists("/proc/self/fd/" + f)),
+        "limits": {n: resource.getrlimit(getattr(resource, n)) for n in dir(resource) if n.startswith("RLIMIT_")},
+        "environ": dict(os.environ), "cwd": os.getcwd(), "argv": sys.argv, "orig_argv": sys.orig_argv if
+        hasattr(sys, "orig_argv") else None, "path": sys.path, "flags": str(sys.flags),
+        "main": sys.modules["__main__"].__name__, "names": sorted(n for n in globals() if n not in ("d", "out")),
+        "builtins": sorted(vars(builtins)), "locale": locale.setlocale(locale.LC_ALL), "encoding": sys.getfilesystemencoding(),
+        "stdio": [type(sys.stdin).__name__, type(sys.stdout).__name__, sys.stdout.encoding, sys.stderr.errors],
+        "threads": threading.active_count(), "main thread": threading.main_thread() is threading.current_thread(),
+        "ident": threading.main_thread().native_id == os.getpid() == threading.get_native_id(),
+        "sid": os.getsid(0) == os.getpid() == os.getpgid(0), "signals": {s.name: str(signal.getsignal(s)).split(" at ")[0]
+                                                                         for s in signal.Signals},
+        "meta_path": [type(m).__name__ if not isinstance(m, type) else m.__name__ for m in sys.meta_path],
+        "gc": [gc.isenabled(), gc.get_threshold()], "recursion": sys.getrecursionlimit(), "tz": time.tzname,
+        "cmdline": open("/proc/self/cmdline").read(), "exe": os.readlink("/proc/self/exe"),
+        "root": sorted(os.listdir("/")), "home": sorted(os.listdir(os.path.expanduser("~"))), "tmp": os.listdir("/tmp"),
+        "limits file": open("/proc/self/limits").read(), "oom": open("/proc/self/oom_score_adj").read(),
+        "nice": os.nice(0), "getppid": os.getppid(), "uname": os.uname().nodename,
+        "mounts": sorted(l.split()[4] for l in open("/proc/self/mountinfo")), "cgroup": open("/proc/self/cgroup").read(),
+        "dumpable": os.stat("/proc/self/maps").st_uid, "filters": d.get("Seccomp_filters", "").strip(),
+    }
+    print(json.dumps(out))
+"""
+
+# An interpreter's parent is init, or, behind the sandbox's horizon, the supervisor. A zygote's filter stays beneath.
+ALLOWED = {"getppid", "filters"}
+
+
+def test_it_is_what_an_executed_one_is():
+    name = "look"
+    make(cold, name)
+    assert make(box, name)["interpreter"]["started_by"] == "zygote"
+    warm, plain = json.loads(code(box, name, LOOK)), json.loads(code(cold, "look", LOOK))
+    for data, session in ((warm, name), (plain, "look")):
+        assert data["environ"].pop("CODEBOX_SESSION") == session
+    for data in (warm, plain):
+        data.update({"status " + k: v for k, v in data.pop("status").items()})
+        for key in ("status SigIgn", "status SigCgt"):
+            data[key] = int(data[key], 16) & ~(3 << 31)  # 32 and 33 are the C library's own
+    different = {k: (warm[k], plain[k]) for k in plain if warm[k] != plain[k] and k not in ALLOWED}
+    assert not different, different
+    assert warm["getppid"] == 0 and warm["ident"] and warm["sid"]
+
+
+def test_libraries_are_loaded_and_threads_work():
+    name = make_one(0)
+    assert code(box, name, """
+        import sys, threading, multiprocessing, concurrent.futures, subprocess
+        out = []
+        t = threading.Thread(target=out.append, args=(1,)); t.start(); t.join()
+        with concurrent.futures.ThreadPoolExecutor(4) as p:
+            out += list(p.map(abs, range(-3, 0)))
+        for kind in ("fork", "spawn"):
+            q = multiprocessing.get_context(kind).Pool(2)
+            out += q.map(abs, [-5, -6]); q.close(); q.join()
+        out.append(int(subprocess.check_output(["sh", "-c", "echo 9"])))
+        print(out)
+    """) == "[1, 3, 2, 1, 5, 6, 5, 6, 9]"
+    if code(box, name, "import importlib.util; print(importlib.util.find_spec('numpy') is not None)") != "True":
+        raise Skip("the image has no numpy")
+    assert code(box, name, """
+        import numpy as np, os
+        a = np.random.rand(600, 600)
+        b = a @ a
+        print(np.allclose(b[3], a[3] @ a), len(os.listdir("/proc/self/task")) >= 1)
+    """) == "True True"
+
+
+def test_abort_and_signals_hit_the_right_thread():
+    name = make_one(1)
+    r = box("run", "--session", name, "-c", "import ctypes; ctypes.CDLL(None).abort()")
+    assert "SIGABRT" in r.stdout + r.stderr or "Aborted" in r.stdout + r.stderr, (r.stdout, r.stderr)
+    info = box.json("session", "info", "--json", name)
+    assert code(box, name, "print('again')") == "again"
+    info = box.json("session", "info", "--json", name)
+    assert info["interpreter"]["started_by"] == "exec", info  # code of a user has run there
+
+
+def test_interrupts_and_exit_reach_it():
+    name = make_one(2)
+    r = box("run", "--session", name, "--timeout", "1", "-c", "x = 5\nwhile True: pass")
+    assert r.returncode != 0
+    assert code(box, name, "print(x)") == "5"
+    r = box("run", "--session", name, "-c", "import os; os._exit(7)")
+    assert "7" in r.stdout + r.stderr, (r.stdout, r.stderr)
+
+
+def test_variables_of_the_session():
+    make(box, "vars", "--env", "SPECIAL=a b", "--env", "TZ=Asia/Tokyo")
+    assert box.json("session", "info", "--json", "vars")["interpreter"]["started_by"] == "zygote"
+    assert code(box, "vars", "import os, ctypes; g = ctypes.CDLL(None).getenv; g.restype = ctypes.c_char_p;"
+                " print(os.environ['SPECIAL'], g(b'SPECIAL').decode(), os.popen('echo $SPECIAL').read().strip())") == (
+                    "a b a b a b")
+    # What Python reads at its start needs a start.
+    make(box, "seed", "--env", "PYTHONHASHSEED=1")
+    assert box.json("session", "info", "--json", "seed")["interpreter"]["started_by"] == "exec"
+
+
+def test_strict_never_uses_one():
+    with Control(box) as c:
+        c.call("session.create", session_id="strict", image=setup(), profile="strict")
+    assert code(box, "strict", "print(1)") == "1"
+    assert box.json("session", "info", "--json", "strict")["interpreter"]["started_by"] == "exec"
+
+
+def zygotes():
+    """Processes that look like one, as seen from outside: descendants of the daemon with a library of ours mapped and
+    no sandbox around them."""
+    out = []
+    for pid in children(box.daemon_pid()):
+        try:
+            with open(f"/proc/{pid}/status") as f:
+                status = f.read()
+            line = [l for l in status.splitlines() if l.startswith("NSpid:")][0].split()
+            name = status.splitlines()[0].split()[1]
+        except (OSError, IndexError):
+            continue
+        if name.startswith("python") and len(line) <= 3 and "CapEff:\t0000000000000000" in status:
+            out.append(pid)
+    return out
+
+
+def test_a_session_cannot_reach_it():
+    name = make_one(3)
+    assert zygotes()
+    got = code(box, name, """
+        import os, signal
+        alive = sorted(int(p) for p in os.listdir("/proc") if p.isdigit())
+        print(alive, os.getpid())
+        try:
+            os.kill(0 - 1, 0)
+        except OSError as e:
+            print(e.errno)
+        print(sorted(p for p in alive if p not in (1, os.getpid())))
+    """).splitlines()
+    assert got[-1] == "[]", got
+
+
+def test_when_it_is_killed_sessions_start_the_slow_way():
+    setup()
+    before = log(box).count("ready after")
+    for pid in zygotes():
+        os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: "failed: " in log(box)), log(box)
+    assert make(box, "slow")["interpreter"]["started_by"] == "exec"
+    assert code(box, "slow", "print(1)") == "1"
+    assert wait_until(lambda: log(box).count("ready after") > before, 60), log(box)
+    assert make(box, "warm")["interpreter"]["started_by"] == "zygote"
 
 
 if __name__ == "__main__":

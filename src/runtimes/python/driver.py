@@ -535,12 +535,15 @@ def main():
     driver = Driver()
     fd = int(os.environ.pop("CODEBOX_FD", "3"))
     if os.environ.pop("CODEBOX_ZYGOTE", ""):
-        driver.part("zygote").serve(driver, prepare)  # returns in the interpreters that it forks
+        zygote = driver.part("zygote")
+        zygote.serve(driver, prepare)  # returns in the interpreters that it forks
+        driver.connect(fd)
+        zygote.settle(driver)
         link_font_cache()
     else:
         prepare(driver)
+        driver.connect(fd)
     gc.enable()
-    driver.connect(fd)
     driver.send({"ev": "ready", "language": "python", "version": sys.version.split()[0], "kind": driver.shell.kind})
     driver.serve()
 

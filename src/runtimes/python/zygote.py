@@ -14,8 +14,10 @@ import ctypes
 import gc
 import importlib
 import os
+import stat
 import struct
 import sys
+import time
 
 LIBRARY = "/run/codebox-zygote.so"
 SOCKET = 3
@@ -86,6 +88,32 @@ def reseed():
     # random does so itself (os.register_at_fork); generators made with default_rng() and the like ask the system.
 
 
+DEVICES = {3: "/dev/null", 5: "/dev/zero", 8: "/dev/random", 9: "/dev/urandom"}
+
+
+def held():
+    """Descriptors that modules keep, with what each is: all of ours are closed in a fork, and these are opened again."""
+    found = {}
+    for fd in range(4, 1024):
+        try:
+            st = os.fstat(fd)
+        except OSError:
+            continue
+        name = DEVICES.get(os.minor(st.st_rdev)) if stat.S_ISCHR(st.st_mode) and os.major(st.st_rdev) == 1 else None
+        if name is None:
+            raise RuntimeError("a module keeps descriptor %d open" % fd)
+        found[fd] = name
+    return found
+
+
+def hold_again(found):
+    for fd, name in found.items():
+        new = os.open(name, os.O_RDWR)
+        if new != fd:
+            os.dup2(new, fd, inheritable=False)
+            os.close(new)
+
+
 def forget_places():
     """What was looked up here, in directories that are others there."""
     for path in list(sys.path_importer_cache):
@@ -104,6 +132,9 @@ def serve(driver, prepare):
         fork = ctypes.cast(ctypes.CDLL(None).fork, ctypes.c_void_p)
         library.cbx_zygote_fork.argtypes = [ctypes.c_void_p]
         end_threads()
+        for fd in driver.streams.spares.values():
+            os.close(fd)
+        descriptors = held()
         gc.collect()
         gc.freeze()
         trim()
@@ -120,6 +151,17 @@ def serve(driver, prepare):
             python.PyOS_AfterFork_Child()
             break
         python.PyOS_AfterFork_Parent()
+    hold_again(descriptors)
     reseed()
     forget_places()
+    main = sys.modules["threading"].main_thread() if "threading" in sys.modules else None
+    if hasattr(main, "_set_native_id"):
+        main._set_native_id()
     driver.streams.spares = {fd: driver.streams._spare(fd) for fd in (1, 2)}
+
+
+def settle(driver):
+    """The first frame says what is this session's own."""
+    os.environ.update(driver.channel.receive()["environment"])
+    time.tzset()
+    del driver.parts["zygote"]
