@@ -13,6 +13,7 @@
 /* As in sandbox/plan.h. */
 static const char *const profiles[] = { "strict", "default", "net", "dev", NULL };
 static const char *const cgroup_words[] = { "required", "auto", NULL };
+static const char *const landlock_modes[] = { "required", "auto", "off", NULL };
 
 const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 	[CBX_KEY_MEMORY] = { "limits", "memory", CBX_TYPE_SIZE, CBX_MEMORY_MIN, CBX_MEMORY_MAX, CBX_MEMORY_DEFAULT,
@@ -39,6 +40,9 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 			     .text = "\"required\": no session where no control group can limit it as a whole" },
 	[CBX_KEY_ROOTS] = { "mounts", "roots", CBX_TYPE_BOOL, 0, 1, 0, 0, .server_only = true,
 			    .text = "Mount the directories that an MCP client names as its roots, where they are allowed" },
+	[CBX_KEY_LANDLOCK] = { "isolation", "landlock", CBX_TYPE_WORD, 0, 2, 1, 2, .words = landlock_modes,
+			       .text = "A second layer that keeps the image's files from being written: auto where the kernel "
+				       "has it, required for no session without it" },
 };
 
 static const char *const hints[] = {

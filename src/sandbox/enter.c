@@ -14,11 +14,12 @@
  *  8  loopback up; host name
  *  9  pivot_root, nothing of the old root left
  * 10  chdir to the workspace, and verify that it is within the root
- * 11  descriptors: init's socket is 3, everything else is close-on-exec
- * 12  rlimits, capabilities, securebits, no_new_privs, Landlock, system call filter: lockdown.h has the order
- * 13  execveat of codebox-init, by descriptor: the sandbox holds no path to it
+ * 11  Landlock's ruleset, made of the new root's directories; the supervisor gets a copy of its descriptor
+ * 12  descriptors: init's socket is 3, everything else is close-on-exec
+ * 13  rlimits, capabilities, securebits, no_new_privs, Landlock, system call filter: lockdown.h has the order
+ * 14  execveat of codebox-init, by descriptor: the sandbox holds no path to it
  *
- * Up to 13 nothing from the sandbox runs: no program of the image, no library, no hook. An error at any step is written
+ * Up to 14 nothing from the sandbox runs: no program of the image, no library, no hook. An error at any step is written
  * to the report socket and ends the process, and with it, as pid 1, the namespaces. Success is the end of file that
  * exec makes by closing that socket.
  */
@@ -29,6 +30,7 @@
 #include <linux/keyctl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -43,6 +45,7 @@
 #include "base/syscalls.h"
 #include "sandbox/hostmounts.h"
 #include "sandbox/ids.h"
+#include "sandbox/landlock.h"
 #include "sandbox/lockdown.h"
 #include "sandbox/mounts.h"
 #include "sandbox/net.h"
@@ -159,7 +162,8 @@ static int write_users(const struct entry *e, int upper, const char *file, const
  */
 static int fill_upper(const struct entry *e, int upper, struct cbx_err *err)
 {
-	static const char *const dirs[] = { "dev", "proc", "tmp", "etc", "workspace", "home/user", "run/codebox" };
+	static const char *const dirs[] = { "dev",	"proc",	     "tmp",	  "var/tmp",
+					    "etc",	"workspace", "home/user", "run/codebox" };
 	_cleanup_free_ char *hosts = cbx_xasprintf("127.0.0.1 localhost %s\n::1 localhost\n", e->plan->hostname);
 	_cleanup_free_ char *name = cbx_xasprintf("%s\n", e->plan->hostname);
 	int r = 0;
@@ -185,8 +189,8 @@ static int fill_upper(const struct entry *e, int upper, struct cbx_err *err)
 	return r;
 }
 
-/* An overlay of layer i with an upper layer of its own on the session's tmpfs. Own inodes matter: on a shared read-only
- * tree one session's file locks and watches are seen by another. */
+/* An overlay of layer i with an upper layer of its own on the session's tmpfs, where our own additions are. Own inodes
+ * matter: on a shared tree one session's file locks and watches are seen by another, even when it is read-only. */
 static int mount_layer(const struct entry *e, uint32_t i, struct cbx_err *err)
 {
 	char lower[64], upper[64], work[64], place[16], path[32];
@@ -214,7 +218,7 @@ static int mount_layer(const struct entry *e, uint32_t i, struct cbx_err *err)
 	snprintf(lower, sizeof(lower), "lowerdir=/proc/self/fd/%d", e->layers[i]);
 	snprintf(upper, sizeof(upper), "upperdir=/session/%s/upper", place);
 	snprintf(work, sizeof(work), "workdir=/session/%s/work", place);
-	return cbx_mount_new("overlay", options, NOSUID_NODEV, err);
+	return cbx_mount_new("overlay", options, CBX_MOUNT_ATTR_RDONLY | NOSUID_NODEV, err);
 }
 
 static int mount_root(struct entry *e, struct cbx_err *err)
@@ -250,6 +254,7 @@ static int mount_work_areas(const struct entry *e, struct cbx_err *err)
 		{ "workspace", CBX_INSIDE_WORKSPACE, 0755, NOSUID_NODEV },
 		{ "home", CBX_INSIDE_HOME, 0700, NOSUID_NODEV },
 		{ "tmp", "/tmp", 01777, NOSUID_NODEV | CBX_MOUNT_ATTR_NOEXEC },
+		{ "vartmp", "/var/tmp", 01777, NOSUID_NODEV | CBX_MOUNT_ATTR_NOEXEC },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(areas); i++) {
@@ -347,7 +352,7 @@ static int mount_zygote(const struct entry *e, struct cbx_err *err)
 	return target < 0 ? target : cbx_mount_attach(mount, target, CBX_INSIDE_ZYGOTE, err);
 }
 
-/* ---- steps 10 to 13 ---- */
+/* ---- steps 10 to 14 ---- */
 
 static int enter_workspace(struct cbx_err *err)
 {
@@ -361,16 +366,58 @@ static int enter_workspace(struct cbx_err *err)
 	return 0;
 }
 
+/* Where the kernel has no Landlock, and that is allowed, ret->fd is -1. */
+static int make_ruleset(const struct entry *e, int report, struct cbx_landlock *ret, struct cbx_err *err)
+{
+	/* The strict profile has no interpreters that come from a zygote: all its processes descend from init. */
+	bool strict = e->plan->profile == CBX_PROFILE_STRICT;
+	_cleanup_fd_ int root = -1;
+	int r;
+
+	ret->fd = -1;
+	/* A zygote's interpreters get the ruleset of the sandbox that they enter; its own would stay in force beneath. */
+	if (e->plan->landlock == CBX_LANDLOCK_OFF || e->program)
+		return 0;
+	if (!e->outer->landlock_abi)
+		return e->plan->landlock == CBX_LANDLOCK_AUTO ?
+			       0 :
+			       cbx_refuse(err, "landlock", ENOSYS,
+					  "landlock: it is required, but this kernel does not have it or has it switched off "
+					  "(add landlock to lsm= on its command line)");
+	root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
+		return cbx_fail(err, errno, "open the new root");
+	if ((r = cbx_landlock_new(e->outer->landlock_abi, strict ? CBX_LANDLOCK_NO_TCP | CBX_LANDLOCK_SCOPED : 0, ret,
+				  err)) < 0 ||
+	    (r = cbx_landlock_allow_standard(ret, root, !strict, err)) < 0 ||
+	    /* Its file is on a mount that the new root does not show. */
+	    (r = cbx_landlock_allow(ret, e->init_fd, CBX_LANDLOCK_READ | CBX_LANDLOCK_EXECUTE, "codebox-init", err)) < 0)
+		return r;
+	for (uint32_t i = 0; i < e->plan->nmounts; i++) {
+		const struct cbx_plan_mount *m = &e->plan->mounts[i];
+
+		if (m->writable && (r = cbx_landlock_allow_at(ret, root, m->target, CBX_LANDLOCK_CHANGE, err)) < 0)
+			return r;
+	}
+	r = cbx_send_fds(report, "r", 1, &ret->fd, 1);
+	return r < 0 ? cbx_fail(err, -r, "hand over the Landlock ruleset") : 0;
+}
+
 static int become_init(struct entry *e, int *report, struct cbx_err *err)
 {
 	const char *const argv[] = { "codebox-init", NULL };
 	const char *const envp[] = { NULL };
+	struct cbx_landlock ruleset;
 	int r, step, null = open("/dev/null", O_RDWR);
 
+	r = make_ruleset(e, *report, &ruleset, err);
+	if (r < 0)
+		return r;
 	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
 		return cbx_fail(err, errno, "open /dev/null");
 	/* Descriptor 3 may be one that is still needed. */
 	if ((e->init_fd == 3 && (e->init_fd = fcntl(3, F_DUPFD_CLOEXEC, 4)) < 0) ||
+	    (ruleset.fd == 3 && (ruleset.fd = fcntl(3, F_DUPFD_CLOEXEC, 4)) < 0) ||
 	    (*report == 3 && (*report = fcntl(3, F_DUPFD_CLOEXEC, 4)) < 0))
 		return cbx_fail(err, errno, "move descriptor 3");
 	if (e->init_sock != 3 && dup2(e->init_sock, 3) < 0)
@@ -380,7 +427,7 @@ static int become_init(struct entry *e, int *report, struct cbx_err *err)
 	r = cbx_set_cloexec(3, 0);
 	if (r < 0)
 		return cbx_fail(err, -r, "keep init's socket");
-	r = cbx_lockdown(e->lockdown, -1, &step);
+	r = cbx_lockdown(e->lockdown, ruleset.fd, &step);
 	if (r < 0)
 		return cbx_fail(err, -r, "%s", cbx_lockdown_step_name(step));
 	if (e->program) {
@@ -471,7 +518,7 @@ int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan
 		r = host = cbx_host_open(outer->host_ns, plan, err);
 	if (r < 0)
 		return r;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return cbx_fail(err, errno, "make the report socket");
 	ours = pair[0];
 	theirs = pair[1];
@@ -494,11 +541,19 @@ int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan
 	return 0;
 }
 
-int cbx_sandbox_report(int report, struct cbx_err *err)
+int cbx_sandbox_report(int report, int *landlock, struct cbx_err *err)
 {
 	struct cbx_err got;
-	ssize_t n = cbx_read_full(report, &got, sizeof(got));
+	int fds[CBX_FDS_MAX];
+	size_t nfds = 0;
+	ssize_t n = cbx_recv_fds(report, &got, sizeof(got), fds, &nfds);
 
+	if (n == 1 && nfds == 1 && *landlock < 0) {
+		*landlock = fds[0];
+		return 1;
+	}
+	for (size_t i = 0; n > 0 && i < nfds; i++)
+		close(fds[i]);
 	if (n == 0)
 		return 0;
 	if (n != (ssize_t)sizeof(got))

@@ -33,7 +33,11 @@ struct cbx_starting {
 int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan, uint32_t outer_id, int init_sock,
 		      int cgroup, const struct cbx_program *program, struct cbx_starting *ret, struct cbx_err *err);
 
-/* Call when `report` is readable. 0: init was executed in a complete sandbox. Negative: set-up failed, err says how. */
-int cbx_sandbox_report(int report, struct cbx_err *err);
+/*
+ * Call when `report` is readable. 0: init was executed in a complete sandbox. Negative: set-up failed, err says how.
+ * 1: call again when there is more; *landlock (-1 before) then is the sandbox's ruleset, owned by the caller. It stays -1
+ * where the sandbox has none.
+ */
+int cbx_sandbox_report(int report, int *landlock, struct cbx_err *err);
 
 #endif

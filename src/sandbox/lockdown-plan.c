@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "sandbox/landlock.h"
 #include "sandbox/outer.h"
 #include "sandbox/plan.h"
 
@@ -49,6 +50,7 @@ int cbx_lockdown_prepare(const struct cbx_outer *outer, const struct cbx_plan *p
 	memset(ret, 0, sizeof(*ret));
 	ret->version = CBX_LOCKDOWN_VERSION;
 	limits(ret, plan);
+	ret->landlock_flags = cbx_landlock_restrict_flags(outer->landlock_abi);
 	return set_filter(ret, &outer->filters[plan->profile], err);
 }
 

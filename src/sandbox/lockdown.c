@@ -153,7 +153,7 @@ int cbx_lockdown(const struct cbx_lockdown *l, int landlock, int *step)
 	if ((l->flags & CBX_LOCKDOWN_SPECULATION) && (r = disable_speculation()) < 0)
 		return (int)r;
 	*step = CBX_LOCKDOWN_STEP_LANDLOCK;
-	if (landlock >= 0 && (r = cbx_raw2(NR_LANDLOCK_RESTRICT_SELF, landlock, 0)) < 0)
+	if (landlock >= 0 && (r = cbx_raw2(NR_LANDLOCK_RESTRICT_SELF, landlock, l->landlock_flags)) < 0)
 		return (int)r;
 	*step = CBX_LOCKDOWN_STEP_FILTER;
 	if ((r = load_filter(l)) < 0)

@@ -33,6 +33,7 @@ struct cbx_lockdown {
 	__u32 version; /* CBX_LOCKDOWN_VERSION */
 	__u32 flags;   /* enum cbx_lockdown_flag */
 	__u32 rlimit_mask; /* bit N: rlimits[N] is to be set; N is RLIMIT_… */
+	__u32 landlock_flags; /* of landlock_restrict_self(2) */
 	__u32 filter_len;
 	/* Both are lowered to the hard limit that the process has, where that is lower: a limit of the machine stays. */
 	struct {

@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/syscalls.h"
 #include "sandbox/hostmounts.h"
+#include "sandbox/landlock.h"
 #include "sandbox/mounts.h"
 
 #define RO (CBX_MOUNT_ATTR_RDONLY | CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV)
@@ -227,5 +228,6 @@ int cbx_outer_enter(const struct cbx_outer_paths *paths, struct cbx_outer *outer
 		return r;
 	read_cpuinfo(outer);
 	outer->overlay = try_overlay();
+	outer->landlock_abi = cbx_landlock_abi();
 	return 0;
 }

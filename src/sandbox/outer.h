@@ -22,6 +22,7 @@ struct cbx_outer {
 	int host_ns;              /* the machine's mount namespace, for mounts of it; -1: not kept */
 	struct cbx_filter zygote_filter; /* what a zygote may call; compiled when the first is wanted */
 	int overlay;              /* 1: sandboxes get an overlay; 0: read-only binds */
+	uint32_t landlock_abi;    /* 0: the kernel has none */
 	char *cpuinfo;            /* text for /proc/cpuinfo, owned */
 	unsigned cpus;
 };

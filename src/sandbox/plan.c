@@ -105,5 +105,7 @@ int cbx_plan_check(const struct cbx_plan *plan, struct cbx_err *err)
 		return refuse(err, "profile");
 	if (plan->cpus_milli > CBX_CPUS_MILLI_MAX)
 		return refuse(err, "processor limit");
+	if (plan->landlock >= CBX_LANDLOCK_MODES)
+		return refuse(err, "Landlock mode");
 	return check_mounts(plan, err);
 }

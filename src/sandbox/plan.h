@@ -28,6 +28,14 @@ enum cbx_profile {
 	CBX_PROFILES
 };
 
+/* Landlock (landlock.h), from the strictest. */
+enum cbx_landlock_mode {
+	CBX_LANDLOCK_REQUIRED, /* no sandbox without */
+	CBX_LANDLOCK_AUTO,     /* where the kernel has it */
+	CBX_LANDLOCK_OFF,
+	CBX_LANDLOCK_MODES
+};
+
 /* "strict", "default", "net", "dev"; NULL for another number. */
 const char *cbx_profile_name(unsigned profile);
 
@@ -57,6 +65,7 @@ struct cbx_plan {
 	uint32_t processes;    /* RLIMIT_NPROC */
 	uint32_t cpus_milli;   /* thousandths of a processor; rounded up, so many are shown in /proc; 0: all */
 	uint32_t profile;      /* enum cbx_profile */
+	uint32_t landlock;     /* enum cbx_landlock_mode */
 	uint32_t nmounts;
 	struct cbx_plan_mount mounts[CBX_PLAN_MOUNTS_MAX];
 };

@@ -180,8 +180,9 @@ static cJSON *protections(const struct cbx_session *s)
 	cbx_json_set_str(o, "network", "none");
 	cbx_json_set_str(o, "profile", cbx_profile_name(s->spec.profile));
 	cbx_json_set_u64(o, "seccomp_rules", f->seccomp_rules[s->spec.profile]);
-	cbx_json_set_u64(o, "landlock_abi", f->landlock_abi);
-	cbx_json_set_str(o, "root", f->overlay ? "overlay, writable for this session" : "read-only");
+	/* 0: not in force, for want of it or because it was switched off */
+	cbx_json_set_u64(o, "landlock_abi", s->spec.landlock == CBX_LANDLOCK_OFF ? 0 : f->landlock_abi);
+	cbx_json_set_str(o, "root", f->overlay ? "read-only overlay with inodes of its own" : "read-only");
 	cbx_json_set_str(o, "ids", f->ids > 1 ? "a range of its own" : "the user's");
 	cbx_json_set_bool(o, "cgroup", cbx_group_on(s));
 	return o;

@@ -442,6 +442,7 @@ static int make_plan(struct cbx_session *s, struct cbx_plan *plan, struct cbx_er
 	plan->disk_inodes = cbx_hints_inodes(&s->spec);
 	plan->processes = cbx_group_process_rlimit(s->engine, &s->spec);
 	plan->profile = s->spec.profile;
+	plan->landlock = s->spec.landlock;
 	plan->cpus_milli = s->spec.cpus_milli;
 	plan->nmounts = s->nmounts;
 	memcpy(plan->mounts, s->mounts, sizeof(plan->mounts));

@@ -107,7 +107,7 @@ static int create(struct supervisor *s, const struct cbx_request *q, int *fds, s
 	s->all = cbx_xrealloc(s->all, (s->n + 1) * sizeof(*s->all));
 	b = &s->all[s->n++];
 	*b = (struct sandbox){ .id = q->sandbox, .pid = started.pid, .pidfd = started.pidfd, .report = started.report,
-			       .outer_id = outer_id, .limit = q->plan.memory_bytes, .group = { -1, -1 } };
+			       .landlock = -1, .outer_id = outer_id, .limit = q->plan.memory_bytes, .group = { -1, -1 } };
 	if (nfds == 3)
 		b->group = (struct cbx_group){ take_fd(&fds[1]), take_fd(&fds[2]) };
 	b->plan = cbx_xcalloc(1, sizeof(*b->plan));
@@ -115,11 +115,14 @@ static int create(struct supervisor *s, const struct cbx_request *q, int *fds, s
 	return 0;
 }
 
-static void set_up_done(struct sandbox *b)
+/* 1 when there is more to come. */
+static int set_up_goes_on(struct sandbox *b)
 {
 	struct cbx_err err;
-	int r = cbx_sandbox_report(b->report, &err);
+	int r = cbx_sandbox_report(b->report, &b->landlock, &err);
 
+	if (r > 0)
+		return 1;
 	cbx_close_p(&b->report);
 	if (r < 0) {
 		b->failed = 1;
@@ -128,12 +131,14 @@ static void set_up_done(struct sandbox *b)
 	} else {
 		send_about(CBX_EVENT_CREATED, b->id, NULL);
 	}
+	return 0;
 }
 
 static void forget(struct supervisor *s, struct sandbox *b)
 {
 	cbx_close_p(&b->pidfd);
 	cbx_close_p(&b->report);
+	cbx_close_p(&b->landlock);
 	cbx_group_release(&b->group);
 	free(b->plan);
 	*b = s->all[--s->n];
@@ -152,8 +157,8 @@ static void reap(struct supervisor *s)
 
 			if (b->pid != pid)
 				continue;
-			if (b->report >= 0)
-				set_up_done(b);
+			while (b->report >= 0 && set_up_goes_on(b))
+				;
 			if (!b->failed) {
 				struct cbx_event e = { .type = CBX_EVENT_GONE, .sandbox = b->id, .status = status,
 						       .memory_peak = b->peak };
@@ -277,7 +282,7 @@ static void serve(struct supervisor *s)
 		for (size_t i = 2; i < sandboxes; i++)
 			for (size_t k = 0; p[i].revents && k < s->n; k++)
 				if (s->all[k].report == p[i].fd)
-					set_up_done(&s->all[k]);
+					set_up_goes_on(&s->all[k]);
 		zygotes_readable(s, p + sandboxes, n - sandboxes);
 		if (p[1].revents) {
 			struct signalfd_siginfo info;
@@ -294,14 +299,6 @@ static void serve(struct supervisor *s)
 }
 
 /* ---- start ---- */
-
-/* Landlock's version is read, not assumed: 0 where the kernel has none or it is switched off. */
-static uint32_t landlock_abi(void)
-{
-	long v = syscall(444 /* landlock_create_ruleset */, NULL, 0, 1 /* LANDLOCK_CREATE_RULESET_VERSION */);
-
-	return v > 0 ? (uint32_t)v : 0;
-}
 
 static int become_supervisor(struct supervisor *s, const struct cbx_outer_paths *paths, struct cbx_err *err)
 {
@@ -351,7 +348,7 @@ static void second_stage(struct supervisor *s, const struct cbx_outer_paths *pat
 		_exit(1);
 	}
 	up.facts = (struct cbx_facts){ .ids = 1 + s->ids.count, .overlay = (uint32_t)s->outer.overlay,
-				       .landlock_abi = landlock_abi() };
+				       .landlock_abi = s->outer.landlock_abi };
 	for (unsigned i = 0; i < CBX_PROFILES; i++)
 		up.facts.seccomp_rules[i] = s->outer.filters[i].rules;
 	send_event(&up);

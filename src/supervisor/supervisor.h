@@ -29,6 +29,7 @@ struct sandbox {
 	pid_t pid;
 	int pidfd;
 	int report; /* -1 once set-up is done */
+	int landlock; /* its ruleset, for an interpreter that is placed in it; -1: none, or not needed any more */
 	int failed; /* set-up failed: no GONE event */
 	uint32_t outer_id;
 	struct cbx_group group; /* limits it; without one, the watcher does */

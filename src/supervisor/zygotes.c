@@ -181,6 +181,7 @@ static void entered(struct sandbox *b, const struct cbx_err *err)
 		e.err = *err;
 	send_event(&e);
 	free(take_ptr(&b->plan));
+	cbx_close_p(&b->landlock);
 }
 
 static int ask(struct supervisor *s, const struct cbx_request *q, const int *fds, size_t nfds, struct sandbox *b,
@@ -201,7 +202,8 @@ static int ask(struct supervisor *s, const struct cbx_request *q, const int *fds
 		return r;
 	all[0] = b->pidfd;
 	memcpy(all + 1, fds, 4 * sizeof(*fds));
-	r = cbx_send_fds(z->sock, &enter, sizeof(enter), all, 5);
+	all[5] = b->landlock;
+	r = cbx_send_fds(z->sock, &enter, sizeof(enter), all, b->landlock < 0 ? 5 : 6);
 	if (r < 0)
 		return cbx_fail(err, -r, "ask the zygote");
 	b->placing = (struct placing){ .state = PLACE_ASKED, .zygote = z->id,
@@ -347,7 +349,7 @@ static void listen_to(struct supervisor *s, struct zygote *z)
 static void set_up_done(struct zygote *z)
 {
 	struct cbx_err err;
-	int r = cbx_sandbox_report(z->report, &err);
+	int none = -1, r = cbx_sandbox_report(z->report, &none, &err);
 
 	cbx_close_p(&z->report);
 	if (r < 0)

@@ -11,6 +11,7 @@ from control import Control, ControlError  # noqa: E402
 
 box = Box()
 control = None
+IMAGES = []
 PROFILES = ("strict", "default", "net", "dev")
 
 # What each probe does, and in which profiles it must work.
@@ -71,10 +72,10 @@ def sendfile():
 def session(profile):
     global control
     if control is None:
-        image = box.image("host", "python-minimal", "python")
+        IMAGES.append(box.image("host", "python-minimal", "python"))
         control = Control(box)
         for p in PROFILES:
-            control.call("session.create", session_id=p, image=image, profile=p)
+            control.call("session.create", session_id=p, image=IMAGES[0], profile=p)
     return profile
 
 
@@ -111,6 +112,44 @@ for probe in {list(PROBES)!r}:
             else:
                 assert result in ("1", "38"), (p, line)
     assert set(missing) <= {"os.splice(pipe_of(b'x'), os.pipe()[1], 1)"}, missing
+
+
+def test_landlock_is_in_force_and_can_be_left_out():
+    """What mounts, ids and the filter allow, and Landlock under strict does not: writing one's own files in /proc."""
+    code = """
+try:
+    open("/proc/self/comm", "w").write("x")
+    print("written")
+except PermissionError:
+    print("refused")
+"""
+    abi = control.call("session.info", session_id=session("strict"))["protections"]["landlock_abi"]
+    for mode in ("required", "auto", "off"):
+        name = "landlock-" + mode
+        control.call("session.create", session_id=name, profile="strict", landlock=mode, image=IMAGES[0])
+        out = box("run", "--session", name, "-c", code, check=True).stdout.strip()
+        info = control.call("session.info", session_id=name)["protections"]
+        if mode == "off":
+            assert out == "written" and info["landlock_abi"] == 0, (out, info)
+        elif abi:
+            assert out == "refused" and info["landlock_abi"] == abi, (mode, out, info)
+        control.call("session.close", session_id=name)
+    assert inside("default", code) == "written\n"
+
+
+def test_the_images_files_are_not_written():
+    for p in PROFILES:
+        out = inside(p, """
+            for path in ("/usr/x", "/etc/x", "/x", "/var/x", "/run/x", "/dev/x", "/proc/sys/kernel/hostname"):
+                try:
+                    open(path, "w")
+                    print("written", path)
+                except OSError as e:
+                    print(errno.errorcode[e.errno])
+            for path in ("/workspace/x", "/home/user/x", "/tmp/x", "/var/tmp/x", "/dev/shm/x", "/dev/null"):
+                open(path, "w").write("x")
+        """)
+        assert set(out.split()) <= {"EACCES", "EROFS", "ENOENT"}, (p, out)
 
 
 def test_the_sessions_info_names_its_profile():

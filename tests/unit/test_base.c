@@ -205,6 +205,7 @@ START_TEST(plans)
 	REFUSED(p.disk_inodes = UINT64_MAX);
 	REFUSED(p.processes = 0);
 	REFUSED(p.profile = CBX_PROFILES);
+	REFUSED(p.landlock = CBX_LANDLOCK_MODES);
 }
 END_TEST
 
