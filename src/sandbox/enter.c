@@ -477,14 +477,19 @@ static void child(const struct cbx_outer *outer, const struct cbx_plan *plan, co
 			   .init_sock = init_sock, .host = host, .store = -1, .root = -1 };
 	struct cbx_err err = { 0 };
 	sigset_t none;
+	ssize_t n;
 	char go;
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	umask(022);
-	if (cbx_read_full(report, &go, 1) != 1)
+	n = cbx_read_full(report, &go, 1);
+	if (n == 0)
 		_exit(1); /* the supervisor gave up */
-	enter(&e, &report, &err);
+	if (n < 0)
+		cbx_fail(&err, (int)-n, "wait for the supervisor");
+	else
+		enter(&e, &report, &err);
 	(void)cbx_write_all(report, &err, sizeof(err));
 	_exit(1);
 }
@@ -548,6 +553,8 @@ int cbx_sandbox_report(int report, int *landlock, struct cbx_err *err)
 	size_t nfds = 0;
 	ssize_t n = cbx_recv_fds(report, &got, sizeof(got), fds, &nfds);
 
+	if (n == -ECONNRESET) /* it has not read all that it was sent; its message is behind that news */
+		n = cbx_recv_fds(report, &got, sizeof(got), fds, &nfds);
 	if (n == 1 && nfds == 1 && *landlock < 0) {
 		*landlock = fds[0];
 		return 1;
