@@ -142,6 +142,14 @@ limits() {
 	check "the service stops" systemctl stop codeboxd.socket codeboxd.service
 	check "and leaves no process" no_process
 }
+# Linux 6.1, a scope with control groups, and as root.
+probes() {
+	check "an image for the probes" user 'codebox image build host'
+	python 'probes' su - tester -c "export PATH=$PATH CODEBOX=$PREFIX/bin/codebox; python3 /opt/codebox-tests/probe/run.py"
+	check "root's image for the probes" codebox image build host
+	codebox stop >/dev/null
+	python 'probes as root' env "CODEBOX=$PREFIX/bin/codebox" python3 /opt/codebox-tests/probe/run.py
+}
 for part in $PARTS; do
 	"$part"
 done
