@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/jsonscan.h"
 
 struct member {
 	const char *name, *name_end; /* with the quotes */
@@ -31,79 +32,32 @@ static void object_release(struct object *o)
 }
 #define _cleanup_object_ __attribute__((cleanup(object_release)))
 
-static bool is_space(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
-static const char *skip_space(const char *p, const char *end)
-{
-	while (p < end && is_space(*p))
-		p++;
-	return p;
-}
-
-static const char *skip_string(const char *p, const char *end)
-{
-	for (p++; p < end && *p != '"'; p++)
-		if (*p == '\\')
-			p++;
-	return p < end ? p + 1 : end;
-}
-
-static const char *skip_value(const char *p, const char *end)
-{
-	size_t depth = 0;
-
-	while (p < end) {
-		if (*p == '"') {
-			p = skip_string(p, end);
-		} else if (*p == '{' || *p == '[') {
-			depth++;
-			p++;
-		} else if (*p == '}' || *p == ']') {
-			if (depth == 0)
-				return p;
-			depth--;
-			p++;
-		} else if (depth == 0 && (*p == ',' || is_space(*p))) {
-			return p;
-		} else {
-			p++;
-			continue;
-		}
-		if (depth == 0)
-			return p;
-	}
-	return p;
-}
-
 /* False when p is not at an object. */
 static bool object_read(const char *p, const char *end, struct object *o)
 {
 	struct object got = { 0 };
 	size_t cap = 0;
 
-	p = skip_space(p, end);
+	p = cbx_jsonscan_space(p, end);
 	if (p >= end || *p != '{')
 		return false;
 	got.open = p;
-	p = skip_space(p + 1, end);
+	p = cbx_jsonscan_space(p + 1, end);
 	while (p < end && *p == '"') {
 		struct member m = { .name = p };
 
-		m.name_end = skip_string(p, end);
-		p = skip_space(m.name_end, end);
-		m.value = skip_space(p + 1, end); /* the colon */
-		m.end = skip_value(m.value, end);
+		m.name_end = cbx_jsonscan_string(p, end);
+		p = cbx_jsonscan_space(m.name_end, end);
+		m.value = cbx_jsonscan_space(p + 1, end); /* the colon */
+		m.end = cbx_jsonscan_value(m.value, end);
 		if (got.n == cap) {
 			cap = cap ? 2 * cap : 16;
 			got.v = cbx_xrealloc(got.v, cap * sizeof(*got.v));
 		}
 		got.v[got.n++] = m;
-		p = skip_space(m.end, end);
+		p = cbx_jsonscan_space(m.end, end);
 		if (p < end && *p == ',')
-			p = skip_space(p + 1, end);
+			p = cbx_jsonscan_space(p + 1, end);
 	}
 	got.close = p;
 	*o = got;
@@ -169,7 +123,7 @@ void cbx_jsonedit_print(struct cbx_buf *out, const cJSON *value, const char *bas
 /* The white space before p, back to what is not; `start` is where the text begins. */
 static const char *space_before(const char *p, const char *start)
 {
-	while (p > start && is_space(p[-1]))
+	while (p > start && strchr(" \t\r\n", p[-1]))
 		p--;
 	return p;
 }

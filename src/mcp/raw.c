@@ -8,60 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/jsonscan.h"
 #include "base/limits.h"
 #include "mcp/internal.h"
-
-static const char *skip_space(const char *p, const char *end)
-{
-	while (p < end && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r'))
-		p++;
-	return p;
-}
-
-static const char *skip_string(const char *p, const char *end)
-{
-	for (p++; p < end && *p != '"'; p++)
-		if (*p == '\\')
-			p++;
-	return p < end ? p + 1 : end;
-}
-
-static const char *skip_value(const char *p, const char *end)
-{
-	size_t depth = 0;
-
-	while (p < end) {
-		switch (*p) {
-		case '"':
-			p = skip_string(p, end);
-			break;
-		case '{':
-		case '[':
-			depth++;
-			p++;
-			continue;
-		case '}':
-		case ']':
-			depth--;
-			p++;
-			break;
-		case ',':
-		case ':':
-		case ' ':
-		case '\t':
-		case '\r':
-		case '\n':
-			p++;
-			continue;
-		default:
-			while (p < end && !strchr(",:]} \t\r\n", *p))
-				p++;
-		}
-		if (!depth)
-			break;
-	}
-	return p;
-}
 
 struct cbx_raw cbx_mcp_raw_member(struct cbx_raw in, const char *key)
 {
@@ -71,25 +20,25 @@ struct cbx_raw cbx_mcp_raw_member(struct cbx_raw in, const char *key)
 	if (!in.p)
 		return (struct cbx_raw){ 0 };
 	end = in.p + in.n;
-	p = skip_space(in.p, end);
+	p = cbx_jsonscan_space(in.p, end);
 	if (p >= end || *p != '{')
 		return (struct cbx_raw){ 0 };
-	p = skip_space(p + 1, end);
+	p = cbx_jsonscan_space(p + 1, end);
 	while (p < end && *p == '"') {
 		const char *name = p + 1, *name_end, *v;
 
-		p = skip_string(p, end);
+		p = cbx_jsonscan_string(p, end);
 		name_end = p - 1;
-		v = skip_space(p, end);
-		v = skip_space(v + 1, end); /* the colon */
+		v = cbx_jsonscan_space(p, end);
+		v = cbx_jsonscan_space(v + 1, end); /* the colon */
 		if (v >= end)
 			break;
-		p = skip_value(v, end);
+		p = cbx_jsonscan_value(v, end);
 		if ((size_t)(name_end - name) == klen && memcmp(name, key, klen) == 0)
 			return (struct cbx_raw){ v, (size_t)(p - v) };
-		p = skip_space(p, end);
+		p = cbx_jsonscan_space(p, end);
 		if (p < end && *p == ',')
-			p = skip_space(p + 1, end);
+			p = cbx_jsonscan_space(p + 1, end);
 	}
 	return (struct cbx_raw){ 0 };
 }
@@ -101,18 +50,18 @@ struct cbx_raw cbx_mcp_raw_element(struct cbx_raw in, size_t *pos)
 	if (!in.p)
 		return (struct cbx_raw){ 0 };
 	end = in.p + in.n;
-	p = skip_space(in.p + *pos, end);
+	p = cbx_jsonscan_space(in.p + *pos, end);
 	if (*pos == 0) {
 		if (p >= end || *p != '[')
 			return (struct cbx_raw){ 0 };
-		p = skip_space(p + 1, end);
+		p = cbx_jsonscan_space(p + 1, end);
 	} else if (p < end && *p == ',') {
-		p = skip_space(p + 1, end);
+		p = cbx_jsonscan_space(p + 1, end);
 	}
 	if (p >= end || *p == ']')
 		return (struct cbx_raw){ 0 };
 	from = p;
-	p = skip_value(p, end);
+	p = cbx_jsonscan_value(p, end);
 	*pos = (size_t)(p - in.p);
 	return (struct cbx_raw){ from, (size_t)(p - from) };
 }
