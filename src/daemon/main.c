@@ -391,6 +391,7 @@ static void finish(struct cbx_daemon *d)
 		cbx_conn_stop(client->conn);
 		cbx_conn_free(client->conn);
 	}
+	cbx_http_stop(d->http);
 	cbx_http_free(d->http);
 	cbx_engine_free(d->engine);
 	cbx_cgroup_tree_release(&d->cgroup);

@@ -269,6 +269,28 @@ int cbx_http_new(struct event_base *base, const struct cbx_http_config *config, 
 	return r;
 }
 
+/* What is sent goes out from the loop: so many turns are enough for those who read. */
+#define LAST_TURNS 16
+
+void cbx_http_stop(struct cbx_http *http)
+{
+	struct cbx_http_exchange *ex;
+	bool waiting = false;
+
+	if (!http)
+		return;
+	event_del(http->sweep);
+	evconnlistener_disable(evhttp_bound_socket_get_listener(http->bound));
+	LIST_FOREACH(ex, &http->exchanges, entry) {
+		if (ex->mcp && !ex->done) {
+			cbx_mcp_end_streams(ex->mcp);
+			waiting = true;
+		}
+	}
+	for (int i = 0; waiting && i < LAST_TURNS; i++)
+		event_base_loop(http->base, EVLOOP_NONBLOCK | EVLOOP_ONCE);
+}
+
 void cbx_http_free(struct cbx_http *http)
 {
 	struct cbx_http_exchange *ex;

@@ -518,6 +518,20 @@ def test_the_session_of_a_client_ends_with_it():
     assert cell(Modern(d.port), session, "1")["isError"]
 
 
+def test_who_waits_for_changes_is_told_of_the_end():
+    # A codeboxd of its own: this one is ended while the stream is open.
+    d = Daemon()
+    c = Modern(d.port)
+    m = c.message("subscriptions/listen", {"notifications": {"resourcesListChanged": True}})
+    response = c.begin("POST", m, **c.routing(m)).getresponse()
+    same(response.status, 200)
+    first = response.readline() + response.readline()
+    assert first, "nothing was acknowledged"
+    same(d.stop(), 0)
+    rest = (first + response.read()).decode()
+    assert "subscriptionId" in rest and '"result"' in rest, rest
+
+
 def test_the_end():
     if "daemon" in servers:
         c = Modern(servers["daemon"].port)
