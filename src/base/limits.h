@@ -29,8 +29,8 @@
 					 * [unit/test_mcp_modern.c:read_large] */
 
 /* One MCP connection (mcp). */
-#define CBX_ROOTS_WAIT_MS 3000           /* a client's answer to roots/list; then: sessions without its roots */
-#define CBX_ROOTS_MAX 64                 /* roots of a client that are looked at; more are left out */
+#define CBX_ROOTS_WAIT_MS 3000           /* mcp: a client's answer to roots/list; then: sessions without its roots */
+#define CBX_ROOTS_MAX 64                 /* mcp: roots of a client that are looked at; more are left out */
 #define CBX_CALLS_MAX 256                /* mcp: tool calls going on at once; more: tool error
 					 * [unit/test_mcp_tools.c:many_calls] */
 #define CBX_BATCH_MAX 64                 /* mcp: messages in one JSON-RPC batch; more: error
@@ -204,7 +204,7 @@
 
 /* Zygotes: interpreters with their libraries loaded, one for each image that is in use. */
 #define CBX_ZYGOTES_MAX 4                /* session: at once (codeboxd --zygotes); more: the one unused for longest ends */
-#define CBX_ZYGOTES_LIMIT 16             /* daemon, supervisor: most that --zygotes takes; more: error */
+#define CBX_ZYGOTES_LIMIT 16             /* daemon: most that --zygotes takes; more: error */
 #define CBX_ZYGOTE_MEMORY_MAX GIB(1)     /* supervisor: its memory (RLIMIT_DATA, soft); a preload that needs more fails */
 #define CBX_ZYGOTE_DISK MIB(64)          /* supervisor: its /tmp and home; full: ENOSPC while it loads */
 #define CBX_ZYGOTE_START_MS 60000        /* supervisor: must be ready by then; else: killed, counts as a failure */
