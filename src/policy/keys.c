@@ -12,6 +12,7 @@
 
 /* As in sandbox/plan.h. */
 static const char *const profiles[] = { "strict", "default", "net", "dev", NULL };
+static const char *const zygote_words[] = { "off", "auto", NULL };
 static const char *const cgroup_words[] = { "required", "auto", NULL };
 static const char *const landlock_modes[] = { "required", "auto", "off", NULL };
 
@@ -38,6 +39,9 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 	[CBX_KEY_CGROUP] = { "isolation", "cgroup", CBX_TYPE_WORD, 0, 1, CBX_CGROUP_AUTO, CBX_CGROUP_AUTO,
 			     .words = cgroup_words,
 			     .text = "\"required\": no session where no control group can limit it as a whole" },
+	[CBX_KEY_ZYGOTE] = { "isolation", "zygote", CBX_TYPE_WORD, 0, 1, CBX_ZYGOTE_AUTO, CBX_ZYGOTE_AUTO,
+			     .words = zygote_words,
+			     .text = "\"off\": each interpreter is started afresh, with an address layout of its own" },
 	[CBX_KEY_ROOTS] = { "mounts", "roots", CBX_TYPE_BOOL, 0, 1, 0, 0, .server_only = true,
 			    .text = "Mount the directories that an MCP client names as its roots, where they are allowed" },
 	[CBX_KEY_LANDLOCK] = { "isolation", "landlock", CBX_TYPE_WORD, 0, 2, 1, 2, .words = landlock_modes,

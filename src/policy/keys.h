@@ -16,6 +16,9 @@
 #include "base/err.h"
 #include "base/json.h"
 
+/* The word "zygote" as a value: whether an interpreter may be forked from a warm one. */
+enum { CBX_ZYGOTE_OFF, CBX_ZYGOTE_AUTO };
+
 enum cbx_key_type {
 	CBX_TYPE_SIZE,     /* bytes: a number, or a string such as "512M" */
 	CBX_TYPE_COUNT,    /* a whole number */
@@ -35,9 +38,10 @@ enum cbx_key {
 	CBX_KEY_SESSIONS,
 	CBX_KEY_CPUS,
 	CBX_KEY_PROFILE,
-	CBX_KEY_CGROUP,
-	CBX_KEY_ROOTS,
 	CBX_KEY_LANDLOCK,
+	CBX_KEY_CGROUP,
+	CBX_KEY_ZYGOTE,
+	CBX_KEY_ROOTS,
 	CBX_KEYS
 };
 

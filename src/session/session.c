@@ -405,11 +405,13 @@ static bool read_at_start(const char *variable)
 	return false;
 }
 
-/* May its interpreter be a fork of one that serves others too? Not in the strict profile, nor for programs that this
- * filter would stop: an interpreter keeps its zygote's (policies/syscalls/zygote) beneath its own. */
+/* May its interpreter be a fork of one that serves others too? Not where the policy says no, nor in the strict profile,
+ * nor for programs that this filter would stop: an interpreter keeps its zygote's (policies/syscalls/zygote) beneath its
+ * own. */
 static int find_preload(struct cbx_session *s, const struct cbx_image *image, struct cbx_err *err)
 {
-	if (s->spec.profile != CBX_PROFILE_DEFAULT && s->spec.profile != CBX_PROFILE_NET)
+	if (s->spec.zygote == CBX_ZYGOTE_OFF ||
+	    (s->spec.profile != CBX_PROFILE_DEFAULT && s->spec.profile != CBX_PROFILE_NET))
 		return 0;
 	for (size_t i = 0; i < s->environment.n; i++)
 		if (read_at_start(s->environment.all[i].name))

@@ -27,6 +27,7 @@ static const struct field {
 	[CBX_KEY_CPUS] = FIELD(cpus_milli, 1),
 	[CBX_KEY_CGROUP] = FIELD(cgroup, 1),
 	[CBX_KEY_LANDLOCK] = FIELD(landlock, 1),
+	[CBX_KEY_ZYGOTE] = FIELD(zygote, 1),
 };
 
 static void set_field(struct cbx_session_spec *spec, enum cbx_key key, uint64_t value)

@@ -142,6 +142,15 @@ def test_diff():
     assert box("policy", "diff", "default", "/nonexistent.json").returncode == 2
 
 
+def test_the_manual_names_every_key():
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../man/codebox-policy.5")
+    with open(path) as f:
+        items = " ".join(l[4:] for l in f if l.startswith(".It Cm")).replace(",", " ").split()
+    schema = box.json("policy", "schema", "--json")["properties"]
+    keys = set(schema) | {k for group in schema.values() for k in group.get("properties", {})}
+    assert keys <= set(items), keys - set(items)
+
+
 def test_the_schema_file_is_what_the_program_says():
     with open(os.path.join(box.env["CODEBOX_SHARE_DIR"], "policies", "policy.schema.json")) as f:
         shipped = json.load(f)

@@ -7,7 +7,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, run  # noqa: E402
+from cbxtest import Box, Skip, run, wait_until  # noqa: E402
 
 POLICY = """// for this test
 {
@@ -138,6 +138,25 @@ def test_images():
     r = other("run", "--image", "another", "-c", "1")
     assert r.returncode != 0 and f"allowed are: {image}" in r.stderr, r
     other.stop()
+
+
+def test_zygote_off():
+    warm = Box(CODEBOX_ZYGOTES="4", CODEBOX_POOL="0")
+    warm.env.pop("CODEBOX_POLICY", None)
+    image = warm.image("python", "python-minimal")
+
+    def started_by(*options):
+        warm("run", "--session", "z", "--image", image, *options, "-c", "pass", check=True)
+        try:
+            return warm.json("session", "info", "--json", "z")["interpreter"]["started_by"]
+        finally:
+            warm("session", "rm", "z", check=True)
+    if not wait_until(lambda: started_by() == "zygote", 60):
+        raise Skip(f"no warm interpreter of {image} got ready")
+    assert started_by("--set", "zygote=off") == "exec"
+    assert started_by("--policy", "strict") == "exec"
+    assert started_by() == "zygote"
+    warm.stop()
 
 
 def test_no_session_without_a_valid_policy():
