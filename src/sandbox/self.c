@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,15 +24,14 @@ static int add_path(const struct cbx_landlock *l, const struct cbx_self_path *p,
 int cbx_self_landlock(const struct cbx_self_path *paths, size_t n, struct cbx_err *err)
 {
 	uint32_t abi = cbx_landlock_abi();
-	struct cbx_landlock l;
-	int r;
+	struct cbx_landlock l = { .fd = -1 };
+	int r = abi ? cbx_landlock_new(abi, CBX_LANDLOCK_NO_TCP | CBX_LANDLOCK_SCOPED, &l, err) : 0;
 
-	if (!abi)
-		return 0;
-	r = cbx_landlock_new(abi, CBX_LANDLOCK_NO_TCP | CBX_LANDLOCK_SCOPED, &l, err);
-	for (size_t i = 0; r == 0 && i < n; i++)
+	if (!abi || r < 0)
+		return r;
+	for (size_t i = 0; i < n && r >= 0; i++)
 		r = add_path(&l, &paths[i], err);
-	if (r == 0)
+	if (r >= 0)
 		r = cbx_landlock_restrict_self(&l, 0, err);
 	cbx_close_p(&l.fd);
 	return r < 0 ? r : (int)abi;
