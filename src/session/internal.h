@@ -477,6 +477,7 @@ int cbx_zygotes_new(struct cbx_engine *engine, struct cbx_err *err);
 void cbx_zygotes_free(struct cbx_engine *engine); /* NULL-safe; the supervisor's end is theirs */
 /* A session like this one is in use: one of its kind should be there, some time soon. */
 void cbx_zygote_want(struct cbx_session *s);
+bool cbx_zygote_ready_for(const struct cbx_session *s); /* it could have its interpreter from one */
 /* Ask for the session's interpreter; cbx_interp_placed() follows. False, and fds are left: none is ready. */
 bool cbx_zygote_enter(struct cbx_session *s, int fds[4]);
 void cbx_zygote_served(struct cbx_session *s); /* and it was placed */
@@ -493,6 +494,7 @@ void cbx_pool_ready(struct cbx_session *s); /* an entry's interpreter is */
 /* An entry is closed: out of the pool. why: it failed; NULL: it was given up. */
 void cbx_pool_lost(struct cbx_session *s, const struct cbx_err *why);
 void cbx_pool_news(struct cbx_engine *engine); /* something began or ended: it may be time to make an entry */
+void cbx_pool_warm(struct cbx_engine *engine); /* interpreters can be had that have more loaded than those of entries */
 void cbx_pool_make_room(struct cbx_engine *engine); /* a session is about to be made: entries give way */
 void cbx_pool_close_all(struct cbx_engine *engine, const char *why);
 cJSON *cbx_pool_to_json(const struct cbx_engine *engine);

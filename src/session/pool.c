@@ -351,6 +351,26 @@ void cbx_pool_lost(struct cbx_session *s, const struct cbx_err *why)
 	cbx_timer_set(p->timer, shape->retry_ms < tick_ms(p) ? shape->retry_ms : tick_ms(p));
 }
 
+/* What an entry that was made before lacks, its first cell would have to load. */
+void cbx_pool_warm(struct cbx_engine *e)
+{
+	struct cbx_pool *p = e->pool;
+	struct cbx_session *s, *next;
+	bool any = false;
+
+	if (!p)
+		return;
+	TAILQ_FOREACH_SAFE(s, &p->entries, entry, next)
+	{
+		if (!s->used || s->warm || !cbx_zygote_ready_for(s))
+			continue;
+		cbx_session_close(s, "a warm one takes its place");
+		any = true;
+	}
+	if (any)
+		want(p);
+}
+
 void cbx_pool_make_room(struct cbx_engine *e)
 {
 	struct cbx_pool *p = e->pool;

@@ -248,13 +248,25 @@ void cbx_zygote_want(struct cbx_session *s)
 
 /* ---- use ---- */
 
-bool cbx_zygote_enter(struct cbx_session *s, int fds[4])
+static struct cbx_zygote *ready_for(const struct cbx_session *s)
 {
 	struct cbx_zygotes *all = s->engine->zygotes;
 	struct cbx_zygote *z = all && s->preload ? find(all, s) : NULL;
+
+	return z && z->state == ZYGOTE_READY && s->spec.memory_bytes >= z->data_bytes + ROOM_MIN ? z : NULL;
+}
+
+bool cbx_zygote_ready_for(const struct cbx_session *s)
+{
+	return ready_for(s) != NULL;
+}
+
+bool cbx_zygote_enter(struct cbx_session *s, int fds[4])
+{
+	struct cbx_zygote *z = ready_for(s);
 	cJSON *frame, *environment;
 
-	if (!z || z->state != ZYGOTE_READY || s->spec.memory_bytes < z->data_bytes + ROOM_MIN)
+	if (!z)
 		return false;
 	frame = cbx_json_new_obj();
 	environment = cbx_json_new_obj();
@@ -283,6 +295,7 @@ void cbx_zygotes_event(struct cbx_engine *e, const struct cbx_event *ev)
 		z->data_bytes = ev->memory_peak;
 		note(z, e, "ready after %llu ms%s%s", (unsigned long long)(cbx_now_ms() - z->since_ms),
 		     ev->err.msg[0] ? "; could not be loaded: " : "", ev->err.msg);
+		cbx_pool_warm(e);
 	} else if (ev->type == CBX_EVENT_ZYGOTE_GONE && z->state == ZYGOTE_ENDING) {
 		z->state = ZYGOTE_NONE;
 		forget(all, z);
