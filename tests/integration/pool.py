@@ -190,7 +190,7 @@ def test_an_mcp_client_is_expected():
 
 
 def test_entries_go_when_nobody_asks():
-    b = Box(CODEBOX_POOL="2", CODEBOX_POOL_IDLE="2")
+    b = Box(CODEBOX_POOL="2", CODEBOX_POOL_IDLE="8")
     with Control(b) as c:
         s = c.call("session.create", image=image)["session_id"]
         c.call("session.close", session_id=s)

@@ -290,6 +290,7 @@ class Driver:
         self.hooks = self.part("hooks").install(self)
         self.shell = None
         self.held = b""          # a frame that goes with the next one
+        self.quiet = False       # nothing is sent: no cell has run, and none runs
         self.workspace = None
 
     def connect(self, fd):
@@ -314,6 +315,8 @@ class Driver:
 
     def send(self, frame, wait=False):
         """wait: the cell may print next, perhaps from C code, and that must not overtake the frame."""
+        if self.quiet:
+            return
         data = self.channel.encode(frame)
         self.streams.flush()
         held, self.held = self.held, b""
@@ -462,13 +465,26 @@ class Driver:
         reply["id"] = message["id"]
         self.send(reply)
 
+    def warm_up(self):
+        """While nobody wants anything: what the first cell needs, but start-up should not wait for. In the fork of a warm
+        interpreter that is, above all, memory of its own for what a cell touches."""
+        self.hooks.warm_up()
+        if self.cell:
+            return  # a cell has run: it is warm, or broken
+        self.quiet = True
+        try:
+            self.shell.warm_up()
+        except Exception:  # it is of use to the first cell only, and that will say what is wrong
+            pass
+        self.quiet = False
+
     def serve(self):
         warm = False
         while True:
             try:
                 if not warm and not self.channel.waiting():
                     warm = True
-                    self.hooks.warm_up()
+                    self.warm_up()
                 message = self.channel.receive()
             except KeyboardInterrupt:
                 continue  # of a handler of user code; ours does not raise here

@@ -112,7 +112,6 @@ class Hooks:
         self.driver.shell.take_over_inline(inline)
 
     def warm_up(self):
-        """While codeboxd is busy elsewhere: what the first cell may need, but start-up should not wait for."""
         try:
             import ctypes  # noqa: F401 (for its hook)
         except Exception:  # not there, or user code has patched what it needs

@@ -68,6 +68,8 @@ if IPython.version_info[0] < 7:
 
 INCOMPLETE = getattr(codeop, "PyCF_ALLOW_INCOMPLETE_INPUT", 0) | getattr(codeop, "PyCF_DONT_IMPLY_DEDENT", 0)
 
+WARM_UP = ("None", "1 + 1\n2 + 2")
+
 _driver = None  # set by make()
 
 
@@ -422,6 +424,20 @@ class IPythonShell:
         if outputs:
             outputs.clear()
         return result.error_before_exec or result.error_in_exec
+
+    def warm_up(self):
+        """Do what a cell does, and leave nothing of it behind."""
+        import linecache
+        compiler = self.ip.compile
+        for code in WARM_UP:
+            self.run(code, True)
+        self.ip.display_formatter.format(1)
+        self.driver.channel.encode({"data": {"text/plain": "1"}})
+        self.executing = None
+        compiler.serial = 0
+        for table in (linecache.cache, getattr(linecache, "_ipython_cache", {}), getattr(compiler, "_filename_map", {})):
+            for name in [name for name in table if name.startswith("<cell ")]:
+                del table[name]
 
     # Top-level await. One loop lives as long as the session, so that tasks survive from cell to cell; they go on
     # whenever a cell awaits.

@@ -75,6 +75,9 @@ class PlainShell:
             self._report(e)
         return value
 
+    def warm_up(self):
+        pass  # it is light
+
     def _report(self, value):
         if not isinstance(value, MemoryError):
             sys.last_type, sys.last_value, sys.last_traceback = type(value), value, value.__traceback__
