@@ -45,6 +45,8 @@ def warm(driver):
     """What the first cell, the first result and the first error would load."""
     for name in ("tracebacks", "figures"):
         driver.part(name)
+    if "_ssl" in sys.modules:
+        sys.modules["_ssl"].RAND_bytes(1)  # OpenSSL looks for its algorithms now, and not in each fork
     driver.channel.child = True  # nothing is sent; what would be is printed to /dev/null
     driver.shell.run("None", True)
     driver.shell.run("1", True)
