@@ -115,8 +115,7 @@ static int create(struct supervisor *s, const struct cbx_request *q, int *fds, s
 	return 0;
 }
 
-/* 1 when there is more to come. */
-static int set_up_goes_on(struct sandbox *b)
+int set_up_goes_on(struct sandbox *b)
 {
 	struct cbx_err err;
 	int r = cbx_sandbox_report(b->report, &b->landlock, &err);

@@ -66,6 +66,8 @@ struct supervisor {
 
 void send_event(const struct cbx_event *e);
 struct sandbox *find_sandbox(struct supervisor *s, uint64_t id);
+/* Take in what its set-up reports, waiting for it. 1 when there is more to come; 0: `report` is closed. */
+int set_up_goes_on(struct sandbox *b);
 
 /* zygotes.c */
 /* One descriptor: a file with its arguments and environment. What cannot be done is told by an event. */

@@ -191,8 +191,13 @@ static int ask(struct supervisor *s, const struct cbx_request *q, const int *fds
 	struct zygote *z = find(s, q->zygote);
 	int all[CBX_ZYGOTE_DESCRIPTORS], r;
 
-	if (nfds != 4 || b->report >= 0 || b->placing.state != PLACE_NONE || !b->plan)
+	/* Its init may have told codeboxd that it runs before we have seen the end of its set-up. */
+	while (b->report >= 0 && set_up_goes_on(b))
+		;
+	if (nfds != 4 || b->failed || b->placing.state != PLACE_NONE || !b->plan)
 		return cbx_refuse(err, "protocol", EPROTO, "an enter request that makes no sense");
+	if (b->plan->landlock != CBX_LANDLOCK_OFF && s->outer.landlock_abi && b->landlock < 0)
+		return cbx_refuse(err, "zygote", ENOENT, "the sandbox's Landlock ruleset is not there");
 	if (!z || !z->ready || z->killed)
 		return cbx_refuse(err, "zygote", ENOENT, "the zygote has gone");
 	enter = (struct cbx_zygote_enter){ .type = CBX_ZYGOTE_ENTER, .uid = CBX_INSIDE_UID, .gid = CBX_INSIDE_GID,
