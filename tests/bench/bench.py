@@ -6,6 +6,7 @@
     bench.py --quick [LINE...]        fewer rounds; only the lines that are named
     bench.py --compare OLD.json       and how it was then
     bench.py --readme [--from FILE]   the README's section, of a new or of an old run
+    bench.py --into README.md         ... put in its place
 """
 import argparse
 import json
@@ -33,7 +34,8 @@ def options():
     ap.add_argument("--out", default="bench", help="directory for bench.json, bench.md and bench.svg")
     ap.add_argument("--compare", metavar="OLD.json", help="show an earlier run beside this one")
     ap.add_argument("--readme", action="store_true", help="print the README's section")
-    ap.add_argument("--from", dest="old", metavar="FILE", help="with --readme: of this bench.json; measure nothing")
+    ap.add_argument("--into", metavar="FILE", help="replace that section in this file")
+    ap.add_argument("--from", dest="old", metavar="FILE", help="use this bench.json; measure nothing")
     args = ap.parse_args()
     for name in args.lines:
         if name not in LINES:
@@ -102,6 +104,17 @@ class Bench:
         self.peers.close()
 
 
+def into(path, section):
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    head, begin, rest = text.partition(measure.BEGIN)
+    _, end, tail = rest.partition(measure.END)
+    if not begin or not end:
+        sys.exit(f"bench: {path} does not have the lines {measure.BEGIN} and {measure.END}")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(head + section + tail)
+
+
 def measure_all(args):
     box = Box(CODEBOX_ZYGOTES="4")
     try:
@@ -133,12 +146,19 @@ def measure_all(args):
     return report.to_json()
 
 
+def publish(args, report):
+    if args.readme:
+        print(measure.readme(report))
+    if args.into:
+        into(args.into, measure.readme(report))
+    return 0
+
+
 def main():
     args = options()
-    if args.readme and args.old:
+    if args.old:
         with open(args.old) as f:
-            print(measure.readme(json.load(f)))
-        return 0
+            return publish(args, json.load(f))
     old = None
     if args.compare:
         with open(args.compare) as f:
@@ -149,8 +169,7 @@ def main():
     print(f"\n{measure.facts_text(report)}\nResults: {args.out}/bench.json, bench.md, bench.svg")
     if old:
         print(measure.compare(old, report))
-    if args.readme:
-        print(measure.readme(report))
+    publish(args, report)
     for text in report["failures"]:
         print(f"FAILED: {text}")
     return 1 if report["failures"] else 0

@@ -167,7 +167,7 @@ def readme(report):
     out = [BEGIN, facts_text(report), "", "| median | codebox | beside it |", "|---|---|---|"]
 
     def cell(rows):
-        return "<br>".join(f"{r['name'].removeprefix('codebox').lstrip(', ')}: {number(r['median'])} {r['unit']}" +
+        return "<br>".join(f"{r['name'].removeprefix('codebox').lstrip(':, ') or 'a session'}: {number(r['median'])} {r['unit']}" +
                            (f" ({times(r['ratio'])})" if r["ratio"] and r["ratio"] != 1 else "") for r in rows)
 
     for line in report["lines"]:
@@ -197,7 +197,7 @@ def compare(old, new):
 
 def svg(report):
     """Bars on a logarithmic scale, a group for each line; a tick at the 90th percentile."""
-    esc, width, left, bar = xml.sax.saxutils.escape, 900, 330, 16
+    esc, width, left, bar = xml.sax.saxutils.escape, 960, 380, 16
     body, y = [], 40
     for line in report["lines"]:
         rows = [r for r in line["rows"] if r["median"] > 0]
