@@ -165,6 +165,9 @@
 #define CBX_PROCESSES_SLACK 16           /* cgroup: RLIMIT_NPROC, and the bound for init and all, are so much higher
 					 * with a control group; so the group's own count is what is hit and named */
 #define CBX_INIT_MEMORY MIB(16)          /* cgroup: of a session's group beyond its memory and disk, for its init */
+#define CBX_INOTIFY_INSTANCES 16         /* sandbox: inotify instances (user.max_inotify_instances); then EMFILE
+					 * [integration/sandbox.py:inotify_of_the_machine_is_not_used_up] */
+#define CBX_INOTIFY_WATCHES 8192         /* sandbox: inotify watches (user.max_inotify_watches); then ENOSPC */
 #define CBX_OPEN_FILES 1024              /* sandbox: open files of a process (RLIMIT_NOFILE); then open fails with
 					 * EMFILE [bombs/bombs.py:descriptors] */
 #define CBX_FILE_SIZE_MAX GIB(16)        /* sandbox: size of a file (RLIMIT_FSIZE); then writing fails with EFBIG

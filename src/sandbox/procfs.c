@@ -2,14 +2,17 @@
 #include "sandbox/procfs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/syscalls.h"
 #include "sandbox/mounts.h"
 
@@ -127,6 +130,34 @@ static int show_all(int proc, int dir, const struct cbx_outer *outer, const stru
 	return 0;
 }
 
+/*
+ * The kernel counts some objects for each user namespace and, with them, for the user who made it: whose ceiling on the
+ * machine (128 inotify instances) one sandbox could use up for all programs of that user. So it gets one of its own.
+ * /proc/sys/user is that of the user namespace of whoever opens it, and asks for CAP_SYS_RESOURCE in it.
+ */
+static int set_ceilings(int proc, struct cbx_err *err)
+{
+	static const struct {
+		const char *name;
+		unsigned value;
+	} ceilings[] = {
+		{ "sys/user/max_inotify_instances", CBX_INOTIFY_INSTANCES },
+		{ "sys/user/max_inotify_watches", CBX_INOTIFY_WATCHES },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ceilings); i++) {
+		_cleanup_fd_ int fd = openat(proc, ceilings[i].name, O_WRONLY | O_CLOEXEC);
+		char text[16];
+		int n = snprintf(text, sizeof(text), "%u", ceilings[i].value);
+
+		if (fd < 0 && errno == ENOENT)
+			continue; /* a kernel without inotify */
+		if (fd < 0 || write(fd, text, (size_t)n) != n)
+			return cbx_fail(err, errno, "set /proc/%s", ceilings[i].name);
+	}
+	return 0;
+}
+
 int cbx_procfs_mount(int root, int store, const struct cbx_outer *outer, const struct cbx_plan *plan,
 		     struct cbx_err *err)
 {
@@ -142,7 +173,9 @@ int cbx_procfs_mount(int root, int store, const struct cbx_outer *outer, const s
 	dir = openat(store, "proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return cbx_fail(err, errno, "open the directory for /proc's files");
-	r = show_all(proc, dir, outer, plan, err);
+	r = set_ceilings(proc, err);
+	if (r == 0)
+		r = show_all(proc, dir, outer, plan, err);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(masked); i++)
 		r = mask(proc, masked[i], err);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(read_only); i++)

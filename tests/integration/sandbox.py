@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a sandbox is, seen from inside it. Each probe of something forbidden is also run outside, where it must work, so
 that a broken probe cannot pass."""
+import ctypes
 import os
 import socket
 import subprocess
@@ -242,6 +243,23 @@ def test_limits_are_set():
         print(r.getrlimit(r.RLIMIT_CORE), r.getrlimit(r.RLIMIT_MEMLOCK), r.getrlimit(r.RLIMIT_NOFILE)[1] <= 1024)
     """)
     assert got == "(0, 0) (0, 0) True", got
+
+
+def test_inotify_of_the_machine_is_not_used_up():
+    """The kernel's ceilings are the user's, for all of the user's programs."""
+    take = """
+        import ctypes
+        libc = ctypes.CDLL(None, use_errno=True)
+        n = 0
+        while n < 500 and libc.inotify_init1(0o2000000) >= 0:
+            n += 1
+        print(n, ctypes.get_errno(), open('/proc/sys/user/max_inotify_watches').read().strip())
+        """
+    assert inside(take) == "16 24 8192"
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = libc.inotify_init1(0o2000000)
+    assert fd >= 0, os.strerror(ctypes.get_errno())
+    os.close(fd)
 
 
 def test_process_limit_holds():
