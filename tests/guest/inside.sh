@@ -39,6 +39,12 @@ python() {
 		*) echo "# $line" ;;
 		esac
 	done < <("$@" 2>&1)
+	# A script that broke off has said nothing of what it left out.
+	if ! wait $!; then
+		n=$((n + 1))
+		failed=$((failed + 1))
+		echo "not ok $n - $name: the script's exit status"
+	fi
 }
 
 one_cell() {
