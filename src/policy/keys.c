@@ -42,9 +42,12 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 	[CBX_KEY_ZYGOTE] = { "isolation", "zygote", CBX_TYPE_WORD, 0, 1, CBX_ZYGOTE_AUTO, CBX_ZYGOTE_AUTO,
 			     .words = zygote_words,
 			     .text = "\"off\": each interpreter is started afresh, with an address layout of its own" },
+	[CBX_KEY_NOEXEC_WORKSPACE] = { "isolation", "noexec_workspace", CBX_TYPE_BOOL, 0, 1, 0, 0,
+				       .more_is_stricter = true,
+				       .text = "No program is executed from the workspace, the home and writable mounts" },
 	[CBX_KEY_ROOTS] = { "mounts", "roots", CBX_TYPE_BOOL, 0, 1, 0, 0, .server_only = true,
 			    .text = "Mount the directories that an MCP client names as its roots, where they are allowed" },
-	[CBX_KEY_LANDLOCK] = { "isolation", "landlock", CBX_TYPE_WORD, 0, 2, 1, 2, .words = landlock_modes,
+	[CBX_KEY_LANDLOCK] = { "isolation", "landlock", CBX_TYPE_WORD, 0, 2, 1, 1, .words = landlock_modes,
 			       .text = "A second layer that keeps the image's files from being written: auto where the kernel "
 				       "has it, required for no session without it" },
 };

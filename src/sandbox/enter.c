@@ -259,11 +259,12 @@ static int mount_work_areas(const struct entry *e, struct cbx_err *err)
 
 	for (size_t i = 0; i < ARRAY_SIZE(areas); i++) {
 		_cleanup_fd_ int mount = -1, target = -1;
+		unsigned noexec = e->plan->noexec_workspace ? CBX_MOUNT_ATTR_NOEXEC : 0;
 		int r;
 
 		if (mkdirat(e->store, areas[i].name, 0755) < 0 || fchmodat(e->store, areas[i].name, areas[i].mode, 0) < 0)
 			return cbx_fail(err, errno, "make %s", areas[i].target);
-		mount = cbx_mount_copy(e->store, areas[i].name, areas[i].attr, err);
+		mount = cbx_mount_copy(e->store, areas[i].name, areas[i].attr | noexec, err);
 		if (mount < 0)
 			return mount;
 		target = cbx_mount_point(e->root, areas[i].target, err);

@@ -50,10 +50,11 @@ static int check_source(int fd, const struct cbx_plan_mount *m, struct cbx_err *
 	return 0;
 }
 
-static int open_source(const struct cbx_plan_mount *m, struct cbx_err *err)
+static int open_source(const struct cbx_plan_mount *m, int noexec, struct cbx_err *err)
 {
 	struct cbx_mount_attr attr = { .attr_set = CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV |
-						   (m->writable ? 0 : CBX_MOUNT_ATTR_RDONLY),
+						   (m->writable ? 0 : CBX_MOUNT_ATTR_RDONLY) |
+						   (m->writable && noexec ? CBX_MOUNT_ATTR_NOEXEC : 0),
 				       .propagation = MS_PRIVATE };
 	unsigned tree = CBX_OPEN_TREE_CLONE | CBX_OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | (m->recursive ? AT_RECURSIVE : 0);
 	_cleanup_fd_ int fd = cbx_openat2(AT_FDCWD, m->source, O_PATH | O_CLOEXEC, 0,
@@ -91,7 +92,7 @@ static void serve(int ns, const struct cbx_plan *plan, int sock)
 		_exit(1);
 	}
 	for (uint32_t i = 0; i < plan->nmounts; i++) {
-		_cleanup_fd_ int mount = open_source(&plan->mounts[i], &err);
+		_cleanup_fd_ int mount = open_source(&plan->mounts[i], plan->noexec_workspace != 0, &err);
 		int r = cbx_send_fds(sock, &err, sizeof(err), &mount, mount >= 0);
 
 		if (mount < 0 || r < 0)

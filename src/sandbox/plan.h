@@ -66,6 +66,7 @@ struct cbx_plan {
 	uint32_t cpus_milli;   /* thousandths of a processor; rounded up, so many are shown in /proc; 0: all */
 	uint32_t profile;      /* enum cbx_profile */
 	uint32_t landlock;     /* enum cbx_landlock_mode */
+	uint32_t noexec_workspace; /* 1: no program is executed from what the session can write */
 	uint32_t nmounts;
 	struct cbx_plan_mount mounts[CBX_PLAN_MOUNTS_MAX];
 };

@@ -445,6 +445,7 @@ static int make_plan(struct cbx_session *s, struct cbx_plan *plan, struct cbx_er
 	plan->processes = cbx_group_process_rlimit(s->engine, &s->spec);
 	plan->profile = s->spec.profile;
 	plan->landlock = s->spec.landlock;
+	plan->noexec_workspace = s->spec.noexec_workspace;
 	plan->cpus_milli = s->spec.cpus_milli;
 	plan->nmounts = s->nmounts;
 	memcpy(plan->mounts, s->mounts, sizeof(plan->mounts));

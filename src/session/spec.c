@@ -28,6 +28,7 @@ static const struct field {
 	[CBX_KEY_CGROUP] = FIELD(cgroup, 1),
 	[CBX_KEY_LANDLOCK] = FIELD(landlock, 1),
 	[CBX_KEY_ZYGOTE] = FIELD(zygote, 1),
+	[CBX_KEY_NOEXEC_WORKSPACE] = FIELD(noexec_workspace, 1),
 };
 
 static void set_field(struct cbx_session_spec *spec, enum cbx_key key, uint64_t value)

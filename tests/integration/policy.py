@@ -140,6 +140,31 @@ def test_images():
     other.stop()
 
 
+def test_programs_in_the_workspace_can_be_refused():
+    code = ("import os, shutil, subprocess\n"
+            "for place in ('/workspace', os.environ['HOME']):\n"
+            "    shutil.copy(shutil.which('true'), place + '/program')\n"
+            "    try:\n"
+            "        print(subprocess.run([place + '/program']).returncode)\n"
+            "    except PermissionError as e:\n"
+            "        print(e.strerror)\n")
+    assert make("a", code=code).stdout == "0\n0\n"
+    close("a")
+    for options in (("--set", "noexec_workspace=true"), ("--policy", "strict"),
+                    ("--policy", "strict", "--set", "noexec_workspace=false")):
+        r = make("a", *options, code=code)
+        assert r.stdout == "Permission denied\nPermission denied\n", (options, r)
+        lowered = info("a")["policy"]["lowered"]
+        assert lowered == (["noexec_workspace"] if "noexec_workspace=false" in options else []), lowered
+        close("a")
+
+
+def test_only_a_policy_that_says_so_lets_a_protection_be_left_out():
+    assert make("a", "--set", "landlock=off").returncode == 0
+    assert info("a")["policy"]["lowered"] == ["landlock"], info("a")
+    close("a")
+
+
 def test_zygote_off():
     warm = Box(CODEBOX_ZYGOTES="4", CODEBOX_POOL="0")
     warm.env.pop("CODEBOX_POLICY", None)
