@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, CODEBOX, children, run, wait_until  # noqa: E402
+from cbxtest import Box, CODEBOX, Skip, children, run, wait_until  # noqa: E402
 from control import Control  # noqa: E402
 
 box = Box(CODEBOX_POOL="1")
@@ -131,6 +131,32 @@ def entries(b=box):
         except OSError:
             pass
     return out
+
+
+def test_a_fresh_interpreter_knows_its_session():
+    with Control(box) as c:
+        s = c.call("session.create", image=image)["session_id"]
+        look = "import os, subprocess\nsubprocess.run('echo $CODEBOX_SESSION', shell=True); print(os.environ['CODEBOX_SESSION'])"
+        assert c.call("run", session_id=s, code=look)["stdout"] == f"{s}\n{s}\n"
+        r = c.call("run", session_id=s, code="import os; os._exit(3)")
+        assert r["status"] == "killed" and not r["state_kept"], r
+        assert c.call("run", session_id=s, code=look)["stdout"] == f"{s}\n{s}\n"
+        c.call("session.close", session_id=s)
+
+
+def test_entries_give_way_to_warm_ones():
+    b = Box(CODEBOX_POOL="1", CODEBOX_ZYGOTES="1")
+    image = b.image("python", "python-minimal", "host")
+    with Control(b) as c:
+        first = c.call("session.create", image=image)
+        assert first["interpreter"]["started_by"] == "exec", first
+        if not wait_until(lambda: any(z["state"] == "ready" for z in b.hello()["zygotes"]), 60):
+            raise Skip("there is no image with a warm interpreter")
+        full(b)  # the entry that was made meanwhile has gone, and another one is there
+        before = pool(b)
+        s = c.call("session.create", image=image)
+        assert pool(b)["taken"] == before["taken"] + 1, (before, pool(b))
+        assert s["interpreter"]["started_by"] == "zygote", s
 
 
 def test_an_entry_that_dies_is_replaced():
