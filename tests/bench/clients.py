@@ -6,6 +6,7 @@ import re
 import select
 import socket
 import subprocess
+import time
 
 from cbxtest import Box, CODEBOX, wait_until
 from control import Control
@@ -19,11 +20,12 @@ class Kind:
         self.name, self.image, self.pooled = name, image, pool != "0"
         self.box = Box(CODEBOX_POOL=pool, CODEBOX_ZYGOTES=zygotes)
         self.control = Control(self.box)  # also keeps it from ending
-        self.warm = zygotes != "0" and wait_until(lambda: self.try_one() == "zygote", 30)
+        self.warm = zygotes != "0" and wait_until(lambda: self.try_one() == "zygote", 60)
 
     def try_one(self):
         s = self.control.call("session.create", image=self.image)
         self.control.call("session.close", session_id=s["session_id"])
+        time.sleep(1)  # a warm interpreter is made while nobody asks for sessions
         return s["interpreter"].get("started_by")
 
     def settle(self):
