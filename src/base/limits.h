@@ -97,7 +97,8 @@
 #define CBX_POOL_SHAPES_MAX 3            /* session: kinds of those; a fourth replaces the one used longest ago */
 #define CBX_POOL_IDLE_S 180              /* session: without a request for their kind (--pool-idle); then they are
 					 * given up [integration/pool.py:entries_go_when_nobody_asks] */
-#define CBX_POOL_FREE_MIN MIB(512)       /* session: memory available on the machine; with less none is made */
+#define CBX_POOL_FREE_MIN MIB(512)       /* session: memory available on the machine; with less none is made
+					 * [integration/pool.py:it_knows_how_much_memory_there_is] */
 #define CBX_QUEUE_MAX 64                 /* session: executions waiting for one interpreter; more: "queue_full"
 					 * [daemon/floods.py:a_full_queue] */
 #define CBX_FINISHED_MAX 16              /* session: ended executions kept for a later look; older are forgotten

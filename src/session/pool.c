@@ -51,6 +51,7 @@ struct cbx_pool {
 	struct cbx_sessions entries; /* oldest first */
 	size_t n;
 	struct event *timer;
+	int meminfo; /* opened at the start: codeboxd confines itself to what it needs then */
 	bool wanting;		  /* an entry is to be made */
 	uint64_t wanting_since;
 	uint64_t taken, missed, failed;
@@ -148,18 +149,17 @@ static size_t sandboxes_max(const struct cbx_engine *e)
 	return ids > 1 && ids - 1 < most ? ids - 1 : most;
 }
 
-/* Where it cannot be found out, memory is not short. */
-static bool memory_is_short(void)
+/* Memory that the machine has for programs; UINT64_MAX: it cannot be found out. */
+static uint64_t available(const struct cbx_pool *p)
 {
-	_cleanup_fd_ int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
 	char text[512], *at;
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	ssize_t n = p->meminfo < 0 ? -1 : pread(p->meminfo, text, sizeof(text) - 1, 0);
 
 	if (n <= 0)
-		return false;
+		return UINT64_MAX;
 	text[n] = '\0';
 	at = strstr(text, "\nMemAvailable:");
-	return at && strtoull(at + strlen("\nMemAvailable:"), NULL, 10) * 1024 < CBX_POOL_FREE_MIN;
+	return at ? strtoull(at + strlen("\nMemAvailable:"), NULL, 10) * 1024 : UINT64_MAX;
 }
 
 static bool has_room(const struct cbx_pool *p)
@@ -167,7 +167,7 @@ static bool has_room(const struct cbx_pool *p)
 	const struct cbx_engine *e = p->engine;
 
 	return p->n < e->config.pool_max && e->live + e->closing + 2 * p->n + 2 <= sandboxes_max(e) &&
-	       e->link.state != CBX_LINK_DOWN && !e->trouble->code && !memory_is_short();
+	       e->link.state != CBX_LINK_DOWN && !e->trouble->code && available(p) >= CBX_POOL_FREE_MIN;
 }
 
 static bool one_is_starting(const struct cbx_pool *p)
@@ -405,6 +405,7 @@ int cbx_pool_new(struct cbx_engine *e, struct cbx_err *err)
 		return 0;
 	p = cbx_xcalloc(1, sizeof(*p));
 	p->engine = e;
+	p->meminfo = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
 	TAILQ_INIT(&p->shapes);
 	TAILQ_INIT(&p->entries);
 	p->timer = event_new(e->base, -1, 0, timer_event, p);
@@ -431,6 +432,7 @@ void cbx_pool_free(struct cbx_engine *e)
 		shape_free(p, TAILQ_FIRST(&p->shapes));
 	if (p->timer)
 		event_free(p->timer);
+	cbx_close_p(&p->meminfo);
 	free(p);
 	e->pool = NULL;
 }
@@ -452,5 +454,7 @@ cJSON *cbx_pool_to_json(const struct cbx_engine *e)
 	cbx_json_set_u64(o, "taken", p->taken);
 	cbx_json_set_u64(o, "missed", p->missed);
 	cbx_json_set_u64(o, "failed", p->failed);
+	if (available(p) != UINT64_MAX)
+		cbx_json_set_u64(o, "memory_available", available(p));
 	return o;
 }

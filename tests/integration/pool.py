@@ -257,6 +257,13 @@ def test_an_image_made_anew_is_another_one():
         assert after["taken"] == before["taken"] and after["missed"] == before["missed"] + 1, (before, after)
 
 
+def test_it_knows_how_much_memory_there_is():
+    """Entries are not made when it is short; codeboxd, which may open little, must be able to see that."""
+    with open("/proc/meminfo") as f:
+        total = int(next(line for line in f if line.startswith("MemTotal:")).split()[1]) * 1024
+    assert 0 < pool()["memory_available"] <= total, pool()
+
+
 def test_what_the_options_accept():
     for option, value in (("--pool", "65"), ("--pool", "-1"), ("--pool", "x"), ("--pool-idle", "x")):
         daemon = os.environ.get("CODEBOX_DAEMON", "codeboxd")
