@@ -187,6 +187,8 @@
 #define CBX_CGROUP_SELF_MAX KIB(16)      /* cgroup: /proc/self/cgroup; longer: no control groups, said so
 					 * [unit/test_cgroup.c:a_path_that_is_too_long_is_refused] */
 #define CBX_CGROUP_MOUNTS_MAX MIB(1)     /* cgroup: /proc/self/mountinfo; longer: no control groups, said so */
+#define CBX_CGROUP_SETTLE_MS 5000        /* cgroup: for what was killed for memory to be gone; then a new interpreter is
+					 * started all the same */
 #define CBX_CGROUP_RETRY_MS 10           /* cgroup: between two tries to remove a session's group whose processes are
 					 * ending ... */
 #define CBX_CGROUP_TRIES 500             /* cgroup: tries to remove a session's group; then it is left for the next

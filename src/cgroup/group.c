@@ -241,6 +241,15 @@ bool cbx_cgroup_oom(struct cbx_cgroup *g, bool *ret_own)
 	return killed;
 }
 
+bool cbx_cgroup_populated(const struct cbx_cgroup *g)
+{
+	char text[256];
+	ssize_t n = cbx_cgroup_get(g->dir, "work/cgroup.events", text, sizeof(text));
+	uint64_t v = 0;
+
+	return n > 0 && cbx_cgroup_parse_value(text, (size_t)n, "populated", &v) && v;
+}
+
 uint64_t cbx_cgroup_files(const struct cbx_cgroup *g)
 {
 	char text[CBX_CGROUP_TEXT_MAX];

@@ -72,6 +72,8 @@ uint64_t cbx_cgroup_refused(struct cbx_cgroup *g);
 /* Since the last call: did the kernel kill a process of the session because memory ran out? *ret_own: it was the
  * session's own limit that was hit, not that of a group above or the machine's. */
 bool cbx_cgroup_oom(struct cbx_cgroup *g, bool *ret_own);
+/* Is there any process in work? */
+bool cbx_cgroup_populated(const struct cbx_cgroup *g);
 /* Bytes of the session's files (tmpfs), which count as its memory. */
 uint64_t cbx_cgroup_files(const struct cbx_cgroup *g);
 

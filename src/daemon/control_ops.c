@@ -98,12 +98,20 @@ static int op_session_list(struct cbx_control_request *q, const cJSON *params, s
 	return 0;
 }
 
+static void answered(void *arg, const cJSON *answer, const struct cbx_err *err)
+{
+	if (err)
+		cbx_control_refuse(arg, err);
+	else
+		cbx_control_answer(arg, cJSON_Duplicate(answer, 1));
+}
+
 static int op_session_info(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
 {
 	struct cbx_session *s;
 	int r = need_session(q, params, &s, err);
 
-	if (r >= 0)
+	if (r >= 0 && !cbx_session_describe(s, answered, q))
 		cbx_control_answer(q, cbx_session_to_json(s));
 	return r;
 }
@@ -270,14 +278,6 @@ static int op_interrupt(struct cbx_control_request *q, const cJSON *params, stru
 	if (x)
 		cbx_execution_interrupt(x);
 	return 0;
-}
-
-static void answered(void *arg, const cJSON *answer, const struct cbx_err *err)
-{
-	if (err)
-		cbx_control_refuse(arg, err);
-	else
-		cbx_control_answer(arg, cJSON_Duplicate(answer, 1));
 }
 
 static int op_is_complete(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)

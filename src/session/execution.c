@@ -213,6 +213,8 @@ void cbx_execution_next(struct cbx_session *s)
 	if (s->state != CBX_LIVE || in->signals)
 		return;
 	if (in->state == CBX_INTERP_NONE && (in->again || s->nqueued || s->nqueries)) {
+		if (!cbx_group_settled(s))
+			return;
 		in->again = false;
 		if (cbx_interp_start(s, &err) < 0)
 			cbx_session_fail(s, &err);

@@ -174,6 +174,29 @@ void cbx_group_interpreter_killed(struct cbx_session *s)
 	s->interp.oom = true;
 	s->interp.oom_outside = !own;
 	s->interp.oom_files = cbx_cgroup_files(&s->group);
+	s->settle_until_ms = cbx_now_ms() + CBX_CGROUP_SETTLE_MS;
+}
+
+static void settle_event(evutil_socket_t fd, short what, void *arg)
+{
+	cbx_session_work(arg);
+}
+
+/* The kernel killed all of work as one, but a process gives its memory back only when it gets to its end; a new
+ * interpreter beside them would exceed the limit again, and be killed for it. */
+bool cbx_group_settled(struct cbx_session *s)
+{
+	if (!s->settle_until_ms)
+		return true;
+	if (!cbx_group_on(s) || cbx_now_ms() > s->settle_until_ms || !cbx_cgroup_populated(&s->group)) {
+		s->settle_until_ms = 0;
+		return true;
+	}
+	if (!s->settle_timer)
+		s->settle_timer = event_new(s->engine->base, -1, 0, settle_event, s);
+	if (s->settle_timer)
+		cbx_timer_set(s->settle_timer, CBX_CGROUP_RETRY_MS);
+	return !s->settle_timer;
 }
 
 static void remove_event(evutil_socket_t fd, short what, void *arg);
@@ -222,6 +245,8 @@ void cbx_group_close(struct cbx_session *s)
 
 	if (s->rest_timer)
 		event_del(s->rest_timer);
+	if (s->settle_timer)
+		event_del(s->settle_timer);
 	if (!cbx_group_on(s))
 		return;
 	cbx_cgroup_release(&s->group);
@@ -245,6 +270,52 @@ void cbx_group_finish(struct cbx_engine *e)
 			nanosleep(&pause, NULL);
 	}
 	free(take_ptr(&e->ending));
+}
+
+/* ---- looking ---- */
+
+static void tell_askers(struct cbx_session *s, const cJSON *info, const struct cbx_err *err)
+{
+	struct cbx_asker *a;
+
+	while ((a = TAILQ_FIRST(&s->askers))) {
+		TAILQ_REMOVE(&s->askers, a, entry);
+		a->fn(a->arg, info, err);
+		free(a);
+	}
+}
+
+bool cbx_session_describe(struct cbx_session *s, cbx_answer_fn fn, void *arg)
+{
+	bool first = TAILQ_EMPTY(&s->askers);
+	struct cbx_asker *a;
+
+	if (cbx_group_on(s) || s->state != CBX_LIVE)
+		return false;
+	a = cbx_xcalloc(1, sizeof(*a));
+	a->fn = fn;
+	a->arg = arg;
+	TAILQ_INSERT_TAIL(&s->askers, a, entry);
+	if (first)
+		cbx_link_measure(s->engine, s->sandbox);
+	return true;
+}
+
+void cbx_group_measured(struct cbx_session *s, uint64_t pss)
+{
+	s->measured = true;
+	s->pss = pss;
+	cbx_group_drop_askers(s, NULL);
+}
+
+void cbx_group_drop_askers(struct cbx_session *s, const struct cbx_err *err)
+{
+	_cleanup_json_ cJSON *info = NULL;
+
+	if (TAILQ_EMPTY(&s->askers))
+		return;
+	info = err ? NULL : cbx_session_to_json(s);
+	tell_askers(s, info, err);
 }
 
 /* ---- rest ---- */

@@ -79,7 +79,8 @@ int cbx_link_start(struct cbx_engine *engine, struct cbx_err *err);
 void cbx_link_stop(struct cbx_engine *engine);
 /* fds are taken; those of the control groups may be -1. */
 void cbx_link_create(struct cbx_engine *engine, uint64_t sandbox, const struct cbx_plan *plan, int fds[3]);
-void cbx_link_move(struct cbx_engine *engine, uint64_t sandbox); /* cbx_group_gathered() follows */
+void cbx_link_move(struct cbx_engine *engine, uint64_t sandbox);    /* cbx_group_gathered() follows */
+void cbx_link_measure(struct cbx_engine *engine, uint64_t sandbox); /* cbx_group_measured() follows */
 /* false: the supervisor never heard of it, no CBX_EVENT_GONE will come */
 bool cbx_link_destroy(struct cbx_engine *engine, uint64_t sandbox);
 /* Start a zygote; takes *fd, the file with its arguments and environment. */
@@ -382,6 +383,13 @@ bool cbx_entries_valid(const char *p, size_t len, int64_t count, bool paths);
 
 /* ---- session ---- */
 
+/* Somebody who waits for a description. */
+struct cbx_asker {
+	TAILQ_ENTRY(cbx_asker) entry;
+	cbx_answer_fn fn;
+	void *arg;
+};
+
 enum cbx_session_state { CBX_STARTING, CBX_LIVE, CBX_CLOSING };
 
 struct cbx_session {
@@ -414,6 +422,11 @@ struct cbx_session {
 	uint64_t reclaimed; /* asked for when it was frozen the last time */
 	uint64_t rest_looked_ms, rest_cpu_us;
 	struct event *rest_timer; /* NULL until it is needed */
+	struct event *settle_timer; /* likewise */
+	uint64_t settle_until_ms; /* what was killed for memory may still hold it; 0: no */
+	TAILQ_HEAD(, cbx_asker) askers;
+	bool measured;
+	uint64_t pss; /* when it was measured the last time */
 	struct cbx_init_client init;
 	struct cbx_buf spawn; /* payload of the SPAWN request */
 	struct cbx_buf base;  /* the same without this session's own variables: what a zygote must have been started with */
@@ -522,6 +535,10 @@ void cbx_group_limited(struct cbx_session *s);
 void cbx_group_cell_begins(struct cbx_execution *x);
 void cbx_group_cell_ends(struct cbx_execution *x);
 void cbx_group_interpreter_killed(struct cbx_session *s); /* by SIGKILL, and not by us: for memory? */
+/* False: not yet, after a death for memory; `work` runs when it is time to ask again. */
+bool cbx_group_settled(struct cbx_session *s);
+void cbx_group_measured(struct cbx_session *s, uint64_t pss);
+void cbx_group_drop_askers(struct cbx_session *s, const struct cbx_err *err);
 void cbx_group_rest_later(struct cbx_session *s);	  /* it was used; stop it when it has been idle for long */
 void cbx_group_thaw(struct cbx_session *s);		  /* something is about to be said to its interpreter */
 

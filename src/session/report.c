@@ -188,24 +188,29 @@ static cJSON *protections(const struct cbx_session *s)
 	return o;
 }
 
-/* Of a session with a control group; without one nobody counts for it as a whole. */
+/* Without a control group: the sum of its processes when it was measured the last time, if ever. */
 static void set_use(cJSON *o, const struct cbx_session *s)
 {
 	struct cbx_cgroup group = s->group; /* its descriptors are borrowed */
 	struct cbx_cgroup_usage use;
 	cJSON *u;
 
-	if (!cbx_group_on(s))
+	if (!cbx_group_on(s) && !s->measured)
 		return;
-	cbx_cgroup_read(&group, &use);
 	u = cbx_json_new_obj();
+	cbx_json_set(o, "usage", u);
+	cbx_json_set_str(u, "source", cbx_group_on(s) ? "cgroup" : "pss");
+	if (!cbx_group_on(s)) {
+		cbx_json_set_u64(u, "memory_bytes", s->pss);
+		return;
+	}
+	cbx_cgroup_read(&group, &use);
 	cbx_json_set_u64(u, "memory_bytes", use.memory);
 	cbx_json_set_u64(u, "files_bytes", cbx_cgroup_files(&group));
 	cbx_json_set_double(u, "cpu_s", (double)(use.cpu_us / 1000) / 1000);
 	cbx_json_set_bool(u, "frozen", s->frozen);
 	if (s->frozen)
 		cbx_json_set_u64(u, "reclaimed_bytes", s->reclaimed);
-	cbx_json_set(o, "usage", u);
 }
 
 cJSON *cbx_session_to_json(const struct cbx_session *s)

@@ -51,7 +51,8 @@ void cbx_session_work(struct cbx_session *s)
 void cbx_session_free(struct cbx_session *s)
 {
 	struct event *events[] = {
-		s->work, s->start_timer, s->ttl_timer, s->idle_timer, s->cell_timer, s->query_timer, s->rest_timer
+		s->work,       s->start_timer, s->ttl_timer,  s->idle_timer,
+		s->cell_timer, s->query_timer, s->rest_timer, s->settle_timer
 	};
 	struct cbx_execution *x, *next;
 
@@ -145,6 +146,7 @@ void cbx_session_run_work(struct cbx_session *s)
 	if (s->state == CBX_CLOSING) {
 		cbx_init_fail_all(s, &s->end);
 		cbx_session_drop_queries(s, &s->end);
+		cbx_group_drop_askers(s, &s->end);
 		call_ready(s, &s->end);
 	}
 	deliver(s);
@@ -153,7 +155,7 @@ void cbx_session_run_work(struct cbx_session *s)
 	s->in_work = false;
 	if (s->state != CBX_CLOSING)
 		return;
-	if (!all_delivered(s) || s->init.count || s->nqueries || s->on_ready) {
+	if (!all_delivered(s) || s->init.count || s->nqueries || !TAILQ_EMPTY(&s->askers) || s->on_ready) {
 		cbx_session_work(s); /* closed by one of the callbacks above */
 	} else if (s->gone) {
 		cbx_engine_forget(s);
@@ -480,6 +482,7 @@ static struct cbx_session *session_new(struct cbx_engine *e, const struct cbx_se
 	s->state = CBX_STARTING;
 	s->init.sock = -1;
 	cbx_cgroup_init(&s->group);
+	TAILQ_INIT(&s->askers);
 	s->interp.sock = s->interp.pipe[0] = s->interp.pipe[1] = -1;
 	s->aside.head_max = s->aside.tail_max = KIB(8);
 	s->next_execution = 1;

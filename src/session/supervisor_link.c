@@ -58,6 +58,10 @@ static void link_event(struct cbx_engine *e, struct cbx_event *ev)
 		if (s)
 			cbx_group_gathered(s, ev->status ? &ev->err : NULL);
 		break;
+	case CBX_EVENT_MEASURED:
+		if (s)
+			cbx_group_measured(s, ev->memory_peak);
+		break;
 	case CBX_EVENT_OOM:
 		if (s && s->state != CBX_CLOSING)
 			cbx_interp_oom(s, ev->pid);
@@ -168,6 +172,12 @@ static void enqueue(struct cbx_engine *e, uint32_t type, uint64_t sandbox, uint6
 void cbx_link_create(struct cbx_engine *e, uint64_t sandbox, const struct cbx_plan *plan, int fds[3])
 {
 	enqueue(e, CBX_REQUEST_CREATE, sandbox, 0, plan, fds, fds[1] < 0 ? 1 : 3);
+}
+
+void cbx_link_measure(struct cbx_engine *e, uint64_t sandbox)
+{
+	if (e->link.sock >= 0)
+		enqueue(e, CBX_REQUEST_MEASURE, sandbox, 0, NULL, NULL, 0);
 }
 
 void cbx_link_move(struct cbx_engine *e, uint64_t sandbox)

@@ -209,6 +209,19 @@ static void gather(struct supervisor *s, const struct cbx_request *q)
 	send_event(&e);
 }
 
+static void measure(struct supervisor *s, const struct cbx_request *q)
+{
+	struct cbx_event e = { .type = CBX_EVENT_MEASURED, .sandbox = q->sandbox };
+	struct sandbox *b = find_sandbox(s, q->sandbox);
+	struct cbx_usage use;
+
+	if (!b)
+		return;
+	cbx_watch_measure(b->pid, b->placing.inside ? b->placing.placed : 0, 0, &use);
+	e.memory_peak = use.bytes;
+	send_event(&e);
+}
+
 /* Descriptors that are kept are taken from fds. */
 static void handle(struct supervisor *s, const struct cbx_request *q, int *fds, size_t nfds)
 {
@@ -229,6 +242,9 @@ static void handle(struct supervisor *s, const struct cbx_request *q, int *fds, 
 		break;
 	case CBX_REQUEST_MOVE:
 		gather(s, q);
+		break;
+	case CBX_REQUEST_MEASURE:
+		measure(s, q);
 		break;
 	case CBX_REQUEST_ZYGOTE:
 		zygote_start(s, q, fds, nfds);

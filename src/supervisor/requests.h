@@ -29,6 +29,7 @@ enum cbx_request_type {
 	/* Have `zygote` fork the sandbox's first interpreter. Four descriptors: its 0, 1, 2 and 3. ENTERED follows, unless
 	 * the sandbox ends. */
 	CBX_REQUEST_ENTER = 6,
+	CBX_REQUEST_MEASURE = 7, /* add up the memory of a sandbox that has no control group; MEASURED follows */
 };
 
 struct cbx_request {
@@ -54,6 +55,7 @@ enum cbx_event_type {
 	CBX_EVENT_EXITED = 9,  /* that interpreter, `pid` inside, has ended with wait status `status` */
 	CBX_EVENT_ZYGOTE_READY = 10, /* `sandbox` is the zygote's number; memory_peak: bytes of private memory */
 	CBX_EVENT_ZYGOTE_GONE = 11,  /* likewise; err says why */
+	CBX_EVENT_MEASURED = 12,     /* memory_peak: sum of PSS now, bytes */
 };
 
 /* What protections and facilities are in force; shown in a session's info. */

@@ -66,12 +66,17 @@ for fd in os.listdir('/proc/self/fd'):
 
 
 def test_a_session_says_how_its_limits_are_enforced():
-    info = box.json("session", "info", "u", "--json")
+    box("run", "--session", "i", "--image", image(), "-c", "1", check=True)
+    info = box.json("session", "info", "i", "--json")
     limits = info["limits"]
     on = box.hello()["facts"]["cgroup"]
     assert limits["backend"] in (("inherit", "scope") if on else ("none",)), limits
     assert limits["reason"] and limits["enforced_by"] == ("cgroup" if on else "rlimits and a watcher"), limits
-    assert info["protections"]["cgroup"] is on and ("usage" in info) is on, info
+    assert info["protections"]["cgroup"] is on, info
+    assert info["usage"]["source"] == ("cgroup" if on else "pss") and info["usage"]["memory_bytes"] > 1 << 20, info
+    before = info["usage"]["memory_bytes"]
+    box("run", "--session", "i", "-c", "more = b'x' * (64 << 20)", check=True)
+    assert box.json("session", "info", "i", "--json")["usage"]["memory_bytes"] > before + (60 << 20)
 
 
 def test_control_groups_can_be_required():
