@@ -167,7 +167,8 @@ static void explain_rest(const struct cbx_policy *p, struct cbx_buf *text, cJSON
 		cbx_buf_adds(&images.value, "all");
 	cbx_policy_origin(p, p->images_from, &images.from);
 	for (size_t i = 0; i < p->nmounts; i++)
-		cbx_buf_addf(&mounts.value, "%s%s%s", i ? "," : "", p->mounts[i].path, p->mounts[i].writable ? ":rw" : "");
+		cbx_buf_addf(&mounts.value, "%s%s%s", i ? "," : "", p->mounts[i].path,
+			     p->mounts[i].writable ? ":rw" : "");
 	if (!p->nmounts)
 		cbx_buf_adds(&mounts.value, "nothing");
 	cbx_policy_origin(p, p->mounts_from, &mounts.from);
@@ -196,7 +197,8 @@ static int parse_one(const char *arg, struct request *q, struct cbx_err *err)
 	size_t n = eq ? (size_t)(eq - arg) : 0;
 
 	if (!eq)
-		return cbx_refuse(err, "invalid_argument", 22, "\"%.80s\": KEY=VALUE is expected, as in memory=4G", arg);
+		return cbx_refuse(err, "invalid_argument", 22, "\"%.80s\": KEY=VALUE is expected, as in memory=4G",
+				  arg);
 	if (n == 6 && memcmp(arg, "policy", n) == 0) {
 		q->policy = eq + 1;
 		return 0;
@@ -251,8 +253,8 @@ static int explain(const struct cbx_dirs *dirs, const struct options *o)
 	}
 	tree = cbx_json_new_obj();
 	list = cbx_json_new_arr();
-	cbx_buf_addf(&text, "policy %s, digest %s\n%-24s %-14s %-12s %s\n", p->name, p->digest, "KEY", "VALUE", "AT MOST",
-		     "FROM");
+	cbx_buf_addf(&text, "policy %s, digest %s\n%-24s %-14s %-12s %s\n", p->name, p->digest, "KEY", "VALUE",
+		     "AT MOST", "FROM");
 	for (enum cbx_key k = 0; k < CBX_KEYS; k++) {
 		struct row r = { .key = "" };
 
@@ -379,7 +381,9 @@ static int run_policy(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*fn)(const struct cbx_dirs *, const struct options *);
-	} verbs[] = { { "check", check }, { "show", show }, { "explain", explain }, { "diff", diff }, { "schema", schema } };
+	} verbs[] = {
+		{ "check", check }, { "show", show }, { "explain", explain }, { "diff", diff }, { "schema", schema }
+	};
 	struct options o = { 0 };
 	struct cbx_dirs dirs;
 	struct cbx_err err;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: a client of the era with a handshake may have roots: directories that its user works in. Where the
- * policy takes them, they are mounted, read-only, into sessions that name no mounts themselves. They are asked for when
- * the first call comes that may make a session; that call, and those that come meanwhile, are held until the answer is
- * there, but not for long: a client that does not answer gets sessions without. What was answered holds until the client
- * says that it has changed.
+ * Theory of operation: a client of the era with a handshake may have roots: directories that its user works in. Where
+ * the policy takes them, they are mounted, read-only, into sessions that name no mounts themselves. They are asked for
+ * when the first call comes that may make a session; that call, and those that come meanwhile, are held until the
+ * answer is there, but not for long: a client that does not answer gets sessions without. What was answered holds until
+ * the client says that it has changed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +69,9 @@ static char *path_of(const char *uri)
 
 static cJSON *mounts_of(const cJSON *answer)
 {
-	const cJSON *list = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(answer, "result"), "roots"), *v;
+	const cJSON *list = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(answer, "result"),
+							     "roots"),
+		    *v;
 	cJSON *mounts = cbx_json_new_arr();
 	size_t n = 0;
 
@@ -98,8 +100,8 @@ static void settled(struct cbx_mcp *mcp)
 		event_del(mcp->roots.late);
 	do {
 		TAILQ_FOREACH(call, &mcp->calls, entry)
-			if (call->held)
-				break;
+		if (call->held)
+			break;
 		if (call)
 			cbx_mcp_tools_resume(call);
 	} while (call);

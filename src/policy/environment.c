@@ -29,12 +29,14 @@ int cbx_environment_check(const cJSON *obj, const cJSON **ret_bad, struct cbx_er
 		if (ret_bad)
 			*ret_bad = v;
 		if (strncmp(v->string, "CODEBOX_", 8) == 0)
-			return cbx_refuse(err, "invalid_argument", EINVAL,
-					  "environment: %.80s: names that begin with CODEBOX_ are codebox's own; choose another",
-					  v->string);
+			return cbx_refuse(
+				err, "invalid_argument", EINVAL,
+				"environment: %.80s: names that begin with CODEBOX_ are codebox's own; choose another",
+				v->string);
 		if (!cbx_variable_name_valid(v->string))
 			return cbx_refuse(err, "invalid_argument", EINVAL,
-					  "environment: \"%.80s\" is not a name; use letters, digits and \"_\", not a digit first, "
+					  "environment: \"%.80s\" is not a name; use letters, digits and \"_\", not a "
+					  "digit first, "
 					  "at most 99",
 					  v->string);
 		if (!cJSON_IsString(v))
@@ -42,9 +44,10 @@ int cbx_environment_check(const cJSON *obj, const cJSON **ret_bad, struct cbx_er
 					  v->string);
 		bytes += strlen(v->string) + strlen(v->valuestring) + 2;
 		if (++n > CBX_VARIABLES_MAX || bytes > CBX_ENVIRONMENT_MAX)
-			return cbx_refuse(err, "invalid_argument", E2BIG,
-					  "environment: more than %d variables, or %zu bytes of them; put data into a file",
-					  CBX_VARIABLES_MAX, CBX_ENVIRONMENT_MAX);
+			return cbx_refuse(
+				err, "invalid_argument", E2BIG,
+				"environment: more than %d variables, or %zu bytes of them; put data into a file",
+				CBX_VARIABLES_MAX, CBX_ENVIRONMENT_MAX);
 	}
 	return 0;
 }

@@ -6,7 +6,8 @@
 
 const char *cbx_hostpath_refused(const char *path)
 {
-	/* The kernel's own file systems; sockets of the machine's services; accounts, keys and the machine's configuration. */
+	/* The kernel's own file systems; sockets of the machine's services; accounts, keys and the machine's
+	 * configuration. */
 	static const char *const never[] = { "/proc", "/sys", "/dev", "/run", "/var/run", "/etc" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(never); i++)

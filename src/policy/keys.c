@@ -25,15 +25,16 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 				CBX_PROCESSES_MAX, .text = "Most processes and threads at once" },
 	[CBX_KEY_TIMEOUT] = { "limits", "timeout", CBX_TYPE_DURATION, 1, CBX_TIMEOUT_MAX_MS, CBX_TIMEOUT_DEFAULT_MS,
 			      CBX_TIMEOUT_MAX_MS, .text = "Time limit of each cell; a cell may ask for another one" },
-	[CBX_KEY_TTL] = { "limits", "ttl", CBX_TYPE_DURATION, 1000, CBX_TTL_MAX_S * 1000ull, CBX_TTL_DEFAULT_S * 1000ull,
-			  CBX_TTL_MAX_S * 1000ull, .text = "The session is closed when it is this old" },
+	[CBX_KEY_TTL] = { "limits", "ttl", CBX_TYPE_DURATION, 1000, CBX_TTL_MAX_S * 1000ull,
+			  CBX_TTL_DEFAULT_S * 1000ull, CBX_TTL_MAX_S * 1000ull, .text = "The session is closed when it is this old" },
 	[CBX_KEY_IDLE_TIMEOUT] = { "limits", "idle_timeout", CBX_TYPE_DURATION, 1000, CBX_TTL_MAX_S * 1000ull,
 				   CBX_IDLE_DEFAULT_S * 1000ull, CBX_TTL_MAX_S * 1000ull,
 				   .text = "The session is closed when it was not used for this long" },
 	[CBX_KEY_SESSIONS] = { "limits", "sessions", CBX_TYPE_COUNT, 1, CBX_SESSIONS_LIMIT, CBX_SESSIONS_MAX,
 			       CBX_SESSIONS_MAX, .server_only = true, .text = "Most sessions at once" },
 	[CBX_KEY_PROFILE] = { "isolation", "profile", CBX_TYPE_WORD, 0, 3, 1, 3, .words = profiles,
-			      .text = "Which system calls there are: strict for computing only, dev for debuggers too" },
+			      .text = "Which system calls there are: strict for computing only, dev for debuggers "
+				      "too" },
 	[CBX_KEY_CPUS] = { "limits", "cpus", CBX_TYPE_DECIMAL, CBX_CPUS_MILLI_MIN, CBX_CPUS_MILLI_MAX, 0, 0,
 			   .zero_is_none = true, .text = "Processors that the session may keep busy" },
 	[CBX_KEY_CGROUP] = { "isolation", "cgroup", CBX_TYPE_WORD, 0, 1, CBX_CGROUP_AUTO, CBX_CGROUP_AUTO,
@@ -44,12 +45,14 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 			     .text = "\"off\": each interpreter is started afresh, with an address layout of its own" },
 	[CBX_KEY_NOEXEC_WORKSPACE] = { "isolation", "noexec_workspace", CBX_TYPE_BOOL, 0, 1, 0, 0,
 				       .more_is_stricter = true,
-				       .text = "No program is executed from the workspace, the home and writable mounts" },
+				       .text = "No program is executed from the workspace, the home and writable "
+					       "mounts" },
 	[CBX_KEY_ROOTS] = { "mounts", "roots", CBX_TYPE_BOOL, 0, 1, 0, 0, .server_only = true,
-			    .text = "Mount the directories that an MCP client names as its roots, where they are allowed" },
+			    .text = "Mount the directories that an MCP client names as its roots, where they are "
+				    "allowed" },
 	[CBX_KEY_LANDLOCK] = { "isolation", "landlock", CBX_TYPE_WORD, 0, 2, 1, 1, .words = landlock_modes,
-			       .text = "A second layer that keeps the image's files from being written: auto where the kernel "
-				       "has it, required for no session without it" },
+			       .text = "A second layer that keeps the image's files from being written: auto where the "
+				       "kernel has it, required for no session without it" },
 };
 
 static const char *const hints[] = {

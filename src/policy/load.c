@@ -30,14 +30,15 @@ static int read_text(const char *path, struct cbx_buf *text, struct cbx_err *err
 
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		cbx_fail(err, errno, "open policy %s", path);
-		snprintf(err->kind, sizeof(err->kind), "invalid_policy"); /* whatever the cause: there is none to go by */
+		snprintf(err->kind, sizeof(err->kind),
+			 "invalid_policy"); /* whatever the cause: there is none to go by */
 		return -err->code;
 	}
 	if (!S_ISREG(st.st_mode))
 		return cbx_refuse(err, "invalid_policy", EINVAL, "policy %s is not a regular file", path);
 	if (st.st_mode & S_IWOTH)
-		return cbx_refuse(err, "invalid_policy", EPERM, "policy %s can be changed by every user; run chmod o-w on it",
-				  path);
+		return cbx_refuse(err, "invalid_policy", EPERM,
+				  "policy %s can be changed by every user; run chmod o-w on it", path);
 	n = cbx_read_full(fd, cbx_buf_reserve(text, CBX_POLICY_FILE_MAX + 1), CBX_POLICY_FILE_MAX + 1);
 	if (n < 0)
 		return cbx_fail(err, (int)-n, "read policy %s", path);
@@ -52,10 +53,11 @@ static int read_text(const char *path, struct cbx_buf *text, struct cbx_err *err
 static int shipped(const char *share_dir, const char *name, char **ret, struct cbx_err *err)
 {
 	if (!cbx_name_valid(name))
-		return cbx_refuse(err, "invalid_argument", EINVAL,
-				  "policy: \"%.80s\" is neither the name of a shipped policy nor a path (which has a \"/\", or "
-				  "ends in .json)",
-				  name);
+		return cbx_refuse(
+			err, "invalid_argument", EINVAL,
+			"policy: \"%.80s\" is neither the name of a shipped policy nor a path (which has a \"/\", or "
+			"ends in .json)",
+			name);
 	*ret = cbx_xasprintf("%s/policies/%s.json", share_dir, name);
 	return 0;
 }

@@ -56,7 +56,8 @@ static int parse_range(const struct layer *l, enum cbx_key key, const cJSON *obj
 		bool is_max = strcmp(v->string, "max") == 0;
 
 		if (!is_max && strcmp(v->string, "default") != 0)
-			return cbx_source_refuse(l->source, v, err, "unknown key \"%.80s\" in \"%s\"; accepted are: default, max",
+			return cbx_source_refuse(l->source, v, err,
+						 "unknown key \"%.80s\" in \"%s\"; accepted are: default, max",
 						 v->string, name);
 		if (parse_value(l, key, v, is_max ? &value->ceiling : &value->standard, err) < 0)
 			return -err->code;
@@ -65,7 +66,8 @@ static int parse_range(const struct layer *l, enum cbx_key key, const cJSON *obj
 			standard = v;
 	}
 	if (standard && cbx_key_lower(key, value->standard, value->ceiling) != value->standard)
-		return cbx_source_refuse(l->source, standard, err, "%s: the default is above what is allowed (max)", name);
+		return cbx_source_refuse(l->source, standard, err, "%s: the default is above what is allowed (max)",
+					 name);
 	return 0;
 }
 
@@ -99,8 +101,8 @@ static int unknown_key(const struct layer *l, const cJSON *v, const char *group,
 			cbx_buf_addf(&names, "%s%s", names.len ? ", " : "", cbx_keys[k].name);
 	if (strcmp(group, "mounts") == 0)
 		cbx_buf_addf(&names, "%sallow", names.len ? ", " : "");
-	return cbx_source_refuse(l->source, v, err, "unknown key \"%.80s\" in \"%s\"; accepted are: %s", v->string, group,
-				 cbx_buf_str(&names));
+	return cbx_source_refuse(l->source, v, err, "unknown key \"%.80s\" in \"%s\"; accepted are: %s", v->string,
+				 group, cbx_buf_str(&names));
 }
 
 /* A member of a group: true when the table has it, and *r is how that went. */
@@ -136,8 +138,9 @@ static int parse_group(const struct layer *l, const cJSON *obj, struct cbx_err *
 static int parse_network(const struct layer *l, const cJSON *v, struct cbx_err *err)
 {
 	if (!cJSON_IsString(v) || strcmp(v->valuestring, "none") != 0)
-		return cbx_source_refuse(l->source, v, err,
-					 "network: \"none\" is the only value: sandboxes have no network but their own loopback");
+		return cbx_source_refuse(
+			l->source, v, err,
+			"network: \"none\" is the only value: sandboxes have no network but their own loopback");
 	l->policy->network_from = origin_of(l, v);
 	return 0;
 }
@@ -157,8 +160,9 @@ static int parse_images(const struct layer *l, const cJSON *list, struct cbx_err
 	const cJSON *v;
 
 	if (!cJSON_IsArray(list) || !list->child)
-		return cbx_source_refuse(l->source, list, err,
-					 "images: give a list of names, at least one; without this key all images are allowed");
+		return cbx_source_refuse(
+			l->source, list, err,
+			"images: give a list of names, at least one; without this key all images are allowed");
 	free_images(p);
 	p->images_from = origin_of(l, list);
 	cJSON_ArrayForEach (v, list) {
@@ -195,19 +199,22 @@ static int parse_allowed(const struct layer *l, const cJSON *obj, struct cbx_err
 			path = v;
 		else if (strcmp(v->string, "writable") != 0)
 			return cbx_source_refuse(l->source, v, err,
-						 "unknown key \"%.80s\" in \"allow\"; accepted are: path, writable", v->string);
+						 "unknown key \"%.80s\" in \"allow\"; accepted are: path, writable",
+						 v->string);
 		else if (cJSON_IsBool(v))
 			writable = cJSON_IsTrue(v);
 		else
 			return cbx_source_refuse(l->source, v, err, "writable: wrong type; give true or false");
 	}
 	if (!path || !cJSON_IsString(path) || !cbx_path_clean(path->valuestring))
-		return cbx_source_refuse(l->source, path ? path : obj, err,
-					 "mounts: path: an absolute path without \".\", \"..\" and empty parts is expected");
+		return cbx_source_refuse(
+			l->source, path ? path : obj, err,
+			"mounts: path: an absolute path without \".\", \"..\" and empty parts is expected");
 	never = cbx_hostpath_refused(path->valuestring);
 	if (never)
 		return cbx_source_refuse(l->source, path, err,
-					 "mounts: path: it is, holds or is in %s, which is never shown in a sandbox", never);
+					 "mounts: path: it is, holds or is in %s, which is never shown in a sandbox",
+					 never);
 	if (p->nmounts == CBX_POLICY_LIST_MAX)
 		return cbx_source_refuse(l->source, obj, err, "mounts: there can be %d", CBX_POLICY_LIST_MAX);
 	p->mounts = cbx_xrealloc(p->mounts, (p->nmounts + 1) * sizeof(*p->mounts));
@@ -271,7 +278,8 @@ static int include_one(const struct layer *l, const cJSON *v, struct cbx_err *er
 	_cleanup_free_ char *label = NULL;
 
 	if (!cJSON_IsString(v) || !v->valuestring[0])
-		return cbx_source_refuse(l->source, v, err, "include: the name of a file, or of a shipped policy, is expected");
+		return cbx_source_refuse(l->source, v, err,
+					 "include: the name of a file, or of a shipped policy, is expected");
 	if (!l->read)
 		return cbx_source_refuse(l->source, v, err, "include: nothing can be included here");
 	if (l->read(l->arg, v->valuestring, &text, &label, err) < 0)
@@ -305,11 +313,8 @@ static const struct {
 	member_fn fn;
 } members[] = {
 	{ "$schema", ignore }, /* for editors */
-	{ "include", include },
-	{ "network", parse_network },
-	{ "images", parse_images },
-	{ "mounts", parse_mounts },
-	{ "environment", parse_environment },
+	{ "include", include },	    { "network", parse_network },	  { "images", parse_images },
+	{ "mounts", parse_mounts }, { "environment", parse_environment },
 };
 
 static int parse_member(const struct layer *l, const cJSON *v, struct cbx_err *err)
@@ -324,7 +329,8 @@ static int parse_member(const struct layer *l, const cJSON *v, struct cbx_err *e
 	for (enum cbx_key k = 0; k < CBX_KEYS; k++) {
 		if (strcmp(cbx_keys[k].group, v->string) == 0)
 			return parse_group(l, v, err);
-		if ((!k || strcmp(cbx_keys[k].group, cbx_keys[k - 1].group) != 0) && strcmp(cbx_keys[k].group, "mounts") != 0)
+		if ((!k || strcmp(cbx_keys[k].group, cbx_keys[k - 1].group) != 0) &&
+		    strcmp(cbx_keys[k].group, "mounts") != 0)
 			cbx_buf_addf(&names, ", %s", cbx_keys[k].group);
 	}
 	return cbx_source_refuse(l->source, v, err, "unknown key \"%.80s\"; accepted are: %s", v->string,

@@ -54,8 +54,8 @@ struct cbx_policy *cbx_policy_new(const char *name);
 void cbx_policy_free(struct cbx_policy *p);
 
 /*
- * Parse a policy. `label` names the text in messages and origins. `read` gets the text of an included file: `name` is as
- * written, *ret_label (malloc'd) is how messages name it; it may be NULL when nothing can be included.
+ * Parse a policy. `label` names the text in messages and origins. `read` gets the text of an included file: `name` is
+ * as written, *ret_label (malloc'd) is how messages name it; it may be NULL when nothing can be included.
  */
 typedef int (*cbx_policy_read_fn)(void *arg, const char *name, struct cbx_buf *text, char **ret_label,
 				  struct cbx_err *err);

@@ -69,7 +69,8 @@ static cJSON *name_items(void)
 
 static cJSON *environment(void)
 {
-	cJSON *o = typed("object", "Variables of every session; a request cannot change them"), *names = cbx_json_new_obj();
+	cJSON *o = typed("object", "Variables of every session; a request cannot change them"),
+	      *names = cbx_json_new_obj();
 
 	cbx_json_set_str(names, "pattern", "^(?!CODEBOX_)[A-Za-z_][A-Za-z0-9_]{0,98}$");
 	cbx_json_set(o, "propertyNames", names);
@@ -80,7 +81,8 @@ static cJSON *environment(void)
 
 static void add_mounts(cJSON *properties)
 {
-	cJSON *group = cJSON_GetObjectItemCaseSensitive(properties, "mounts"), *one = cbx_json_new_obj(), *path, *required;
+	cJSON *group = cJSON_GetObjectItemCaseSensitive(properties, "mounts"), *one = cbx_json_new_obj(), *path,
+	      *required;
 
 	if (!group) {
 		group = object(NULL, cbx_json_new_obj());
@@ -95,8 +97,8 @@ static void add_mounts(cJSON *properties)
 	cbx_json_push_str(required, "path");
 	cbx_json_set(one, "required", required);
 	cbx_json_set(cJSON_GetObjectItemCaseSensitive(group, "properties"), "allow",
-		     list("Directories of the machine in which sessions may ask for mounts; read-only unless writable", one, 0,
-			  CBX_POLICY_LIST_MAX));
+		     list("Directories of the machine in which sessions may ask for mounts; read-only unless writable",
+			  one, 0, CBX_POLICY_LIST_MAX));
 }
 
 cJSON *cbx_policy_schema(void)

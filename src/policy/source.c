@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: comments are overwritten with spaces, byte for byte, so that offsets into the text stay true, and
- * the rest is given to the strict parser that everything else uses. Its tree has no positions; but it is in the order of
- * the document. So a place is found, when there is a fault to tell, by walking text and tree side by side.
+ * Theory of operation: comments are overwritten with spaces, byte for byte, so that offsets into the text stay true,
+ * and the rest is given to the strict parser that everything else uses. Its tree has no positions; but it is in the
+ * order of the document. So a place is found, when there is a fault to tell, by walking text and tree side by side.
  */
 #include "policy/source.h"
 

@@ -57,8 +57,8 @@ static int open_source(const struct cbx_plan_mount *m, int noexec, struct cbx_er
 						   (m->writable && noexec ? CBX_MOUNT_ATTR_NOEXEC : 0),
 				       .propagation = MS_PRIVATE };
 	unsigned tree = CBX_OPEN_TREE_CLONE | CBX_OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | (m->recursive ? AT_RECURSIVE : 0);
-	_cleanup_fd_ int fd = cbx_openat2(AT_FDCWD, m->source, O_PATH | O_CLOEXEC, 0,
-					  RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+	_cleanup_fd_ int fd =
+		cbx_openat2(AT_FDCWD, m->source, O_PATH | O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 	_cleanup_fd_ int mount = -1;
 	int r;
 
@@ -71,7 +71,8 @@ static int open_source(const struct cbx_plan_mount *m, int noexec, struct cbx_er
 	/* What a mount hides, one that is not the machine's root may not uncover. */
 	if (mount < 0 && errno == EINVAL && !m->recursive)
 		return cbx_refuse(err, "mount_refused", EINVAL,
-				  "mounts: other file systems are mounted below %s; ask for them too (recursive)", m->source);
+				  "mounts: other file systems are mounted below %s; ask for them too (recursive)",
+				  m->source);
 	if (mount < 0)
 		return cbx_fail(err, errno, "mounts: copy the mount of %s", m->source);
 	if (cbx_mount_setattr(mount, "", AT_EMPTY_PATH | (m->recursive ? AT_RECURSIVE : 0), &attr) < 0)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: a source is opened here, which follows symbolic links, and what it is really called is asked of the
- * kernel; that name must lie, part by part, below a directory that the policy allows (whose own name is found in the same
- * way), and neither in nor above a directory that is never shown. The supervisor then opens that very file by that name:
- * see sandbox/hostmounts.h. Nothing is read or listed here: the descriptors are O_PATH.
+ * Theory of operation: a source is opened here, which follows symbolic links, and what it is really called is asked of
+ * the kernel; that name must lie, part by part, below a directory that the policy allows (whose own name is found in
+ * the same way), and neither in nor above a directory that is never shown. The supervisor then opens that very file by
+ * that name: see sandbox/hostmounts.h. Nothing is read or listed here: the descriptors are O_PATH.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +34,8 @@ int cbx_session_mounts_check(const cJSON *list, struct cbx_err *err)
 			return cbx_refuse(err, "invalid_argument", EINVAL,
 					  "mounts: each is an object, as in {\"source\": \"/srv/data\"}");
 		if (cbx_json_only(m, keys, err) < 0 || cbx_json_get_str(m, "source", &source, err) < 0 ||
-		    cbx_json_get_str(m, "target", &target, err) < 0 || cbx_json_get_bool(m, "writable", &flag, err) < 0 ||
+		    cbx_json_get_str(m, "target", &target, err) < 0 ||
+		    cbx_json_get_bool(m, "writable", &flag, err) < 0 ||
 		    cbx_json_get_bool(m, "recursive", &flag, err) < 0)
 			return cbx_wrap(err, "mounts");
 		if (!source || source[0] != '/')
@@ -84,8 +85,8 @@ static bool allowed(const struct cbx_policy *p, const char *path, bool *writable
 /* codebox's own directories: images, sockets, the log, the policy, programs. */
 static const char *own_directory(const struct cbx_engine *e, const char *path)
 {
-	const char *const own[] = { e->config.images_dir,  e->config.libexec_dir, e->config.runtimes_dir,
-				    e->config.share_dir,   e->config.runtime_dir, e->config.state_dir,
+	const char *const own[] = { e->config.images_dir, e->config.libexec_dir, e->config.runtimes_dir,
+				    e->config.share_dir,  e->config.runtime_dir, e->config.state_dir,
 				    e->config.config_dir };
 
 	for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
@@ -106,8 +107,8 @@ static int refuse_place(const struct cbx_policy *p, const char *source, struct c
 	for (size_t i = 0; i < p->nmounts; i++)
 		cbx_buf_addf(&names, "%s%s", i ? ", " : "", p->mounts[i].path);
 	return cbx_refuse(err, "mount_refused", EPERM,
-			  "mounts: %.200s is not in a directory that the policy %s allows; allowed are: %.300s", source, p->name,
-			  names.len ? names.data : "none");
+			  "mounts: %.200s is not in a directory that the policy %s allows; allowed are: %.300s", source,
+			  p->name, names.len ? names.data : "none");
 }
 
 static int settle_source(const struct cbx_session *s, const char *source, struct cbx_plan_mount *m, bool *writable,
@@ -129,13 +130,14 @@ static int settle_source(const struct cbx_session *s, const char *source, struct
 	if (!never)
 		never = own_directory(s->engine, m->source);
 	if (never)
-		return cbx_refuse(err, "mount_refused", EPERM,
-				  "mounts: %.200s is, holds or is in %s, which is never shown in a sandbox; choose a directory "
-				  "beside it",
-				  source, never);
+		return cbx_refuse(
+			err, "mount_refused", EPERM,
+			"mounts: %.200s is, holds or is in %s, which is never shown in a sandbox; choose a directory "
+			"beside it",
+			source, never);
 	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
-		return cbx_refuse(err, "mount_refused", EINVAL, "mounts: %.200s is neither a directory nor a regular file",
-				  source);
+		return cbx_refuse(err, "mount_refused", EINVAL,
+				  "mounts: %.200s is neither a directory nor a regular file", source);
 	m->dev = st.st_dev;
 	m->ino = st.st_ino;
 	m->directory = S_ISDIR(st.st_mode);
@@ -158,8 +160,8 @@ static void unescape(char *s)
 	*to = '\0';
 }
 
-/* Whether other file systems are mounted below it: the kernel lets nobody but root uncover what they hide. What cannot be
- * found out here is found out when the mount is made. */
+/* Whether other file systems are mounted below it: the kernel lets nobody but root uncover what they hide. What cannot
+ * be found out here is found out when the mount is made. */
 static bool holds_mounts(const char *path)
 {
 	_cleanup_fclose_ FILE *f = fopen("/proc/self/mountinfo", "re");
@@ -191,33 +193,38 @@ static int settle_target(const char *target, struct cbx_plan_mount *m, struct cb
 	else
 		snprintf(m->target, sizeof(m->target), "/mnt/%.200s", slash + 1);
 	if ((target && strlen(target) >= sizeof(m->target)) || !cbx_path_clean(m->target))
-		return cbx_refuse(err, "invalid_argument", EINVAL,
-				  "mounts: target: %.200s is not an absolute path without \".\", \"..\" and empty parts", target);
+		return cbx_refuse(
+			err, "invalid_argument", EINVAL,
+			"mounts: target: %.200s is not an absolute path without \".\", \"..\" and empty parts", target);
 	never = cbx_plan_target_refused(m->target);
 	if (never)
-		return cbx_refuse(err, "invalid_argument", EINVAL,
-				  "mounts: target: nothing can be mounted at %.200s, because of %s; use a place below /mnt, /srv "
-				  "or " CBX_INSIDE_WORKSPACE,
-				  m->target, never);
+		return cbx_refuse(
+			err, "invalid_argument", EINVAL,
+			"mounts: target: nothing can be mounted at %.200s, because of %s; use a place below /mnt, /srv "
+			"or " CBX_INSIDE_WORKSPACE,
+			m->target, never);
 	return 0;
 }
 
-static int settle_one(struct cbx_session *s, const cJSON *v, struct cbx_plan_mount *m, bool *lowered, struct cbx_err *err)
+static int settle_one(struct cbx_session *s, const cJSON *v, struct cbx_plan_mount *m, bool *lowered,
+		      struct cbx_err *err)
 {
 	const char *source = NULL, *target = NULL;
 	bool wanted = false, recursive = false, writable = false;
 
 	if (cbx_json_get_str(v, "source", &source, err) < 0 || cbx_json_get_str(v, "target", &target, err) < 0 ||
-	    cbx_json_get_bool(v, "writable", &wanted, err) < 0 || cbx_json_get_bool(v, "recursive", &recursive, err) < 0 ||
-	    settle_source(s, source, m, &writable, err) < 0 || settle_target(target, m, err) < 0)
+	    cbx_json_get_bool(v, "writable", &wanted, err) < 0 ||
+	    cbx_json_get_bool(v, "recursive", &recursive, err) < 0 || settle_source(s, source, m, &writable, err) < 0 ||
+	    settle_target(target, m, err) < 0)
 		return -err->code;
 	m->writable = wanted && writable;
 	m->recursive = recursive;
 	if (!recursive && holds_mounts(m->source))
-		return cbx_refuse(err, "mount_refused", EINVAL,
-				  "mounts: other file systems are mounted below %.200s; ask for them too (recursive), or for a "
-				  "directory without",
-				  m->source);
+		return cbx_refuse(
+			err, "mount_refused", EINVAL,
+			"mounts: other file systems are mounted below %.200s; ask for them too (recursive), or for a "
+			"directory without",
+			m->source);
 	*lowered = wanted && !writable;
 	return 0;
 }

@@ -11,7 +11,8 @@
 #include "base/cleanup.h"
 #include "session/internal.h"
 
-#define FIELD(member, unit) { offsetof(struct cbx_session_spec, member), sizeof(((struct cbx_session_spec *)0)->member), unit }
+#define FIELD(member, unit) \
+	{ offsetof(struct cbx_session_spec, member), sizeof(((struct cbx_session_spec *)0)->member), unit }
 
 static const struct field {
 	size_t at, size; /* size 0: not kept in a spec */
@@ -215,8 +216,8 @@ static cJSON *mounts_schema(void)
 	cbx_json_set_str(list, "type", "array");
 	cbx_json_set(list, "items", one);
 	cbx_json_set_str(list, "description",
-			 "Directories or files of the computer, where its policy allows it: source is an absolute path, target "
-			 "is where it is seen (default: /mnt/NAME); read-only unless writable.");
+			 "Directories or files of the computer, where its policy allows it: source is an absolute path, "
+			 "target is where it is seen (default: /mnt/NAME); read-only unless writable.");
 	return list;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: what a session gets is settled once, before anything is made: the lower of what was asked for and
- * what the policy allows, the policy's own value where nothing was asked for. The spec then holds what is in force, and
- * the list of what was lowered is part of the session's description. A request may name a shipped policy: that narrows
- * the server's, and never widens it.
+ * Theory of operation: what a session gets is settled once, before anything is made: the lower of what was asked for
+ * and what the policy allows, the policy's own value where nothing was asked for. The spec then holds what is in force,
+ * and the list of what was lowered is part of the session's description. A request may name a shipped policy: that
+ * narrows the server's, and never widens it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -39,8 +39,9 @@ static int settle_image(struct cbx_session *s, struct cbx_err *err)
 		return 0;
 	for (size_t i = 0; i < p->nimages; i++)
 		cbx_buf_addf(&names, "%s%s", i ? ", " : "", p->images[i]);
-	return cbx_refuse(err, "image_not_allowed", EPERM, "image: the policy %s does not allow \"%s\"; allowed are: %s",
-			  p->name, s->spec.image, names.len ? names.data : "none");
+	return cbx_refuse(err, "image_not_allowed", EPERM,
+			  "image: the policy %s does not allow \"%s\"; allowed are: %s", p->name, s->spec.image,
+			  names.len ? names.data : "none");
 }
 
 static void settle_environment(struct cbx_session *s)
