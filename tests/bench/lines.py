@@ -98,8 +98,8 @@ def stack(b, out):
 
 @line("create", "From nothing to the answer of 6 * 7")
 def create(b, out):
-    first_answers(b, out, "6 * 7", lambda: first_output(b.image.python + ["-I", "-c", "print(6 * 7)"], b.image.env, "42"),
-                  b.rounds(5, 21))
+    bare = b.image.python + ["-I", "-c", "print(6 * 7)"]
+    first_answers(b, out, "6 * 7", lambda: first_output(bare, b.image.env, "42"), b.rounds(5, 21))
 
 
 @line("isolation", "Isolation alone: a static program that ends at once")
@@ -362,8 +362,9 @@ def sessions_memory(kind, image, imports, count, out):
                 total += memory(p, "smaps_rollup", "Pss")
         out.row(f"codebox session, {how}, PSS, mean of {count} alive", [total / count], codebox=True)
         if kind.warm:
+            warm = known - set(supervisors(daemon))
             out.row("codebox, the warm interpreter itself, once, PSS",
-                    [sum(memory(p, "smaps_rollup", "Pss") for p in known if p not in supervisors(daemon))], codebox=True)
+                    [sum(memory(p, "smaps_rollup", "Pss") for p in warm)], codebox=True)
     except PermissionError:
         out.note("PSS of a session cannot be read by this user")
     out.row(f"codebox session, {how}, share of the daemon's RSS",

@@ -50,8 +50,8 @@ class Line:
         """Run every variant `inner` times a round, in turn; every second round backwards.
 
         A variant is a function that does the work, checks it, and returns seconds, when only a part of it counts, or
-        anything else for all of it. Names that begin with "codebox" are marked as ours. A variant whose work goes wrong is
-        recorded as a failure and leaves the line; the others go on. Returns {name: [median of each round]}.
+        anything else for all of it. Names that begin with "codebox" are marked as ours. A variant whose work goes wrong
+        is recorded as a failure and leaves the line; the others go on. Returns {name: [median of each round]}.
         """
         variants = dict(variants)
         samples = {name: [] for name in variants}
@@ -136,8 +136,8 @@ def line_text(line):
 
 def facts_text(report):
     f = report["facts"]
-    text = (f"{f['cores']} cores ({f['processor']}), {f['memory_gib']} GiB, Linux {f['kernel'].partition('-')[0]}, Python {f['python']}, "
-            f"image {f['image']}; load {f['load_before']} before and {f['load_after']} after.")
+    text = (f"{f['cores']} cores ({f['processor']}), {f['memory_gib']} GiB, Linux {f['kernel'].partition('-')[0]}, "
+            f"Python {f['python']}, image {f['image']}; load {f['load_before']} before and {f['load_after']} after.")
     if report["peers"]:
         text += " Peers: " + ", ".join(f"{n} {v}" for n, v in report["peers"].items()) + "."
     if report["absent"]:
@@ -166,9 +166,13 @@ def readme(report):
     """The README's table: ours in one column, the rest in the other."""
     out = [BEGIN, facts_text(report), "", "| median | codebox | beside it |", "|---|---|---|"]
 
+    def one(r):
+        name = r["name"].removeprefix("codebox").lstrip(":, ") or "a session"
+        ratio = f" ({times(r['ratio'])})" if r["ratio"] and r["ratio"] != 1 else ""
+        return f"{name}: {number(r['median'])} {r['unit']}{ratio}"
+
     def cell(rows):
-        return "<br>".join(f"{r['name'].removeprefix('codebox').lstrip(':, ') or 'a session'}: {number(r['median'])} {r['unit']}" +
-                           (f" ({times(r['ratio'])})" if r["ratio"] and r["ratio"] != 1 else "") for r in rows)
+        return "<br>".join(map(one, rows))
 
     for line in report["lines"]:
         if line["rows"]:

@@ -217,7 +217,8 @@ class Peers:
             check(self.image.version == "%d.%d" % sys.version_info[:2],
                   f"this Python is {sys.version.split()[0]}, the image's {self.image.version}")
             self.kernel().close()
-            self.report.peers["IPython kernel"] = f"{ipykernel.__version__} (jupyter_client {jupyter_client.__version__})"
+            client = f"jupyter_client {jupyter_client.__version__}"
+            self.report.peers["IPython kernel"] = f"{ipykernel.__version__} ({client})"
         except Exception as e:
             self.report.absent["IPython kernel"] = f"it does not run here: {' '.join(str(e).split())[:160]}"
 
