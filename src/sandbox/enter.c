@@ -376,7 +376,8 @@ static int make_ruleset(const struct entry *e, int report, struct cbx_landlock *
 	int r;
 
 	ret->fd = -1;
-	/* A zygote's interpreters get the ruleset of the sandbox that they enter; its own would stay in force beneath. */
+	/* A zygote's interpreters get the ruleset of the sandbox that they enter. It has none itself, not even one about
+	 * signals alone: setns(2) with a pidfd asks for access as ptrace does, which Landlock refuses out of its domain. */
 	if (e->plan->landlock == CBX_LANDLOCK_OFF || e->program)
 		return 0;
 	if (!e->outer->landlock_abi)
