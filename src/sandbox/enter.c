@@ -181,7 +181,7 @@ static int fill_upper(const struct entry *e, int upper, struct cbx_err *err)
 	if (r == 0)
 		r = write_text(upper, "etc/resolv.conf", "", err);
 	if (r == 0 && e->program)
-		r = write_text(upper, CBX_INSIDE_ZYGOTE + 1, "", err);
+		r = write_text(upper, &CBX_INSIDE_ZYGOTE[1], "", err);
 	if (r == 0)
 		r = write_users(e, upper, "etc/passwd", "user:x:1000:1000:codebox:/home/user:/bin/sh\n", err);
 	if (r == 0)
