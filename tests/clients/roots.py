@@ -3,8 +3,11 @@
 """MCP's roots, with the Python SDK's client and without one: directories of the client's user, mounted where the policy
 takes them."""
 import asyncio
+import http.client
 import json
 import os
+import re
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -130,7 +133,46 @@ def hostile():
         tap.equal([m for m in raw.other if m.get("method") == "roots/list"], [], "at all")
 
 
+def over_http():
+    """There the question comes in the stream of the call that waits for its answer."""
+    env = dict(os.environ, CODEBOX_RUNTIME_DIR=f"{top}/http", CODEBOX_STATE_DIR=f"{top}/state")
+    daemon = subprocess.Popen([os.environ["CODEBOX_DAEMON"], "--foreground", "--http", "127.0.0.1:0"], env=env,
+                              stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    try:
+        port = next(int(m[1]) for m in (re.search(r"http://127\.0\.0\.1:(\d+)", line) for line in daemon.stderr) if m)
+
+        def post(message, session=None):
+            headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+            if session:
+                headers.update({"Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-11-25"})
+            c = http.client.HTTPConnection("127.0.0.1", port, timeout=common.PATIENCE)
+            c.request("POST", "/mcp", json.dumps({"jsonrpc": "2.0", **message}), headers)
+            return c.getresponse()
+
+        r = post({"id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {"roots": {}}, "clientInfo": {"name": "t", "version": "1"}}})
+        session = r.getheader("Mcp-Session-Id")
+        r.read()
+        post({"method": "notifications/initialized"}, session).read()
+        stream = post({"id": 2, "method": "tools/call", "params": {"name": "run_code", "arguments": {"code": LIST}}}, session)
+        seen = []
+        for line in stream:
+            if not line.startswith(b"data:") or len(line) < 8:
+                continue
+            message = json.loads(line[5:])
+            seen.append(message.get("method") or text_of(message["result"]).splitlines()[0])
+            if "result" in message:
+                break
+            answer = {"id": message["id"], "result": {"roots": [{"uri": Path(top, "open/b").as_uri()}]}}
+            tap.equal(post(answer, session).status, 202, "an answer is taken over HTTP")
+        tap.equal(seen, ["roots/list", "['b']"], "a client over HTTP is asked in the call's stream")
+    finally:
+        daemon.terminate()
+        daemon.wait()
+
+
 asyncio.run(tap.run_async("with the SDK", sdk))
 tap.run("a client that does not answer", silent)
 tap.run("answers of all kinds", hostile)
+tap.run("over HTTP", over_http)
 tap.done()
