@@ -167,26 +167,6 @@ def test_profile_dev():
     check_profile("dev")
 
 
-def test_an_interpreter_from_a_zygote_is_held_as_well():
-    """It was not executed by init: what it gives up, it gave up by the same function, called in another program."""
-    if "python" not in box.images():
-        raise Skip("no image python")
-    started = []
-
-    def from_a_zygote():
-        name = f"warm{len(started)}"
-        with Control(box) as c:
-            c.call("session.create", session_id=name, image="python")
-            started.append(c.call("session.info", session_id=name)["interpreter"]["started_by"])
-            if started[-1] != "zygote":
-                c.call("session.close", session_id=name)
-        return started[-1] == "zygote"
-    assert wait_until(from_a_zygote, 120), started
-    name = f"warm{len(started) - 1}"
-    box("cp", PROBE, f"{name}:probe", check=True)
-    check_table(name, "default")
-
-
 # ---- every system call, without arguments ----
 
 def sweep_file():
@@ -215,8 +195,9 @@ def test_every_system_call_number():
         listed = {n: (name, codes[profile]) for n, name, codes in sweep_file()}
         for n in range(SWEEP_LAST + 1):
             name, want = listed.get(n, ("-", "N"))
-            # A call that this kernel has not got; and a number that an older libseccomp has no name for.
-            missing = got[n] == "N" and (want == "a" and free[n] == "N" or n >= 440)
+            # A call that this kernel has not got (one newer one passes by every filter: uretprobe); and a number that
+            # an older libseccomp has no name for.
+            missing = want == "a" and got[n] in "NE" and free[n] == "N" or got[n] == "N" and n >= 440
             if got[n] != want and not missing:
                 wrong.append(f"{profile}: {n} {name}: {got[n]}, not {want}")
     assert not wrong, "\n".join(wrong)
@@ -271,7 +252,8 @@ def test_masks_share_one_file_system():
 
 def test_control_groups_are_not_shown():
     lines = cell(session("default"), "print(open('/proc/self/cgroup').read())").splitlines()
-    assert lines and all(line.endswith(":/") for line in lines), lines
+    # Where there are control groups, the session's interpreters are in "work", beside init's: nothing above is named.
+    assert lines and all(re.fullmatch(r"\d+:[^:]*:/(\.\./work)?", line) for line in lines), lines
 
 
 def test_maps_name_only_files_of_the_sandbox():
@@ -503,8 +485,6 @@ def condition(when):
         return not NATIVE
     if when == "no-sources":
         return not os.path.exists(os.path.join(HERE, "..", "..", "SECURITY.md"))
-    if when == "no-python":
-        return "python" not in box.images()
     if when == "root":
         return os.geteuid() == 0
     return None
