@@ -53,6 +53,12 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 	[CBX_KEY_LANDLOCK] = { "isolation", "landlock", CBX_TYPE_WORD, 0, 2, 1, 1, .words = landlock_modes,
 			       .text = "A second layer that keeps the image's files from being written: auto where the "
 				       "kernel has it, required for no session without it" },
+	[CBX_KEY_WRITE_XOR_EXECUTE] = { "isolation", "write_xor_execute", CBX_TYPE_BOOL, 0, 1, 0, 0,
+			.more_is_stricter = true, .text = "Memory that was writable cannot become executable" },
+	[CBX_KEY_OWN_CORES] = { "isolation", "own_cores", CBX_TYPE_BOOL, 0, 1, 0, 0, .more_is_stricter = true,
+			.text = "No processor core runs this and another session at once, where that is possible" },
+	[CBX_KEY_NO_SPECULATION] = { "isolation", "no_speculation", CBX_TYPE_BOOL, 0, 1, 0, 0, .more_is_stricter = true,
+			.text = "Speculative store bypass and indirect branches off, where there are such" },
 };
 
 static const char *const hints[] = {

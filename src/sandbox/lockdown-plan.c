@@ -50,6 +50,9 @@ int cbx_lockdown_prepare(const struct cbx_outer *outer, const struct cbx_plan *p
 	memset(ret, 0, sizeof(*ret));
 	ret->version = CBX_LOCKDOWN_VERSION;
 	limits(ret, plan);
+	ret->flags = (plan->flags & CBX_PLAN_MDWE ? CBX_LOCKDOWN_MDWE : 0) |
+		     (plan->flags & CBX_PLAN_CORE_SCHED ? CBX_LOCKDOWN_CORE_SCHED : 0) |
+		     (plan->flags & CBX_PLAN_SPECULATION ? CBX_LOCKDOWN_SPECULATION : 0);
 	ret->landlock_flags = cbx_landlock_restrict_flags(outer->landlock_abi);
 	return set_filter(ret, &outer->filters[plan->profile], err);
 }

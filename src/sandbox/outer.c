@@ -16,6 +16,7 @@
 #include "sandbox/hostmounts.h"
 #include "sandbox/landlock.h"
 #include "sandbox/mounts.h"
+#include "sandbox/procfs.h"
 
 #define RO (CBX_MOUNT_ATTR_RDONLY | CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV)
 
@@ -56,6 +57,8 @@ static size_t list_parts(const struct cbx_outer_paths *paths, struct part *parts
 	add_part(parts, &n, "init", RO, 0, 0, paths->libexec, "codebox-init");
 	add_part(parts, &n, "zygote.so", RO, 0, 0, paths->libexec, "codebox-zygote.so");
 	add_part(parts, &n, "usr", RO, 1, 1, "/usr", "");
+	/* Masks files of /proc: read-only, so that nothing is changed by writing there. */
+	add_part(parts, &n, "null", (RO & ~(unsigned)CBX_MOUNT_ATTR_NODEV) | CBX_MOUNT_ATTR_NOEXEC, 0, 0, "/dev", "null");
 	for (size_t i = 0; cbx_outer_devices[i]; i++)
 		add_part(parts, &n, targets[i], CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NOEXEC, 0, 0, "/dev",
 			 cbx_outer_devices[i]);
@@ -67,7 +70,7 @@ static int check_device(const struct part *p, struct cbx_err *err)
 {
 	struct stat st;
 
-	if (!strncmp(p->target, "dev/", 4)) {
+	if (!strncmp(p->path, "/dev/", 5)) {
 		if (fstat(p->mount, &st) < 0)
 			return cbx_fail(err, errno, "look at %s", p->path);
 		if (!S_ISCHR(st.st_mode) || (st.st_rdev >> 8) != 1)
@@ -229,5 +232,5 @@ int cbx_outer_enter(const struct cbx_outer_paths *paths, struct cbx_outer *outer
 	read_cpuinfo(outer);
 	outer->overlay = try_overlay();
 	outer->landlock_abi = cbx_landlock_abi();
-	return 0;
+	return cbx_procfs_survey(outer, err);
 }

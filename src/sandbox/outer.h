@@ -10,6 +10,7 @@
  *   /runtimes  the drivers, read-only               /init     codebox-init, read-only
  *   /dev       null, zero, full, random, urandom    /proc     of the outer pid namespace
  *   /zygote.so   what zygotes run in C              /session, /newroot, /empty   for a sandbox's set-up
+ *   /null      of /dev/null, read-only: a mask
  */
 #include <stdint.h>
 
@@ -23,6 +24,7 @@ struct cbx_outer {
 	struct cbx_filter zygote_filter; /* what a zygote may call; compiled when the first is wanted */
 	int overlay;              /* 1: sandboxes get an overlay; 0: read-only binds */
 	uint32_t landlock_abi;    /* 0: the kernel has none */
+	uint64_t masked_dirs, masked_files; /* procfs.c's, by its list */
 	char *cpuinfo;            /* text for /proc/cpuinfo, owned */
 	unsigned cpus;
 };

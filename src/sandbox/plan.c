@@ -105,6 +105,8 @@ int cbx_plan_check(const struct cbx_plan *plan, struct cbx_err *err)
 		return refuse(err, "profile");
 	if (plan->cpus_milli > CBX_CPUS_MILLI_MAX)
 		return refuse(err, "processor limit");
+	if (plan->flags & ~(uint32_t)CBX_PLAN_FLAGS)
+		return refuse(err, "flag");
 	if (plan->landlock >= CBX_LANDLOCK_MODES)
 		return refuse(err, "Landlock mode");
 	return check_mounts(plan, err);

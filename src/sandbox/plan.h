@@ -36,6 +36,13 @@ enum cbx_landlock_mode {
 	CBX_LANDLOCK_MODES
 };
 
+enum cbx_plan_flag {
+	CBX_PLAN_MDWE = 1, /* lockdown.h's flags */
+	CBX_PLAN_CORE_SCHED = 2,
+	CBX_PLAN_SPECULATION = 4,
+};
+#define CBX_PLAN_FLAGS 7 /* all of them */
+
 /* "strict", "default", "net", "dev"; NULL for another number. */
 const char *cbx_profile_name(unsigned profile);
 
@@ -67,6 +74,7 @@ struct cbx_plan {
 	uint32_t profile;      /* enum cbx_profile */
 	uint32_t landlock;     /* enum cbx_landlock_mode */
 	uint32_t noexec_workspace; /* 1: no program is executed from what the session can write */
+	uint32_t flags;        /* enum cbx_plan_flag */
 	uint32_t nmounts;
 	struct cbx_plan_mount mounts[CBX_PLAN_MOUNTS_MAX];
 };

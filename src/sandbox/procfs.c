@@ -38,16 +38,35 @@ static int attach_at(int proc, const char *name, int mount, struct cbx_err *err)
 	return target < 0 ? target : cbx_mount_attach(mount, target, name, err);
 }
 
-static int mask(int proc, const char *name, struct cbx_err *err)
+/* One empty directory and one null device serve for all; the latter, for most of them, has a mask's attributes already. */
+static int mask(int proc, const char *name, int directory, struct cbx_err *err)
 {
-	_cleanup_fd_ int mount = -1;
+	_cleanup_fd_ int mount = directory ? cbx_mount_copy(AT_FDCWD, "/empty", LOCKED, err) :
+						cbx_mount_copy(AT_FDCWD, "/null", 0, err);
+
+	return mount < 0 ? mount : attach_at(proc, name, mount, err);
+}
+
+int cbx_procfs_survey(struct cbx_outer *outer, struct cbx_err *err)
+{
 	struct stat st;
 
-	if (fstatat(proc, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : cbx_fail(err, errno, "look at /proc/%s", name);
-	/* One empty directory and one null device serve for all. */
-	mount = cbx_mount_copy(AT_FDCWD, S_ISDIR(st.st_mode) ? "/empty" : "/dev/null", LOCKED & ~CBX_MOUNT_ATTR_NODEV, err);
-	return mount < 0 ? mount : attach_at(proc, name, mount, err);
+	_Static_assert(ARRAY_SIZE(masked) <= 64, "a bit for each");
+	for (size_t i = 0; i < ARRAY_SIZE(masked); i++) {
+		_cleanup_free_ char *path = cbx_xasprintf("/proc/%s", masked[i]);
+
+		if (lstat(path, &st) < 0) {
+			if (errno != ENOENT)
+				return cbx_fail(err, errno, "look at %s", path);
+			continue;
+		}
+		/* The machine's root owns it, an id that no namespace of ours has, and nobody else may open it: no capability
+		 * within a sandbox's user namespace counts for such a file, and nobody inside has one. */
+		if (!(st.st_mode & 077) && st.st_uid != 0 && S_ISREG(st.st_mode))
+			continue;
+		*(S_ISDIR(st.st_mode) ? &outer->masked_dirs : &outer->masked_files) |= 1ull << i;
+	}
+	return 0;
 }
 
 static int make_read_only(int proc, const char *name, struct cbx_err *err)
@@ -158,12 +177,26 @@ static int set_ceilings(int proc, struct cbx_err *err)
 	return 0;
 }
 
+/* Nothing but processes: there is nothing to mask, to show or to set (the strict profile has no inotify). Not hidepid as
+ * well: init looks for what is left of an ended interpreter there, and a process could hide from it by making itself
+ * undumpable. */
+static int mount_processes(int root, struct cbx_err *err)
+{
+	static const char *const options[] = { "subset=pid", NULL };
+	_cleanup_fd_ int proc = cbx_mount_new_at(
+		"proc", options, CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV | CBX_MOUNT_ATTR_NOEXEC, root, "/proc", err);
+
+	return proc < 0 ? proc : 0;
+}
+
 int cbx_procfs_mount(int root, int store, const struct cbx_outer *outer, const struct cbx_plan *plan,
 		     struct cbx_err *err)
 {
 	_cleanup_fd_ int proc = -1, dir = -1;
 	int r;
 
+	if (plan->profile == CBX_PROFILE_STRICT)
+		return mount_processes(root, err);
 	proc = cbx_mount_new_at("proc", NULL, CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV | CBX_MOUNT_ATTR_NOEXEC, root,
 				"/proc", err);
 	if (proc < 0)
@@ -177,7 +210,8 @@ int cbx_procfs_mount(int root, int store, const struct cbx_outer *outer, const s
 	if (r == 0)
 		r = show_all(proc, dir, outer, plan, err);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(masked); i++)
-		r = mask(proc, masked[i], err);
+		if ((outer->masked_dirs | outer->masked_files) & 1ull << i)
+			r = mask(proc, masked[i], outer->masked_dirs >> i & 1, err);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(read_only); i++)
 		r = make_read_only(proc, read_only[i], err);
 	return r;

@@ -448,6 +448,8 @@ static int make_plan(struct cbx_session *s, struct cbx_plan *plan, struct cbx_er
 	plan->profile = s->spec.profile;
 	plan->landlock = s->spec.landlock;
 	plan->noexec_workspace = s->spec.noexec_workspace;
+	plan->flags = (s->spec.write_xor_execute ? CBX_PLAN_MDWE : 0) | (s->spec.own_cores ? CBX_PLAN_CORE_SCHED : 0) |
+		      (s->spec.no_speculation ? CBX_PLAN_SPECULATION : 0);
 	plan->cpus_milli = s->spec.cpus_milli;
 	plan->nmounts = s->nmounts;
 	memcpy(plan->mounts, s->mounts, sizeof(plan->mounts));

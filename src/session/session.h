@@ -86,6 +86,7 @@ struct cbx_session_spec {
 	uint8_t cgroup;               /* CBX_CGROUP_AUTO, or CBX_CGROUP_REQUIRED: no session without control groups */
 	uint32_t landlock;            /* enum cbx_landlock_mode */
 	uint8_t noexec_workspace;     /* 1: programs in the workspace, the home and writable mounts cannot be executed */
+	uint8_t write_xor_execute, own_cores, no_speculation; /* 0 or 1: enum cbx_plan_flag */
 	uint8_t zygote;               /* CBX_ZYGOTE_OFF or CBX_ZYGOTE_AUTO */
 	uint64_t given;               /* bit k: the request had key k (enum cbx_key) */
 	char policy[CBX_NAME_MAX + 1]; /* a shipped policy that narrows the server's; "": none */

@@ -28,8 +28,11 @@ static const struct field {
 	[CBX_KEY_CPUS] = FIELD(cpus_milli, 1),
 	[CBX_KEY_CGROUP] = FIELD(cgroup, 1),
 	[CBX_KEY_LANDLOCK] = FIELD(landlock, 1),
-	[CBX_KEY_ZYGOTE] = FIELD(zygote, 1),
 	[CBX_KEY_NOEXEC_WORKSPACE] = FIELD(noexec_workspace, 1),
+	[CBX_KEY_WRITE_XOR_EXECUTE] = FIELD(write_xor_execute, 1),
+	[CBX_KEY_OWN_CORES] = FIELD(own_cores, 1),
+	[CBX_KEY_NO_SPECULATION] = FIELD(no_speculation, 1),
+	[CBX_KEY_ZYGOTE] = FIELD(zygote, 1),
 };
 
 static void set_field(struct cbx_session_spec *spec, enum cbx_key key, uint64_t value)

@@ -50,6 +50,7 @@ STEPS = [
     (None, r"prctl\(PR_SET_SECUREBITS"),
     (None, r"capset\("),
     (None, r"prctl\(PR_SET_NO_NEW_PRIVS"),
+    (None, r"landlock_restrict_self\("),
     (None, r"seccomp\(SECCOMP_SET_MODE_FILTER"),
     (None, r"execveat\("),
 ]

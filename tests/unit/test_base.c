@@ -206,6 +206,7 @@ START_TEST(plans)
 	REFUSED(p.processes = 0);
 	REFUSED(p.profile = CBX_PROFILES);
 	REFUSED(p.landlock = CBX_LANDLOCK_MODES);
+	REFUSED(p.flags = CBX_PLAN_FLAGS + 1);
 }
 END_TEST
 
