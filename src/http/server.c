@@ -14,6 +14,7 @@
 #include <event2/buffer.h>
 #include <event2/listener.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -224,6 +225,8 @@ static int bind_to(struct cbx_http *http, const struct cbx_http_address *a, stru
 	http->bound = evhttp_bind_socket_with_handle(http->evhttp, a->host, a->port);
 	if (!http->bound)
 		return cbx_fail(err, errno ? errno : EADDRINUSE, "--http: listen on %s", http->config.address);
+	/* Connections inherit it: an event of a stream must not wait for the client to acknowledge the one before. */
+	(void)setsockopt(evhttp_bound_socket_get_fd(http->bound), IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 	http->port = port_of(evhttp_bound_socket_get_fd(http->bound));
 	http->url = cbx_xasprintf("http://%s%s%s:%u/mcp", a->v6 ? "[" : "", a->host, a->v6 ? "]" : "",
 				  http->port);
