@@ -36,8 +36,8 @@ static int read_status(pid_t pid, struct status *ret, struct cbx_err *err)
 	return 0;
 }
 
-/* The value of a line "Key:\tvalue"; "" where there is none. Only the name, in the first line, is a process's to choose,
- * and the kernel escapes line ends in it. */
+/* The value of a line "Key:\tvalue"; "" where there is none. Only the name, in the first line, is a process's to
+ * choose, and the kernel escapes line ends in it. */
 static const char *value(const struct status *s, const char *key)
 {
 	size_t n = strlen(key);

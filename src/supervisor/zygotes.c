@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: a zygote is made like a sandbox, with other data (sandbox/enter.h), and is asked over a socket of
- * its own (zygote/zygote-protocol.h) to fork an interpreter into a sandbox in which nothing but init runs. The new
- * process reports itself, with a pid that the kernel vouches for; the zygote reports that its go-between is gone. With
- * both, what it is is verified (verify.h), it is put into the sandbox's control group, and only then codeboxd is told,
- * which has sent it nothing to run so far.
+ * Theory of operation: a zygote is made like a sandbox, with other data (sandbox/enter.h), and is asked over a socket
+ * of its own (zygote/zygote-protocol.h) to fork an interpreter into a sandbox in which nothing but init runs. The new
+ * process reports itself, with a pid that the kernel vouches for; the zygote reports that its go-between is gone.
+ * With both, what it is is verified (verify.h), it is put into the sandbox's control group, and only then codeboxd is
+ * told, which has sent it nothing to run so far.
  *
  * Code of an image has run in a zygote. Whatever goes wrong with one, or that it says out of turn, kills it. When it is
  * reaped, processes that it may have left behind have become our children; we know all of ours, so what we do not know

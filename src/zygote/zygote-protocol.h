@@ -3,8 +3,9 @@
 #define CBX_ZYGOTE_ZYGOTE_PROTOCOL_H
 
 /*
- * Between the supervisor and a zygote: datagrams on a SOCK_SEQPACKET socket, the zygote's descriptor 3. Host byte order;
- * both ends are the same machine. Code of an image has run in a zygote, so to the supervisor all that it says is hostile.
+ * Between the supervisor and a zygote: datagrams on a SOCK_SEQPACKET socket, the zygote's descriptor 3. Host byte
+ * order; both ends are the same machine. Code of an image has run in a zygote, so to the supervisor all that it says
+ * is hostile.
  *
  *   zygote -> supervisor   READY    it has loaded everything and has one thread. value: 0, or -errno with a text
  *   supervisor -> zygote   ENTER    fork an interpreter into a sandbox. Descriptors, in this order: a pidfd of the

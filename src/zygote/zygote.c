@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: codebox-zygote.so, what a zygote runs in C. A zygote is an interpreter that has loaded its
- * libraries and waits; at each request it forks an interpreter into a sandbox that the supervisor has built and in which
- * nothing of a user has run yet.
+ * libraries and waits; at each request it forks an interpreter into a sandbox that the supervisor has built and in
+ * which nothing of a user has run yet.
  *
- * The zygote holds no capability. It has the user id that owns the sandboxes' user namespaces, and those lie right below
- * its own; so setns(2) lets it in, and it is only inside that it has capabilities. It needs a go-between, since a pid
- * namespace is entered by children only, and since the zygote itself must not leave:
+ * The zygote holds no capability. It has the user id that owns the sandboxes' user namespaces, and those lie right
+ * below its own; so setns(2) lets it in, and it is only inside that it has capabilities. It needs a go-between, since
+ * a pid namespace is entered by children only, and since the zygote itself must not leave:
  *
  *   zygote    clone(CLONE_VM | CLONE_VFORK): a go-between that borrows its memory and stack, while it sleeps
  *   go-between  setns(pidfd of the sandbox's init, all namespaces), fork, exit
  *   interpreter   descriptors, session, user and group, lockdown, working directory: then it returns into Python
  *
- * Only the fork copies page tables. Its parent has gone when the go-between ends, so it becomes a child of pid 1 of the
- * outer pid namespace, the supervisor, which learns how it ends. Between setns and the end of the lockdown nothing looks
- * up a path. The interpreter stays undumpable until then.
+ * Only the fork copies page tables. Its parent has gone when the go-between ends, so it becomes a child of pid 1 of
+ * the outer pid namespace, the supervisor, which learns how it ends. Between setns and the end of the lockdown
+ * nothing looks up a path. The interpreter stays undumpable until then.
  *
  * This shared object is loaded into the Python of any image, whatever its C library: it makes system calls and calls
  * nothing (src/sandbox/rawcall.h). The one exception is fork: that is the interpreter's own C library's, handed in as a

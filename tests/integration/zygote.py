@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Interpreters that are forks of a warm one: that they are what executed ones are, and that nothing random is shared."""
+"""Interpreters that are forks of a warm one: they are what executed ones are, and nothing random is shared."""
 import json
 import os
 import signal
@@ -65,7 +65,8 @@ def test_sessions_come_from_it():
 
 RANDOM = """
     import random, tempfile, uuid, secrets, os, json, hashlib
-    out = {"random": random.random(), "uuid4": str(uuid.uuid4()), "uuid1": str(uuid.uuid1()), "secrets": secrets.token_hex(16),
+    out = {"random": random.random(), "uuid4": str(uuid.uuid4()), "uuid1": str(uuid.uuid1()),
+           "secrets": secrets.token_hex(16),
            "tempfile": os.path.basename(tempfile.mktemp()), "system": random.SystemRandom().random(),
            "instance": random.Random().random()}
     import multiprocessing.process
@@ -136,20 +137,23 @@ LOOK = """
         "environ": dict(os.environ), "cwd": os.getcwd(), "argv": sys.argv, "orig_argv": sys.orig_argv if
         hasattr(sys, "orig_argv") else None, "path": sys.path, "flags": str(sys.flags),
         "main": sys.modules["__main__"].__name__, "names": sorted(n for n in globals() if n not in ("d", "out")),
-        "builtins": sorted(vars(builtins)), "locale": locale.setlocale(locale.LC_ALL), "encoding": sys.getfilesystemencoding(),
+        "builtins": sorted(vars(builtins)), "locale": locale.setlocale(locale.LC_ALL),
+        "encoding": sys.getfilesystemencoding(),
         "stdio": [type(sys.stdin).__name__, type(sys.stdout).__name__, sys.stdout.encoding, sys.stderr.errors],
         "threads": threading.active_count(), "main thread": threading.main_thread() is threading.current_thread(),
         "ident": threading.main_thread().native_id == os.getpid() == threading.get_native_id(),
-        "sid": os.getsid(0) == os.getpid() == os.getpgid(0), "signals": {s.name: str(signal.getsignal(s)).split(" at ")[0]
-                                                                         for s in signal.Signals},
+        "sid": os.getsid(0) == os.getpid() == os.getpgid(0),
+        "signals": {s.name: str(signal.getsignal(s)).split(" at ")[0] for s in signal.Signals},
         "meta_path": [type(m).__name__ if not isinstance(m, type) else m.__name__ for m in sys.meta_path],
         "gc": [gc.isenabled(), gc.get_threshold()], "recursion": sys.getrecursionlimit(), "tz": time.tzname,
         "cmdline": open("/proc/self/cmdline").read(), "exe": os.readlink("/proc/self/exe"),
         "root": sorted(os.listdir("/")), "home": sorted(os.listdir(os.path.expanduser("~"))), "tmp": os.listdir("/tmp"),
         "limits file": open("/proc/self/limits").read(), "oom": open("/proc/self/oom_score_adj").read(),
         "nice": os.nice(0), "getppid": os.getppid(), "uname": os.uname().nodename,
-        "mounts": sorted(l.split()[4] for l in open("/proc/self/mountinfo")), "cgroup": open("/proc/self/cgroup").read(),
-        "landlock": layers(), "dumpable": os.stat("/proc/self/maps").st_uid, "filters": d.get("Seccomp_filters", "").strip(),
+        "mounts": sorted(l.split()[4] for l in open("/proc/self/mountinfo")),
+        "cgroup": open("/proc/self/cgroup").read(),
+        "landlock": layers(), "dumpable": os.stat("/proc/self/maps").st_uid,
+        "filters": d.get("Seccomp_filters", "").strip(),
     }
     print(json.dumps(out))
 """

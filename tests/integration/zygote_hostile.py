@@ -105,7 +105,8 @@ if os.environ.get("CODEBOX_ZYGOTE"):
         class Args(ctypes.Structure):
             _fields_ = [("x", ctypes.c_char * 64)]
         got = {
-            "proc": os.listdir("/proc"), "pidfd_open": tried(libc.syscall, 434, 1, 0), "unshare": tried(libc.unshare, 0x10000000),
+            "proc": os.listdir("/proc"), "pidfd_open": tried(libc.syscall, 434, 1, 0),
+            "unshare": tried(libc.unshare, 0x10000000),
             "mount": tried(libc.mount, b"none", b"/tmp", b"tmpfs", 0, None), "ptrace": tried(libc.ptrace, 16, 1, 0, 0),
             "setns": tried(libc.setns, 0, 0x20000000), "vm": tried(libc.process_vm_readv, 1, None, 0, None, 0, 0),
             "hostname": tried(libc.sethostname, b"x", 1),

@@ -3,8 +3,9 @@
 
 codebox-supervisor starts the driver with CODEBOX_ZYGOTE set: in a place like a sandbox, but outside of all of them,
 where no code of a user ever runs. Here the libraries are loaded that CODEBOX_PRELOAD names, and the shell; then
-codebox-zygote.so (src/zygote/zygote.c) waits for requests. At each it forks; the copy is then in a sandbox, has given up
-everything that an interpreter gives up, and goes on as any driver does. The zygote itself runs nothing but this loop.
+codebox-zygote.so (src/zygote/zygote.c) waits for requests. At each it forks; the copy is then in a sandbox, has given
+up everything that an interpreter gives up, and goes on as any driver does. The zygote itself runs nothing but this
+loop.
 
 What must not be the same in two sessions is made anew after the fork: the states of all generators of random numbers
 that are loaded, names of temporary files, keys. What stays the same in all interpreters of one zygote is where things
@@ -94,7 +95,7 @@ DEVICES = {3: "/dev/null", 5: "/dev/zero", 8: "/dev/random", 9: "/dev/urandom"}
 
 
 def held():
-    """Descriptors that modules keep, with what each is: all of ours are closed in a fork, and these are opened again."""
+    """Descriptors that modules keep, and what each is. All of ours are closed in a fork; these are opened again."""
     found = {}
     for fd in range(4, 1024):
         try:
@@ -127,6 +128,7 @@ def serve(driver, prepare):
     """Returns in the interpreters that are forked."""
     names = os.environ.pop("CODEBOX_PRELOAD", "").split(",")
     try:
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: nobody is to look into it, or into forks too early
         prepare(driver)
         missing = preload(filter(None, names))
         warm(driver)
