@@ -239,6 +239,20 @@ def test_strict_never_uses_one():
     assert box.json("session", "info", "--json", "strict")["interpreter"]["started_by"] == "exec"
 
 
+def test_a_session_can_go_without():
+    with Control(box) as c:
+        c.call("session.create", session_id="own", image=setup(), zygote="off")
+    assert box.json("session", "info", "--json", "own")["interpreter"]["started_by"] == "exec"
+
+
+def test_what_a_session_gives_up_beside():
+    with Control(box) as c:
+        c.call("session.create", session_id="harder", image=setup(), no_speculation=True, own_cores=True,
+               write_xor_execute=True)
+    assert box.json("session", "info", "--json", "harder")["interpreter"]["started_by"] == "zygote", log(box)
+    assert code(box, "harder", "print(1)") == "1"
+
+
 def zygotes():
     """Processes that look like one, as seen from outside: descendants of the daemon with a library of ours mapped and
     no sandbox around them."""
