@@ -105,6 +105,11 @@ def test_proc_shows_the_sessions_memory():
     assert r.stdout.strip() == str(256 * 1024), r.stdout
 
 
+def test_proc_does_not_tell_the_machines_load():
+    assert inside("print(open('/proc/uptime').read() + open('/proc/loadavg').read())").split() == \
+        ["0.00", "0.00", "0.00", "0.00", "0.00", "1/1", "1"]
+
+
 def test_only_loopback_and_no_route():
     assert inside("import socket; print([n for _, n in socket.if_nameindex()])") == "['lo']"
     # A connected UDP socket sends nothing; it only asks for a route.
