@@ -86,7 +86,8 @@
 					 * [unit/test_mcp_files.c:artifacts] */
 
 /* Sessions. */
-#define CBX_SESSIONS_MAX 256             /* session: live at once; more: error "too_many_sessions"
+#define CBX_SESSIONS_MAX 256             /* session: live at once, unless a policy says otherwise; more: error
+					 * "too_many_sessions"
 					 * [daemon/floods.py:a_thousand_creates] */
 #define CBX_SESSIONS_LIMIT 4096          /* policy: most that "sessions" in a policy may say; more: error
 					 * [unit/test_policy.c:every_fault] */

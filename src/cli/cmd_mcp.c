@@ -224,7 +224,7 @@ static const char help[] =
 	"sandboxes cannot be made it starts nevertheless, and every tool answers with the reason and remedy.\n"
 	"\n"
 	"Examples:\n"
-	"  codebox register claude-desktop      the lines for Claude Desktop's configuration\n"
+	"  codebox register claude-desktop      into Claude Desktop's configuration\n"
 	"  claude mcp add codebox -- codebox mcp\n";
 
 const struct cbx_command cbx_cmd_mcp = {

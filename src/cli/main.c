@@ -39,7 +39,7 @@ static const char outro[] =
 	"  codebox cp work:result.csv .                fetch a file from the session\n"
 	"  codebox run --out plots plot.py             figures are saved as plots/figure-1.png ...\n"
 	"  codebox mcp                                 serve a model: the command that an MCP client starts\n"
-	"  codebox register claude-desktop             the lines that make Claude Desktop use it\n"
+	"  codebox register claude-desktop             make Claude Desktop use it\n"
 	"  codebox doctor                              what this machine can and cannot do\n"
 	"\n"
 	"A daemon, codeboxd, is started when it is needed and ends when it has been idle. See codebox(1).\n";

@@ -43,8 +43,7 @@ struct options {
 static const char help[] =
 	"Usage: codeboxd [OPTION...]\n"
 	"\n"
-	"The codebox daemon: keeps sessions and serves the codebox command and MCP clients. It is started by the "
-	"first\n"
+	"The codebox daemon: keeps sessions and serves the codebox command and MCP clients. It is started by the first\n"
 	"codebox command that needs it, or by systemd; there is seldom a reason to start it by hand.\n"
 	"\n"
 	"  --foreground             make the sockets, instead of taking them from LISTEN_FDS\n"
@@ -53,18 +52,17 @@ static const char help[] =
 	"                           (default 60)\n"
 	"  --http ADDRESS:PORT      serve MCP over HTTP too, at http://ADDRESS:PORT/mcp; loopback addresses only\n"
 	"  --http-token-file FILE   ask HTTP clients for the bearer token in this file\n"
-	"  --policy POLICY          what sessions may have: a file, or default, strict, net or dev; see codebox policy "
-	"--help\n"
+	"  --policy POLICY          what sessions may have: a file, or default, strict, net or dev; see\n"
+	"                           codebox policy --help\n"
 	"  --pool N                 keep up to N sessions ready for those who ask next; 0: none (default 4)\n"
 	"  --pool-idle SECONDS      ... for so long when nobody asks (default 180)\n"
-	"  --zygotes N              keep up to N interpreters warm that those of sessions are forked from; 0: none "
-	"(default 4)\n"
+	"  --zygotes N              keep up to N interpreters warm that those of sessions are forked from; 0: none\n"
+	"                           (default 4)\n"
 	"  --log-level LEVEL        error, warning, info or debug (default info)\n"
 	"  --help, --version\n"
 	"\n"
 	"Environment: CODEBOX_IDLE_TIMEOUT, CODEBOX_FREEZE_AFTER, CODEBOX_POLICY, CODEBOX_POOL, CODEBOX_POOL_IDLE,\n"
-	"CODEBOX_RUNTIME_DIR, CODEBOX_DATA_DIR, CODEBOX_STATE_DIR. See "
-	"codeboxd(8).\n";
+	"CODEBOX_ZYGOTES, CODEBOX_RUNTIME_DIR, CODEBOX_DATA_DIR, CODEBOX_STATE_DIR, CODEBOX_CONFIG_DIR. See codeboxd(8).\n";
 
 static int parse_level(const char *s, enum cbx_log_level *ret, struct cbx_err *err)
 {

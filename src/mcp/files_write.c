@@ -228,7 +228,7 @@ static cJSON *upload_input(void)
 				"Name in the session, relative to /workspace; an existing file is replaced.");
 	cbx_mcp_schema_property(props, "content_base64", "string", "The file's bytes as base64.");
 	cbx_mcp_schema_property(props, "url", "string",
-				"Where to fetch it from instead. Only where the session's network policy allows it.");
+				"Not possible: sessions have no network. Pass content_base64.");
 	return cbx_mcp_schema_object(props, required, true);
 }
 
