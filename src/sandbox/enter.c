@@ -10,7 +10,8 @@
  *  4  open the image's directories while we still have the ids that may reach them
  *  5  become the sandbox's user and group                              -- PDEATHSIG is set again: this cleared it
  *  6  mount events private; the session's tmpfs; the root overlay on it; further layers
- *  7  /workspace, /tmp, home: from the same tmpfs; /dev; /proc; the drivers; mounts of the machine that were asked for
+ *  7  /workspace, home, /tmp, /var/tmp: from the same tmpfs; /dev; the drivers; mounts of the machine that were asked
+ *     for; /proc
  *  8  loopback up; host name
  *  9  pivot_root, nothing of the old root left
  * 10  chdir to the workspace, and verify that it is within the root
@@ -18,6 +19,9 @@
  * 12  descriptors: init's socket is 3, everything else is close-on-exec
  * 13  rlimits, capabilities, securebits, no_new_privs, Landlock, system call filter: lockdown.h has the order
  * 14  execveat of codebox-init, by descriptor: the sandbox holds no path to it
+ *
+ * A zygote (enter.h) goes the same way, without user and pid namespaces, an id, a /proc and a ruleset of its own; at 14
+ * it is the image's interpreter that is executed.
  *
  * Up to 14 nothing from the sandbox runs: no program of the image, no library, no hook. An error at any step is written
  * to the report socket and ends the process, and with it, as pid 1, the namespaces. Success is the end of file that

@@ -11,6 +11,7 @@
  *   pool.c             sessions that are made before they are asked for
  *   zygotes.c          interpreters that are warm before their session is there
  *   spec.c             what a client may ask for; terms.c: what the policy makes of it
+ *   mounts.c           directories of the machine: which of them a session may be shown
  *   init_client.c      the socket to a sandbox's init: requests out, answers in
  *   interpreter.c      one interpreter process: spawn, frames, signals, death
  *   pipes.c            what it prints
@@ -23,7 +24,7 @@
  *   files.c            file access through init
  *   hints.c            errors that a limit explains
  *   hold.c             executions that a client comes back for
- *   watch.c            who is told what an execution does
+ *   watch.c            who is told what an execution does; news.c: who is told what sessions do
  *   changes.c          the files that an execution changed; mime.c: their types and names
  *   group.c            a session's control group: limits, use, rest
  *

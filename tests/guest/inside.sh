@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs in the guest, as root, from a unit; see run. $PARTS: base, limits, or both.
+# Runs in the guest, as root, from a unit; see run. $PARTS: some of base, limits and probes.
 # Every line that starts with ok, not ok or # goes to the console.
 export PATH=$PREFIX/bin:/usr/bin:/bin:/usr/sbin:/sbin
 n=0
