@@ -222,8 +222,8 @@ int cbx_service_make_dir(const struct cbx_service *s, const char *path, mode_t m
 
 	if (r < 0 || !s->from_root)
 		return r;
-	/* Root's own group keeps access: a process that is still user 0, but in a user namespace without root's power, has
-	 * to reach the image store and the files of an installation below root's home alike. */
+	/* Root's own group keeps access: a process that is still user 0, but in a user namespace without root's power,
+	 * has to reach the image store and the files of an installation below root's home alike. */
 	if (lchown(path, s->uid, 0) < 0 || chmod(path, mode | 0050) < 0)
 		return cbx_fail(err, errno, "give %s to user %u", path, (unsigned)s->uid);
 	return 0;

@@ -56,7 +56,8 @@ struct cbx_service {
 int cbx_service_init(struct cbx_service *s, struct cbx_err *err);
 /* Drop to the service id: groups, gid, uid, capabilities, no way back. Nothing to do for an ordinary user. */
 int cbx_service_become(const struct cbx_service *s, struct cbx_err *err);
-/* As root: make the directory and give it to the service id, readable by root's group. As a user: cbx_dirs_make_private(). */
+/* As root: make the directory and give it to the service id, readable by root's group. As a user:
+ * cbx_dirs_make_private(). */
 int cbx_service_make_dir(const struct cbx_service *s, const char *path, mode_t mode, struct cbx_err *err);
 
 #endif

@@ -23,7 +23,8 @@ int cbx_frame_peek(const struct cbx_buf *in, size_t max, const char **ret_data, 
 		return 0;
 	len = (size_t)h[0] | (size_t)h[1] << 8 | (size_t)h[2] << 16 | (size_t)h[3] << 24;
 	if (len > max)
-		return cbx_refuse(err, "frame_too_long", EMSGSIZE, "frame of %zu bytes is over the limit of %zu", len, max);
+		return cbx_refuse(err, "frame_too_long", EMSGSIZE, "frame of %zu bytes is over the limit of %zu", len,
+				  max);
 	if (in->len - CBX_FRAME_HEADER < len)
 		return 0;
 	*ret_data = in->data + CBX_FRAME_HEADER;

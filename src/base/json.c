@@ -305,8 +305,9 @@ static void find_duplicates(const cJSON *node, struct cbx_err *problem)
 		qsort(names, n, sizeof(*names), by_name);
 		for (i = 1; i < n && !problem->code; i++)
 			if (strcmp(names[i - 1], names[i]) == 0)
-				cbx_refuse(problem, "duplicate_key", EINVAL, "member \"%.*s\" stands twice in one object",
-					   shown_bytes(names[i]), names[i]);
+				cbx_refuse(problem, "duplicate_key", EINVAL,
+					   "member \"%.*s\" stands twice in one object", shown_bytes(names[i]),
+					   names[i]);
 		free(names);
 	}
 	for (child = node->child; child && !problem->code; child = child->next)
@@ -434,8 +435,8 @@ int cbx_json_get_double(const cJSON *obj, const char *key, double min, double ma
 	if (!cJSON_IsNumber(v) || !isfinite(v->valuedouble))
 		return wrong_type(v, key, "a number", err);
 	if (v->valuedouble < min || v->valuedouble > max)
-		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %g is not between %g and %g", key, v->valuedouble,
-				  min, max);
+		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %g is not between %g and %g", key,
+				  v->valuedouble, min, max);
 	*ret = v->valuedouble;
 	return 1;
 }

@@ -28,7 +28,7 @@
 
 struct cbx_json_doc {
 	cJSON *root;            /* owned by the document */
-	char *id;               /* raw text of the top-level object's "id" value, or NULL: ids are echoed byte for byte */
+	char *id; /* raw text of the top-level object's "id" value, or NULL: ids are echoed byte for byte */
 	struct cbx_err problem; /* code 0: none; else a content fault, kind "invalid_string" or "duplicate_key" */
 	size_t at;              /* where a fault is, in bytes from the start; not known of a duplicate key */
 };

@@ -4,8 +4,8 @@
 
 /*
  * Finding one's way in the text of JSON that has passed the grammar check (json.h), for those who need a piece of it
- * exactly as it was written. Strings and brackets are all that has to be minded in such a text. Each function goes from p
- * to at most end and returns where it stopped; on any other text too, it stays within these.
+ * exactly as it was written. Strings and brackets are all that has to be minded in such a text. Each function goes from
+ * p to at most end and returns where it stopped; on any other text too, it stays within these.
  */
 
 /* Behind white space. */

@@ -3,8 +3,8 @@
 #define CBX_BASE_LIMITS_H
 
 /*
- * Every numeric ceiling in one place. codebox-limits(7) is made from this file (man/limits.awk), so behind each value is
- * a comment of the form
+ * Every numeric ceiling in one place. codebox-limits(7) is made from this file (man/limits.awk), so behind each value
+ * is a comment of the form
  *
  *	owner: what it bounds; what happens when it is hit [file:function of a test that hits it, below tests/]
  *
@@ -210,9 +210,11 @@
 					 * more: error [unit/test_policy.c:every_fault] */
 
 /* Zygotes: interpreters with their libraries loaded, one for each image that is in use. */
-#define CBX_ZYGOTES_MAX 4                /* session: at once (codeboxd --zygotes); more: the one unused for longest ends */
+#define CBX_ZYGOTES_MAX 4                /* session: at once (codeboxd --zygotes); more: the one unused for
+					 * longest ends */
 #define CBX_ZYGOTES_LIMIT 16             /* daemon: most that --zygotes takes; more: error */
-#define CBX_ZYGOTE_MEMORY_MAX GIB(1)     /* supervisor: its memory (RLIMIT_DATA, soft); a preload that needs more fails */
+#define CBX_ZYGOTE_MEMORY_MAX GIB(1)     /* supervisor: its memory (RLIMIT_DATA, soft); a preload that needs more
+					 * fails */
 #define CBX_ZYGOTE_DISK MIB(64)          /* supervisor: its /tmp and home; full: ENOSPC while it loads */
 #define CBX_ZYGOTE_START_MS 60000        /* supervisor: must be ready by then; else: killed, counts as a failure */
 #define CBX_ZYGOTE_ENTER_MS 3000         /* supervisor: to place an interpreter; then: killed, and that is exec'd */

@@ -84,15 +84,17 @@ int cbx_parse_size(const char *s, const char *what, uint64_t min, uint64_t max, 
 			end++;
 	}
 	if (r == -EINVAL || (r == 0 && *end))
-		return cbx_refuse(err, "invalid_argument", EINVAL,
-				  "%s: \"%.80s\" is not a size; write bytes or a number with K, M, G or T, such as 512M",
-				  what, s);
+		return cbx_refuse(
+			err, "invalid_argument", EINVAL,
+			"%s: \"%.80s\" is not a size; write bytes or a number with K, M, G or T, such as 512M", what,
+			s);
 	if (r < 0 || v < min || v > max) {
 		char lo[32], hi[32];
 
 		cbx_format_size(min, lo);
 		cbx_format_size(max, hi);
-		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %.80s is not between %s and %s", what, s, lo, hi);
+		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %.80s is not between %s and %s", what, s, lo,
+				  hi);
 	}
 	*ret = v;
 	return 0;
@@ -117,8 +119,8 @@ int cbx_parse_duration_ms(const char *s, const char *what, uint64_t min, uint64_
 	}
 	if (r == -EINVAL)
 		return cbx_refuse(err, "invalid_argument", EINVAL,
-				  "%s: \"%.80s\" is not a duration; write seconds or a number with ms, s, m, h or d", what,
-				  s);
+				  "%s: \"%.80s\" is not a duration; write seconds or a number with ms, s, m, h or d",
+				  what, s);
 	if (r < 0 || v < min || v > max)
 		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %.80s is not between %g s and %g s", what, s,
 				  (double)min / 1000, (double)max / 1000);

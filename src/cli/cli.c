@@ -67,9 +67,9 @@ void cbx_cli_say(const char *fmt, ...)
 
 int cbx_cli_fail(const struct cbx_err *err)
 {
-	static const char *const own[] = { "invalid_policy", "system",	   "no_daemon",	   "daemon_gone", "daemon_stuck",
-					   "no_sandbox",   "invalid_json", "unsafe_peer", "unsafe_directory",
-					   "unsafe_start", "internal" };
+	static const char *const own[] = { "invalid_policy",   "system",       "no_daemon",    "daemon_gone",
+					   "daemon_stuck",     "no_sandbox",   "invalid_json", "unsafe_peer",
+					   "unsafe_directory", "unsafe_start", "internal" };
 
 	say(err->msg, "");
 	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
@@ -158,7 +158,8 @@ int cbx_cli_spec_check(const char *command, const struct cbx_cli_spec *spec)
 	if (spec->memory && cbx_parse_size(spec->memory, "--memory", CBX_MEMORY_MIN, CBX_MEMORY_MAX, &v, &err) < 0)
 		return cbx_cli_usage(command, "%s", err.msg);
 	if (spec->policy && !cbx_name_valid(spec->policy))
-		return cbx_cli_usage(command, "--policy: \"%s\" is no name of a shipped policy: default, strict, net, dev",
+		return cbx_cli_usage(command,
+				     "--policy: \"%s\" is no name of a shipped policy: default, strict, net, dev",
 				     spec->policy);
 	if (spec->disk && cbx_parse_size(spec->disk, "--disk", CBX_DISK_MIN, CBX_DISK_MAX, &v, &err) < 0)
 		return cbx_cli_usage(command, "%s", err.msg);
@@ -204,8 +205,8 @@ int cbx_cli_spec_set(const char *command, struct cbx_cli_spec *spec, const char 
 	while (k < CBX_KEYS && (strcmp(cbx_keys[k].name, name) != 0 || cbx_keys[k].server_only))
 		k++;
 	if (k == CBX_KEYS)
-		return cbx_cli_usage(command, "--set: \"%s\" is no setting of a session; codebox policy explain lists them",
-				     name);
+		return cbx_cli_usage(
+			command, "--set: \"%s\" is no setting of a session; codebox policy explain lists them", name);
 	v = cbx_key_from_text(k, eq + 1);
 	if (cbx_key_parse(k, v, &value, &err) < 0)
 		return cbx_cli_usage(command, "--set: %s", err.msg);
@@ -231,7 +232,8 @@ int cbx_cli_spec_mount(const char *command, struct cbx_cli_spec *spec, const cha
 			*mode++ = '\0';
 	}
 	if (mode && strcmp(mode, "rw") != 0 && strcmp(mode, "ro") != 0)
-		return cbx_cli_usage(command, "--mount: SOURCE, SOURCE:TARGET, SOURCE:rw or SOURCE:TARGET:rw is expected");
+		return cbx_cli_usage(command,
+				     "--mount: SOURCE, SOURCE:TARGET, SOURCE:rw or SOURCE:TARGET:rw is expected");
 	absolute = realpath(source, NULL);
 	if (!absolute)
 		return cbx_cli_usage(command, "--mount: %s: %s", source, strerror(errno));

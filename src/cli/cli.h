@@ -66,8 +66,8 @@ struct cbx_cli_spec {
 	cJSON *set, *environment, *mounts; /* NULL: nothing; owned by this struct */
 };
 void cbx_cli_spec_release(struct cbx_cli_spec *spec);
-/* --set KEY=VALUE, --mount SOURCE[:TARGET][:rw] and --env NAME=VALUE (or NAME, for that of this process). 0, or an exit status after saying what is
- * wrong. */
+/* --set KEY=VALUE, --mount SOURCE[:TARGET][:rw] and --env NAME=VALUE (or NAME, for that of this process). 0, or an exit
+ * status after saying what is wrong. */
 int cbx_cli_spec_set(const char *command, struct cbx_cli_spec *spec, const char *arg);
 int cbx_cli_spec_mount(const char *command, struct cbx_cli_spec *spec, const char *arg);
 int cbx_cli_spec_env(const char *command, struct cbx_cli_spec *spec, const char *arg);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: each client is a file and the name of a section in it. The entry names this very program by its
- * path, since clients often start servers with a PATH that is not the shell's. What cannot be edited safely (a file with
- * comments, say) is left alone, and the lines to add by hand are printed.
+ * path, since clients often start servers with a PATH that is not the shell's. What cannot be edited safely (a file
+ * with comments, say) is left alone, and the lines to add by hand are printed.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -99,8 +99,9 @@ static int by_hand(const struct options *o, const struct cbx_registry *r, const 
 	_cleanup_buf_ struct cbx_buf lines = { 0 };
 
 	if (strcmp(why->kind, "invalid_json") == 0)
-		cbx_cli_say("%s was left as it is: %s. Comments and commas before a closing brace count as mistakes here",
-			    f->path, why->msg);
+		cbx_cli_say(
+			"%s was left as it is: %s. Comments and commas before a closing brace count as mistakes here",
+			f->path, why->msg);
 	else
 		cbx_cli_say("%s was left as it is: %s", f->path, why->msg);
 	if (!o->remove && strcmp(why->kind, "other_server") != 0) {
@@ -136,8 +137,8 @@ static int check_installed(const struct options *o, const struct cbx_registry *r
 	if (f->exists || o->remove || o->force)
 		return 0;
 	if (o->client->own_command) {
-		cbx_cli_say("%s is not there: %s has not been used yet. Let it do it by itself, or say --force:", f->path,
-			    o->client->title);
+		cbx_cli_say("%s is not there: %s has not been used yet. Let it do it by itself, or say --force:",
+			    f->path, o->client->title);
 		cbx_cli_say("claude mcp add --scope user %s -- %s mcp", r->name, r->command);
 		return CBX_EXIT_FAILURE;
 	}
@@ -145,7 +146,8 @@ static int check_installed(const struct options *o, const struct cbx_registry *r
 	if (stat(dir, &st) == 0)
 		return 0;
 	cbx_fail(&err, errno, "%s", dir);
-	cbx_cli_say("%s; it seems that %s has not been used yet. Start it once, or say --force", err.msg, o->client->title);
+	cbx_cli_say("%s; it seems that %s has not been used yet. Start it once, or say --force", err.msg,
+		    o->client->title);
 	return CBX_EXIT_FAILURE;
 }
 
@@ -230,10 +232,13 @@ static int parse_options(int argc, char **argv, struct options *o)
 		}
 	}
 	if (!cbx_name_valid(o->name))
-		return cbx_cli_usage("register", "--name: \"%s\" is no name; use up to %d letters, digits, '-', '_' and '.', "
-						 "starting with a letter or a digit", o->name, CBX_NAME_MAX);
+		return cbx_cli_usage("register",
+				     "--name: \"%s\" is no name; use up to %d letters, digits, '-', '_' and '.', "
+				     "starting with a letter or a digit",
+				     o->name, CBX_NAME_MAX);
 	if (o->print && (o->remove || o->dry_run))
-		return cbx_cli_usage("register", "--print changes nothing; it goes with neither --remove nor --dry-run");
+		return cbx_cli_usage("register",
+				     "--print changes nothing; it goes with neither --remove nor --dry-run");
 	return 0;
 }
 
@@ -247,15 +252,18 @@ static int run_register(int argc, char **argv)
 	if (status)
 		return status;
 	if (optind == argc)
-		return cbx_cli_usage("register", "which client? claude-desktop, claude-code, vscode and cursor are known");
+		return cbx_cli_usage("register",
+				     "which client? claude-desktop, claude-code, vscode and cursor are known");
 	if (optind + 1 < argc)
 		return cbx_cli_usage("register", "%s: one client at a time", argv[optind + 1]);
 	for (size_t i = 0; i < ARRAY_SIZE(clients); i++)
 		if (strcmp(argv[optind], clients[i].name) == 0)
 			o.client = &clients[i];
 	if (!o.client)
-		return cbx_cli_usage("register", "\"%s\" is no known client; claude-desktop, claude-code, vscode and cursor "
-						 "are. Any MCP client works with the command \"codebox mcp\"", argv[optind]);
+		return cbx_cli_usage("register",
+				     "\"%s\" is no known client; claude-desktop, claude-code, vscode and cursor "
+				     "are. Any MCP client works with the command \"codebox mcp\"",
+				     argv[optind]);
 	r.section = o.client->section;
 	r.typed = o.client->typed;
 	r.name = o.name;
@@ -265,26 +273,28 @@ static int run_register(int argc, char **argv)
 	return o.print ? print_lines(&o, &r, file) : edit(&o, &r, file);
 }
 
+static const char help[] =
+	"Usage: codebox register [OPTION]... claude-desktop|claude-code|vscode|cursor\n"
+	"\n"
+	"Adds codebox to the MCP servers in the client's own configuration, or corrects its entry. Everything else in\n"
+	"that file stays as it is, to the byte; the file as it was is kept as FILE.codebox-backup. A file that is not\n"
+	"strict JSON (comments) is not touched: then the lines to add by hand are shown.\n"
+	"\n"
+	"  --dry-run     print the file as it would be; change nothing\n"
+	"  --remove      take codebox out again\n"
+	"  --name NAME   the server's name in that client; the default is codebox\n"
+	"  --print       print the lines to add, and where; change nothing\n"
+	"  --force       make the file also when the client seems not to have been used yet, and take over a name\n"
+	"                that belongs to another server\n"
+	"\n"
+	"Examples:\n"
+	"  codebox register claude-desktop\n"
+	"  codebox register --dry-run cursor\n"
+	"  codebox register --remove vscode\n";
+
 const struct cbx_command cbx_cmd_register = {
 	.name = "register",
 	.summary = "make an MCP client use codebox",
-	.help =
-		"Usage: codebox register [OPTION]... claude-desktop|claude-code|vscode|cursor\n"
-		"\n"
-		"Adds codebox to the MCP servers in the client's own configuration, or corrects its entry. Everything else in\n"
-		"that file stays as it is, to the byte; the file as it was is kept as FILE.codebox-backup. A file that is not\n"
-		"strict JSON (comments) is not touched: then the lines to add by hand are shown.\n"
-		"\n"
-		"  --dry-run     print the file as it would be; change nothing\n"
-		"  --remove      take codebox out again\n"
-		"  --name NAME   the server's name in that client; the default is codebox\n"
-		"  --print       print the lines to add, and where; change nothing\n"
-		"  --force       make the file also when the client seems not to have been used yet, and take over a name\n"
-		"                that belongs to another server\n"
-		"\n"
-		"Examples:\n"
-		"  codebox register claude-desktop\n"
-		"  codebox register --dry-run cursor\n"
-		"  codebox register --remove vscode\n",
+	.help = help,
 	.run = run_register,
 };

@@ -43,9 +43,10 @@ int cbx_confile_read(struct cbx_confile *f, const char *path, struct cbx_err *er
 		if (errno != ENOENT)
 			return cbx_fail(err, errno, "%s", path);
 		if (lstat(path, &st) == 0)
-			return cbx_refuse(err, "dangling_link", ENOENT,
-					  "%s is a symbolic link to a file that is not there; make that file, or remove the link",
-					  path);
+			return cbx_refuse(
+				err, "dangling_link", ENOENT,
+				"%s is a symbolic link to a file that is not there; make that file, or remove the link",
+				path);
 		f->path = cbx_xstrdup(path);
 		return 0;
 	}

@@ -2,8 +2,8 @@
 /*
  * Theory of operation: the text was checked against the grammar before, so that strings and brackets are all that must
  * be minded. Each step lists the members of one object by where they stand; the wanted one is found by its name as JSON
- * means it (escapes undone), and the text is put together again from what is before the place, the new piece and what is
- * behind it.
+ * means it (escapes undone), and the text is put together again from what is before the place, the new piece and what
+ * is behind it.
  */
 #include "cli/jsonedit.h"
 

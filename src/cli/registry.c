@@ -132,7 +132,8 @@ static int find(const struct cbx_registry *r, const struct edit *e, const cJSON 
 	*ret = cJSON_GetObjectItemCaseSensitive(section, r->name);
 	if (*ret && !ours(*ret) && !r->force)
 		return cbx_refuse(err, "other_server", EEXIST,
-				  "its \"%s\" is another server; choose another name with --name, or say --force", r->name);
+				  "its \"%s\" is another server; choose another name with --name, or say --force",
+				  r->name);
 	return 0;
 }
 

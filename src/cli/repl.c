@@ -31,7 +31,8 @@ struct repl {
 	int status; /* of the last cell */
 };
 
-enum { OPT_SESSION = 256, OPT_IMAGE, OPT_MEMORY, OPT_DISK, OPT_TIMEOUT, OPT_OUT, OPT_POLICY, OPT_SET, OPT_ENV, OPT_MOUNT };
+enum { OPT_SESSION = 256, OPT_IMAGE, OPT_MEMORY, OPT_DISK, OPT_TIMEOUT, OPT_OUT, OPT_POLICY, OPT_SET, OPT_ENV,
+       OPT_MOUNT };
 
 static int parse_options(int argc, char **argv, struct repl *repl)
 {

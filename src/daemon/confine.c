@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: codeboxd parses what everybody says, so it gives up what it will not need: before the first
- * client is served it confines itself by Landlock and by a system call filter. Both would keep the supervisor from being
- * started and the machine from being examined, so the loop runs until the supervisor has answered, which it does within
- * milliseconds; clients wait in the sockets' backlog meanwhile. A supervisor that cannot work is diagnosed first.
+ * client is served it confines itself by Landlock and by a system call filter. Both would keep the supervisor from
+ * being started and the machine from being examined, so the loop runs until the supervisor has answered, which it does
+ * within milliseconds; clients wait in the sockets' backlog meanwhile. A supervisor that cannot work is diagnosed
+ * first.
  *
  * A protection that the kernel has but that cannot be put into force is a reason not to start, unless no sandbox can be
  * made anyway: then codeboxd is there to say why.

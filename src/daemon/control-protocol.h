@@ -15,7 +15,7 @@
  *   session.close {"session_id"}              -> {}
  *   run {"session_id"?, "code", "timeout"?, spec members when no session_id}
  *       events: {"event":"start","request":N,"session_id","execution_id"}
- *               {"event":"output","request":N,"stream":"stdout"|"stderr","text":"…"}   UTF-8, never splitting a character
+ *               {"event":"output","request":N,"stream":"stdout"|"stderr","text":"…"}   UTF-8, no character is split
  *               {"event":"display","request":N,"data":{MIME:…},"metadata":{},"is_result":bool}
  *       -> cbx_execution_to_json(x, false)
  *       Without session_id a session is made for this connection's runs and closed with the connection. A session_id

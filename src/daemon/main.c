@@ -2,8 +2,8 @@
 /*
  * Theory of operation: codeboxd serves two unix sockets from one event loop. The order of the start matters when it is
  * started by root: directories are made and given to the service id; the engine starts the supervisor's first stage,
- * which needs root to write id maps; then root is given up for good; when the supervisor has answered, codeboxd confines
- * itself (confine.c), and only then is a client listened to. Whoever starts it, it ends up with no capability,
+ * which needs root to write id maps; then root is given up for good; when the supervisor has answered, codeboxd
+ * confines itself (confine.c), and only then is a client listened to. Whoever starts it, it ends up with no capability,
  * no_new_privs, and not dumpable.
  */
 #include <errno.h>
@@ -43,8 +43,8 @@ struct options {
 static const char help[] =
 	"Usage: codeboxd [OPTION...]\n"
 	"\n"
-	"The codebox daemon: keeps sessions and serves the codebox command and MCP clients. It is started by the first\n"
-	"codebox command that needs it, or by systemd; there is seldom a reason to start it by hand.\n"
+	"The codebox daemon: keeps sessions and serves the codebox command and MCP clients. It is started by the\n"
+	"first codebox command that needs it, or by systemd; there is seldom a reason to start it by hand.\n"
 	"\n"
 	"  --foreground             make the sockets, instead of taking them from LISTEN_FDS\n"
 	"  --idle-timeout SECONDS   end after so long without sessions and clients; 0: never (default 300)\n"
@@ -62,7 +62,8 @@ static const char help[] =
 	"  --help, --version\n"
 	"\n"
 	"Environment: CODEBOX_IDLE_TIMEOUT, CODEBOX_FREEZE_AFTER, CODEBOX_POLICY, CODEBOX_POOL, CODEBOX_POOL_IDLE,\n"
-	"CODEBOX_ZYGOTES, CODEBOX_RUNTIME_DIR, CODEBOX_DATA_DIR, CODEBOX_STATE_DIR, CODEBOX_CONFIG_DIR. See codeboxd(8).\n";
+	"CODEBOX_ZYGOTES, CODEBOX_RUNTIME_DIR, CODEBOX_DATA_DIR, CODEBOX_STATE_DIR, CODEBOX_CONFIG_DIR.\n"
+	"See codeboxd(8).\n";
 
 static int parse_level(const char *s, enum cbx_log_level *ret, struct cbx_err *err)
 {
@@ -110,13 +111,15 @@ static int parse_options(int argc, char **argv, struct options *o, struct cbx_er
 	if (idle && idle[0])
 		r = cbx_parse_duration_ms(idle, "CODEBOX_IDLE_TIMEOUT", 0, 1000ull * 3600 * 24 * 365, &o->idle_ms, err);
 	if (r >= 0 && freeze && freeze[0])
-		r = cbx_parse_duration_ms(freeze, "CODEBOX_FREEZE_AFTER", 0, 1000ull * 3600 * 24 * 365, &o->freeze_ms, err);
+		r = cbx_parse_duration_ms(freeze, "CODEBOX_FREEZE_AFTER", 0, 1000ull * 3600 * 24 * 365, &o->freeze_ms,
+					  err);
 	if (r >= 0 && pool && pool[0])
 		r = cbx_parse_u64(pool, "CODEBOX_POOL", 0, CBX_POOL_LIMIT, &o->pool, err);
 	if (r >= 0 && zygotes && zygotes[0])
 		r = cbx_parse_u64(zygotes, "CODEBOX_ZYGOTES", 0, CBX_ZYGOTES_LIMIT, &o->zygotes, err);
 	if (r >= 0 && pool_idle && pool_idle[0])
-		r = cbx_parse_duration_ms(pool_idle, "CODEBOX_POOL_IDLE", 0, 1000ull * 3600 * 24, &o->pool_idle_ms, err);
+		r = cbx_parse_duration_ms(pool_idle, "CODEBOX_POOL_IDLE", 0, 1000ull * 3600 * 24, &o->pool_idle_ms,
+					  err);
 	while (r >= 0 && (c = getopt_long(argc, argv, "hV", longs, NULL)) != -1) {
 		switch (c) {
 		case 'h':
@@ -245,8 +248,8 @@ static void load_policy(struct cbx_daemon *d, const char *which, struct cbx_err 
 		return;
 	}
 	cbx_refuse(refusal, "invalid_policy", err.code,
-		   "no session is made, because the policy cannot be used: %.400s; correct it (codebox policy check), and "
-		   "restart codeboxd (codebox stop)",
+		   "no session is made, because the policy cannot be used: %.400s; correct it (codebox policy check), "
+		   "and restart codeboxd (codebox stop)",
 		   err.msg);
 	cbx_error("%s", refusal->msg);
 }
@@ -425,7 +428,7 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	umask(077);
 	raise_open_files();
-	/* Fixed, so that the memory of a large message goes back when it is freed; left to itself, the threshold grows. */
+	/* Fixed, so that the memory of a large message goes back when it is freed; by itself the threshold grows. */
 	mallopt(M_MMAP_THRESHOLD, (int)KIB(256));
 	TAILQ_INIT(&d.clients);
 	for (size_t i = 0; i < CBX_LISTENERS; i++)

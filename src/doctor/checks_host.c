@@ -71,8 +71,8 @@ static const char container_remedy[] =
 	"codeboxd in a group in which nothing else runs.";
 
 static const char login_remedy[] =
-	"Log in by ssh or at the console (su and sudo start no manager), or: sudo loginctl enable-linger $USER. Debian, "
-	"Ubuntu: sudo apt install dbus-user-session libpam-systemd, where they are missing.";
+	"Log in by ssh or at the console (su and sudo start no manager), or: sudo loginctl enable-linger $USER. "
+	"Debian, Ubuntu: sudo apt install dbus-user-session libpam-systemd, where they are missing.";
 
 static const char delegate_remedy[] =
 	"sudo mkdir -p /etc/systemd/system/user@.service.d && printf '[Service]\\nDelegate=cpu memory pids io\\n' | "

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: a page in a browser can send requests to this computer's loopback address, under a name of its
- * own that it makes resolve there (DNS rebinding). So a request counts only when its Host header, and its Origin when it
- * has one, name this computer in one of the three usual ways. Ports are not compared: a forwarded port is no threat.
+ * own that it makes resolve there (DNS rebinding). So a request counts only when its Host header, and its Origin when
+ * it has one, name this computer in one of the three usual ways. Ports are not compared: a forwarded port is no threat.
  */
 #include "http/internal.h"
 
@@ -81,7 +81,8 @@ int cbx_http_token_read(const char *path, struct cbx_buf *ret, struct cbx_err *e
 		return cbx_fail(err, errno, "open the token file %s", path);
 	if (!S_ISREG(st.st_mode) || st.st_mode & 077)
 		return cbx_refuse(err, "invalid_argument", EPERM,
-				  "%s: a token file must be a regular file that only its owner can use (chmod 600)", path);
+				  "%s: a token file must be a regular file that only its owner can use (chmod 600)",
+				  path);
 	n = cbx_read_full(fd, text, sizeof(text));
 	if (n < 0)
 		return cbx_fail(err, (int)-n, "read the token file %s", path);

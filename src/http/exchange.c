@@ -2,7 +2,8 @@
 /*
  * Theory of operation: a request waits here for its answer. When the answer is the first thing that comes, it goes out
  * as JSON. When a notification comes first, or nothing for CBX_HTTP_STREAM_AFTER_MS, a stream of events is begun, if
- * the client takes one: proxies and clients give up on a request whose first byte does not come. Comments keep it alive.
+ * the client takes one: proxies and clients give up on a request whose first byte does not come. Comments keep it
+ * alive.
  *
  * evhttp does not look at a connection while an answer is pending, so an event of ours on its descriptor tells when the
  * client leaves. It frees the connection, and evhttp's close callback, which comes for every other reason of an early

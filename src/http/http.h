@@ -35,8 +35,8 @@ int cbx_http_new(struct event_base *base, const struct cbx_http_config *config, 
 		 struct cbx_err *err);
 const char *cbx_http_url(const struct cbx_http *http); /* "http://127.0.0.1:8080/mcp" */
 bool cbx_http_busy(const struct cbx_http *http);       /* there is a request or a session; false for NULL */
-/* Before the end: no more connections; who waits for changes is told that there will be none. Runs the loop for that, but
- * does not wait for a client that takes nothing. NULL is accepted. */
+/* Before the end: no more connections; who waits for changes is told that there will be none. Runs the loop for that,
+ * but does not wait for a client that takes nothing. NULL is accepted. */
 void cbx_http_stop(struct cbx_http *http);
 void cbx_http_free(struct cbx_http *http);	       /* before the engine; NULL is accepted */
 

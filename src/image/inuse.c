@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: one question to the daemon, if there is one. A daemon that does not answer keeps nobody from
- * removing an image, and one that is started a moment later is not waited for: this guards against mistakes, it does not
- * lock anything.
+ * removing an image, and one that is started a moment later is not waited for: this guards against mistakes, it does
+ * not lock anything.
  */
 #include "image/inuse.h"
 

@@ -144,9 +144,10 @@ static int check_warm(const cJSON *warm, struct cbx_err *err)
 
 static int check(struct cbx_recipe *r, struct cbx_err *err)
 {
-	static const char *const keys[] = { "name",	   "description", "kind",  "packages", "omit", "exclude",
-					    "include",	   "links",	  "files", "bundles",  "copy", "interpreters",
-					    "environment", "compile",	  "warm",  "note",     "preload", "zygote", NULL };
+	static const char *const keys[] = { "name",    "description",  "kind",	      "packages", "omit",
+					    "exclude", "include",      "links",	      "files",	  "bundles",
+					    "copy",    "interpreters", "environment", "compile",  "warm",
+					    "note",    "preload",      "zygote",      NULL };
 	const cJSON *root = r->doc.root, *v;
 	const char *name = NULL, *kind = NULL;
 	bool zygote = true;

@@ -20,7 +20,8 @@
  *   copy          host: paths beneath / to copy; what is missing or not readable by everybody is left out
  *   interpreters, environment, note   as in the manifest (image/store.h). host: an interpreter may have "find", a list
  *                 of paths of which the first that exists beneath /usr becomes argv
- *   preload       names of modules for a warm interpreter to load (image/store.h); zygote: false when it is to have none
+ *   preload       names of modules for a warm interpreter to load (image/store.h); zygote: false when it is to
+ *                 have none
  *   compile       directories (patterns) whose Python files are compiled by running the image in a sandbox
  *   warm          [{"module","variable","into"}]: import the module with the environment variable naming an empty
  *                 directory, and put what it leaves there into the image
@@ -36,7 +37,8 @@ struct cbx_recipe {
 	char name[CBX_NAME_MAX + 1];
 	bool host;
 	const char **packages, **omit, **exclude, **include, **copy; /* NULL-terminated; strings borrowed from doc */
-	const cJSON *links, *files, *bundles, *interpreters, *environment, *compile, *warm, *preload; /* borrowed; NULL: none */
+	const cJSON *links, *files, *bundles, *interpreters, *environment, *compile, *warm,
+		*preload; /* borrowed; NULL: none */
 	const char *note, *description;
 	bool no_zygote;
 };

@@ -200,7 +200,8 @@ static int check_interpreters(const char *name, const cJSON *manifest, struct cb
 
 bool cbx_module_name_valid(const char *s)
 {
-	return strlen(s) < 100 && *s && s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.")] == '\0';
+	return strlen(s) < 100 && *s &&
+	       s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.")] == '\0';
 }
 
 static int check_preload(const char *name, const cJSON *manifest, struct cbx_err *err)
@@ -209,7 +210,8 @@ static int check_preload(const char *name, const cJSON *manifest, struct cbx_err
 	bool zygote;
 	struct cbx_err e;
 
-	if (cbx_json_get_arr(manifest, "preload", &list, &e) < 0 || cbx_json_get_bool(manifest, "zygote", &zygote, &e) < 0)
+	if (cbx_json_get_arr(manifest, "preload", &list, &e) < 0 ||
+	    cbx_json_get_bool(manifest, "zygote", &zygote, &e) < 0)
 		return damaged(err, name, "its manifest: %s", e.msg);
 	if (list && cJSON_GetArraySize(list) > CBX_PRELOAD_MAX)
 		return damaged(err, name, "\"preload\" in its manifest has more than %d modules", CBX_PRELOAD_MAX);

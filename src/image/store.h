@@ -45,10 +45,10 @@ int cbx_image_to_plan(const struct cbx_image *image, struct cbx_plan *plan, stru
 /* argv of the interpreter for a language: a JSON array of strings, borrowed. Error: "no_interpreter". */
 int cbx_image_interpreter(const struct cbx_image *image, const char *language, const cJSON **ret, struct cbx_err *err);
 /*
- * May interpreters of the image be forks of a warm one, and what is that to load? *ret: NULL when they may not, else the
- * module names of the manifest's "preload", with commas between them; owned by the caller. The manifest's "zygote" says
- * yes or no; where it says nothing, an image that was imported has none: its code would run in one process for several
- * sessions.
+ * May interpreters of the image be forks of a warm one, and what is that to load? *ret: NULL when they may not, else
+ * the module names of the manifest's "preload", with commas between them; owned by the caller. The manifest's "zygote"
+ * says yes or no; where it says nothing, an image that was imported has none: its code would run in one process for
+ * several sessions.
  */
 int cbx_image_preload(const struct cbx_image *image, char **ret, struct cbx_err *err);
 bool cbx_module_name_valid(const char *name); /* letters, digits, "_" and "." */

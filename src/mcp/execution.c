@@ -194,8 +194,8 @@ const struct cbx_mcp_tool cbx_mcp_get_execution = {
 	.description =
 		"See how a cell is doing that run_code answered with status \"running\" (it took long, or was started "
 		"with background), and get its result once it has ended: the same answer as run_code's. With wait it "
-		"is answered as soon as the cell has ended, or when the time is over. The last 16 cells of a session are "
-		"kept.\n\n"
+		"is answered as soon as the cell has ended, or when the time is over. The last 16 cells of a session "
+		"are kept.\n\n"
 		"When an answer says that output was omitted, output_from pages through all of it: start with 0, go on "
 		"with the answer's output_next until that is output_total.",
 	.hints = CBX_TOOL_READ_ONLY | CBX_TOOL_IDEMPOTENT,

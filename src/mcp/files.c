@@ -271,8 +271,8 @@ const struct cbx_mcp_tool cbx_mcp_list_files = {
 	.name = "list_files",
 	.title = "List files",
 	.description = "List the files of a session: one directory, or with recursive all files below it (.codebox, "
-		       "where long outputs are kept, is left out then). run_code's answer already names the files that a "
-		       "cell has changed.",
+		       "where long outputs are kept, is left out then). run_code's answer already names the files that "
+		       "a cell has changed.",
 	.hints = CBX_TOOL_READ_ONLY | CBX_TOOL_IDEMPOTENT,
 	.input = list_input,
 	.output = list_output,

@@ -370,8 +370,8 @@ void cbx_mcp_resources_unsubscribe(const struct cbx_mcp_message *m, struct cbx_m
 void cbx_mcp_news_legacy(struct cbx_mcp *mcp); /* the handshake is over: list_changed may be sent */
 bool cbx_mcp_streams_cancel(struct cbx_mcp *mcp, const char *id);
 void cbx_mcp_news_drop(struct cbx_mcp *mcp); /* the connection has gone */
-/* Tell now what would be told a moment later: before an answer, since there are clients (a connection for each call, with
- * series 1 of the Python SDK) that fail on a message that comes while they are leaving. */
+/* Tell now what would be told a moment later: before an answer, since there are clients (a connection for each call,
+ * with series 1 of the Python SDK) that fail on a message that comes while they are leaving. */
 void cbx_mcp_news_flush(struct cbx_mcp *mcp);
 /* What subscribe and unsubscribe do once the uri was checked; false: there are too many. */
 bool cbx_mcp_news_subscribe(struct cbx_mcp *mcp, const char *uri);
@@ -467,9 +467,9 @@ void cbx_mcp_tasks_needed(const struct cbx_mcp_message *m, struct cbx_mcp_slot *
 void cbx_mcp_task_outcome(struct cbx_mcp_call *call, struct cbx_execution *x);
 /* The execution of a task, which may be of any client; NULL: there is none of that id. */
 struct cbx_execution *cbx_mcp_task_find(struct cbx_mcp *mcp, const char *task_id);
-/* Tell a stream of a task: now if it has ended, or else at its end. */
+/* Tell a stream of a task: now if it has ended, or else at its end. NULL: too many wait for it, or it has ended. */
 struct cbx_mcp_task_watch *cbx_mcp_task_watch(struct cbx_mcp *mcp, struct cbx_mcp_stream *stream,
-					      struct cbx_execution *x); /* NULL: too many wait for it, or it has ended */
+					      struct cbx_execution *x);
 void cbx_mcp_task_unwatch(struct cbx_mcp_task_watch *w);
 
 /* ---- files: of a session, as tools and answers name them ---- */

@@ -158,8 +158,8 @@ const struct cbx_mcp_tool cbx_mcp_create_session = {
 	.input = create_input,
 	.output = create_output,
 	.modern_description =
-		"Make a new session: an interpreter with variables and files of its own. Only needed for other limits, or "
-		"for an id of your choice; run_code makes a session by itself when session_id is left out.\n\n"
+		"Make a new session: an interpreter with variables and files of its own. Only needed for other limits, "
+		"or for an id of your choice; run_code makes a session by itself when session_id is left out.\n\n"
 		"Pass the session_id of the answer to run_code. A session lives until close_session, until it has not "
 		"been used for idle_timeout, or until ttl is over; after that its id is answered with \"expired\", "
 		"and its variables and files are gone. All arguments have sensible defaults.",
@@ -269,8 +269,9 @@ static void info(struct cbx_mcp_call *call, const cJSON *args)
 	cbx_json_set_bool(about, "default",
 			  !call->rev->modern && strcmp(call->mcp->default_session, call->session_id) == 0);
 	running = cbx_mcp_num_of(about, "running");
-	cbx_buf_addf(&text, "Session %s is %s: image %s, %llu cells run", call->session_id, cbx_mcp_str_of(about, "state"),
-		     cbx_mcp_str_of(about, "image"), (unsigned long long)cbx_mcp_num_of(about, "executions"));
+	cbx_buf_addf(&text, "Session %s is %s: image %s, %llu cells run", call->session_id,
+		     cbx_mcp_str_of(about, "state"), cbx_mcp_str_of(about, "image"),
+		     (unsigned long long)cbx_mcp_num_of(about, "executions"));
 	if (running)
 		cbx_buf_addf(&text, ", execution %llu runs now, %llu wait", (unsigned long long)running,
 			     (unsigned long long)cbx_mcp_num_of(about, "queue_length"));
@@ -282,7 +283,8 @@ static void info(struct cbx_mcp_call *call, const cJSON *args)
 const struct cbx_mcp_tool cbx_mcp_session_info = {
 	.name = "session_info",
 	.title = "Look at a session",
-	.description = "Tell all about one session: state, what runs in it, limits, time left, interpreter, protections.",
+	.description = "Tell all about one session: state, what runs in it, limits, time left, interpreter, "
+		       "protections.",
 	.hints = CBX_TOOL_READ_ONLY | CBX_TOOL_IDEMPOTENT,
 	.input = info_input,
 	.output = info_output,

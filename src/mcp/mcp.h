@@ -26,8 +26,9 @@ struct cbx_mcp_io {
 	/*
 	 * For a carrier on which every request has a stream of its own (HTTP); both or none. What belongs to a request
 	 * that came through cbx_mcp_message() with a stream goes to send_to: its notifications, and its answer, for
-	 * which `code` is the code of its JSON-RPC error, or 0; for all else it is CBX_MCP_MORE. After the answer, or when there will be none, done is
-	 * called once. Everything else still goes to send. Neither may free the struct cbx_mcp.
+	 * which `code` is the code of its JSON-RPC error, or 0; for all else it is CBX_MCP_MORE. After the answer, or
+	 * when there will be none, done is called once. Everything else still goes to send. Neither may free the struct
+	 * cbx_mcp.
 	 */
 	void (*send_to)(void *arg, void *stream, int code, const char *line, size_t len);
 	void (*done)(void *arg, void *stream);

@@ -19,7 +19,8 @@ struct argument {
 struct prompt {
 	const char *name, *title, *description;
 	struct argument arguments[ARGUMENTS];
-	void (*write)(struct cbx_buf *out, const char *const *values); /* in the order of the arguments; NULL: not given */
+	/* values: in the order of the arguments; NULL: not given */
+	void (*write)(struct cbx_buf *out, const char *const *values);
 };
 
 static void say_session(struct cbx_buf *out, const char *session)
@@ -37,16 +38,17 @@ static void write_analyze(struct cbx_buf *out, const char *const *values)
 	cbx_buf_addf(out,
 		     "\n\n"
 		     "1. Load it with pandas. Look at the shape, the columns with their types, the first rows, missing "
-		     "values and duplicates before anything else. If the file is not there, list /workspace and ask which "
-		     "one is meant.\n"
+		     "values and duplicates before anything else. If the file is not there, list /workspace and ask "
+		     "which one is meant.\n"
 		     "2. Say in a few sentences what one row stands for, and what is odd about the data.\n"
 		     "3. %s%s\n"
 		     "4. Draw the one or two figures that show it best, with a title and labelled axes.\n"
-		     "5. End with the findings, each with the number that supports it, and what the data cannot tell.\n\n"
+		     "5. End with the findings, each with the number that supports it, and what the data cannot tell."
+		     "\n\n"
 		     "Work in small cells; variables stay from one to the next.",
 		     values[1] ? "Answer this question, and check the answer a second way: "
-			       : "Find the strongest relations and differences in it, and check that they are not made by a "
-				 "few rows.",
+			       : "Find the strongest relations and differences in it, and check that they are not made "
+				 "by a few rows.",
 		     values[1] ? values[1] : "");
 }
 
@@ -55,10 +57,11 @@ static void write_plot(struct cbx_buf *out, const char *const *values)
 	cbx_buf_addf(out, "Draw a figure of the data in the file %s with the run_code tool of codebox.", values[0]);
 	say_session(out, values[2]);
 	cbx_buf_addf(out,
-		     " Load the file with pandas and look at its columns first. What the figure should show: %s. Choose the "
-		     "kind of plot that fits, with matplotlib or seaborn; give it a title, label the axes with units where "
-		     "they are known, and keep it readable. The figure is sent by itself when the cell ends. Save it to "
-		     "/workspace as a PNG file too, name the file, and say in two sentences what can be seen.",
+		     " Load the file with pandas and look at its columns first. What the figure should show: %s. "
+		     "Choose the kind of plot that fits, with matplotlib or seaborn; give it a title, label the axes "
+		     "with units where they are known, and keep it readable. The figure is sent by itself when the "
+		     "cell ends. Save it to /workspace as a PNG file too, name the file, and say in two sentences what "
+		     "can be seen.",
 		     values[1] ? values[1] : "whatever is most telling in it");
 }
 
@@ -160,7 +163,8 @@ void cbx_mcp_prompts_get(const struct cbx_mcp_message *m, struct cbx_mcp_slot *s
 	}
 	p = find(name);
 	if (!p) {
-		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "Unknown prompt: %.100s", name ? name : "(no name)");
+		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "Unknown prompt: %.100s",
+			      name ? name : "(no name)");
 		return;
 	}
 	for (size_t i = 0; i < ARGUMENTS; i++) {

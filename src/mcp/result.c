@@ -181,8 +181,8 @@ static const char *best_text(const cJSON *data, bool has_image, struct cbx_buf *
 }
 
 /*
- * The image of a bundle that is sent: its first, or when there is no room for that, another that fits: interpreters send a
- * smaller copy along with a large one. *ret_whole is the one that was passed over for it, or NULL.
+ * The image of a bundle that is sent: its first, or when there is no room for that, another that fits: interpreters
+ * send a smaller copy along with a large one. *ret_whole is the one that was passed over for it, or NULL.
  */
 static const char *choose_image(const struct render *r, const cJSON *data, const cJSON **ret_whole)
 {
@@ -332,7 +332,8 @@ static void build_text(struct render *r, const struct cbx_mcp_call *call)
 	if (cbx_mcp_cut(&r->text, cbx_buf_str(&screen), r->text_max, cbx_mcp_num_of(omitted, "bytes"),
 			cbx_mcp_str_of(omitted, "file")) || omitted) {
 		new_line(&r->text);
-		cbx_buf_addf(&r->text, "[get_execution with execution_id %llu and output_from 0 pages through all of it]\n",
+		cbx_buf_addf(&r->text,
+			     "[get_execution with execution_id %llu and output_from 0 pages through all of it]\n",
 			     (unsigned long long)call->execution_id);
 	}
 	r->value_left = r->value_max;

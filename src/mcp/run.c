@@ -18,7 +18,8 @@
 	"Run Python code in a sandbox and get what a notebook cell would show: printed output, the value of the last " \
 	"expression, matplotlib figures as images, the traceback of an error.\n\n" \
 	"State: variables, imports, functions and files of earlier calls in the same session are still there; do not " \
-	"repeat them. " session " Calls in one session run one after another, different sessions at the same time.\n\n" \
+	"repeat them. " session " Calls in one session run one after another, different sessions at the same time." \
+	"\n\n" \
 	"Showing things: end the cell with an expression (df.head()) or print(). Figures appear by themselves, " \
 	"plt.show() is not needed. Long output is cut in the middle and the answer says where the rest is: print " \
 	"less, or summarise.\n\n" \
@@ -26,14 +27,14 @@
 	"does not work. Shell: start a line with ! (as in !ls -l).\n\n" \
 	"Errors: status \"error\" is an exception in the code: read the traceback, fix the code, call again; " \
 	"variables set before the exception are kept. \"timeout\": the cell was interrupted; state_kept says whether " \
-	"variables survived; do the work in smaller steps or pass a larger timeout. \"killed\": the interpreter ended " \
-	"(memory, a crash, exit) and a fresh one takes its place: variables are gone, files are kept.\n\n" \
+	"variables survived; do the work in smaller steps or pass a larger timeout. \"killed\": the interpreter " \
+	"ended (memory, a crash, exit) and a fresh one takes its place: variables are gone, files are kept.\n\n" \
 	"Long work: after 45 s (at once with background) the answer is status \"running\", and the cell goes on: " \
 	"get_execution with its execution_id gets the rest, interrupt stops it."
 
 static const char description[] = DESCRIPTION(
-	"Without session_id the session of this connection is used (made when needed, gone when the connection ends; its "
-	"id is in the answer).");
+	"Without session_id the session of this connection is used (made when needed, gone when the connection ends; "
+	"its id is in the answer).");
 static const char modern_description[] = DESCRIPTION(
 	"Without session_id a new session is made; its id is in the answer: pass it in the calls that follow.");
 
@@ -147,7 +148,8 @@ static void run(struct cbx_mcp_call *call, const cJSON *args)
 		r = cbx_session_find(call->mcp->engine, a.session_id, &session, &err);
 	} else if (r >= 0) {
 		call->default_session = true;
-		r = call->rev->modern ? new_session(call, &session, &err) : cbx_mcp_default_session(call, &session, &err);
+		r = call->rev->modern ? new_session(call, &session, &err)
+				      : cbx_mcp_default_session(call, &session, &err);
 	}
 	if (r >= 0)
 		r = cbx_session_run(session, a.code, a.timeout_ms, NULL, &x, &err);
@@ -176,8 +178,8 @@ const struct cbx_mcp_tool cbx_mcp_run_code = {
 	.title = "Run Python code",
 	.description = description,
 	.modern_description = modern_description,
-	.modern_session = "Session to run in, as create_session or an earlier answer told it. Left out: a new one is made, "
-			  "and its id is in the answer.",
+	.modern_session = "Session to run in, as create_session or an earlier answer told it. Left out: a new one is "
+			  "made, and its id is in the answer.",
 	.input = input,
 	.output = cbx_mcp_result_schema,
 	.call = run,

@@ -117,7 +117,8 @@ static cJSON *describe(const struct cbx_mcp_tool *t, const struct cbx_mcp_revisi
 	cbx_json_set_str(j, "name", t->name);
 	if (rev->titles)
 		cbx_json_set_str(j, "title", t->title);
-	cbx_json_set_str(j, "description", rev->modern && t->modern_description ? t->modern_description : t->description);
+	cbx_json_set_str(j, "description",
+			 rev->modern && t->modern_description ? t->modern_description : t->description);
 	input = t->input();
 	if (rev->modern)
 		without_default_session(t, input);

@@ -26,7 +26,8 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 	[CBX_KEY_TIMEOUT] = { "limits", "timeout", CBX_TYPE_DURATION, 1, CBX_TIMEOUT_MAX_MS, CBX_TIMEOUT_DEFAULT_MS,
 			      CBX_TIMEOUT_MAX_MS, .text = "Time limit of each cell; a cell may ask for another one" },
 	[CBX_KEY_TTL] = { "limits", "ttl", CBX_TYPE_DURATION, 1000, CBX_TTL_MAX_S * 1000ull,
-			  CBX_TTL_DEFAULT_S * 1000ull, CBX_TTL_MAX_S * 1000ull, .text = "The session is closed when it is this old" },
+			  CBX_TTL_DEFAULT_S * 1000ull, CBX_TTL_MAX_S * 1000ull,
+			  .text = "The session is closed when it is this old" },
 	[CBX_KEY_IDLE_TIMEOUT] = { "limits", "idle_timeout", CBX_TYPE_DURATION, 1000, CBX_TTL_MAX_S * 1000ull,
 				   CBX_IDLE_DEFAULT_S * 1000ull, CBX_TTL_MAX_S * 1000ull,
 				   .text = "The session is closed when it was not used for this long" },
@@ -54,11 +55,14 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 			       .text = "A second layer that keeps the image's files from being written: auto where the "
 				       "kernel has it, required for no session without it" },
 	[CBX_KEY_WRITE_XOR_EXECUTE] = { "isolation", "write_xor_execute", CBX_TYPE_BOOL, 0, 1, 0, 0,
-			.more_is_stricter = true, .text = "Memory that was writable cannot become executable" },
+					.more_is_stricter = true,
+					.text = "Memory that was writable cannot become executable" },
 	[CBX_KEY_OWN_CORES] = { "isolation", "own_cores", CBX_TYPE_BOOL, 0, 1, 0, 0, .more_is_stricter = true,
-			.text = "No processor core runs this and another session at once, where that is possible" },
+				.text = "No processor core runs this and another session at once, where "
+					"that is possible" },
 	[CBX_KEY_NO_SPECULATION] = { "isolation", "no_speculation", CBX_TYPE_BOOL, 0, 1, 0, 0, .more_is_stricter = true,
-			.text = "Speculative store bypass and indirect branches off, where there are such" },
+				     .text = "Speculative store bypass and indirect branches off, where "
+					     "there are such" },
 };
 
 static const char *const hints[] = {

@@ -266,7 +266,8 @@ static int mount_work_areas(const struct entry *e, struct cbx_err *err)
 		unsigned noexec = e->plan->noexec_workspace ? CBX_MOUNT_ATTR_NOEXEC : 0;
 		int r;
 
-		if (mkdirat(e->store, areas[i].name, 0755) < 0 || fchmodat(e->store, areas[i].name, areas[i].mode, 0) < 0)
+		if (mkdirat(e->store, areas[i].name, 0755) < 0 ||
+		    fchmodat(e->store, areas[i].name, areas[i].mode, 0) < 0)
 			return cbx_fail(err, errno, "make %s", areas[i].target);
 		mount = cbx_mount_copy(e->store, areas[i].name, areas[i].attr | noexec, err);
 		if (mount < 0)
@@ -314,7 +315,8 @@ static int mount_dev(const struct entry *e, struct cbx_err *err)
 	if (dev < 0)
 		return dev;
 	for (size_t i = 0; cbx_outer_devices[i]; i++) {
-		_cleanup_fd_ int file = openat(dev, cbx_outer_devices[i], O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+		_cleanup_fd_ int file =
+			openat(dev, cbx_outer_devices[i], O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
 		_cleanup_fd_ int mount = cbx_mount_copy(outer_dev, cbx_outer_devices[i], 0, err);
 
 		if (mount < 0)
@@ -380,16 +382,17 @@ static int make_ruleset(const struct entry *e, int report, struct cbx_landlock *
 	int r;
 
 	ret->fd = -1;
-	/* A zygote's interpreters get the ruleset of the sandbox that they enter. It has none itself, not even one about
-	 * signals alone: setns(2) with a pidfd asks for access as ptrace does, which Landlock refuses out of its domain. */
+	/* A zygote's interpreters get the ruleset of the sandbox that they enter. It has none itself, not even one
+	 * about signals alone: setns(2) with a pidfd asks for access as ptrace does, which Landlock refuses out of its
+	 * domain. */
 	if (e->plan->landlock == CBX_LANDLOCK_OFF || e->program)
 		return 0;
 	if (!e->outer->landlock_abi)
-		return e->plan->landlock == CBX_LANDLOCK_AUTO ?
-			       0 :
-			       cbx_refuse(err, "landlock", ENOSYS,
-					  "landlock: it is required, but this kernel does not have it or has it switched off "
-					  "(add landlock to lsm= on its command line)");
+		return e->plan->landlock == CBX_LANDLOCK_AUTO
+			       ? 0
+			       : cbx_refuse(err, "landlock", ENOSYS,
+					    "landlock: it is required, but this kernel does not have it or has it "
+					    "switched off (add landlock to lsm= on its command line)");
 	root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		return cbx_fail(err, errno, "open the new root");
@@ -397,7 +400,8 @@ static int make_ruleset(const struct entry *e, int report, struct cbx_landlock *
 				  err)) < 0 ||
 	    (r = cbx_landlock_allow_standard(ret, root, !strict, err)) < 0 ||
 	    /* Its file is on a mount that the new root does not show. */
-	    (r = cbx_landlock_allow(ret, e->init_fd, CBX_LANDLOCK_READ | CBX_LANDLOCK_EXECUTE, "codebox-init", err)) < 0)
+	    (r = cbx_landlock_allow(ret, e->init_fd, CBX_LANDLOCK_READ | CBX_LANDLOCK_EXECUTE, "codebox-init",
+				    err)) < 0)
 		return r;
 	for (uint32_t i = 0; i < e->plan->nmounts; i++) {
 		const struct cbx_plan_mount *m = &e->plan->mounts[i];
@@ -540,7 +544,8 @@ int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan
 		child(outer, plan, &lockdown, program, init_sock, host, theirs);
 	r = program ? 0 : cbx_ids_write_sandbox(pid, outer_id, err);
 	if (r == 0)
-		r = cbx_write_all(ours, "g", 1) < 0 ? cbx_refuse(err, "sandbox", EPIPE, "the sandbox died at its start") : 0;
+		r = cbx_write_all(ours, "g", 1) < 0 ? cbx_refuse(err, "sandbox", EPIPE, "the sandbox died at its start")
+						    : 0;
 	if (r < 0) {
 		cbx_pidfd_send_signal(pidfd, SIGKILL);
 		waitid(P_PID, (id_t)pid, NULL, WEXITED);

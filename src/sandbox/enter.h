@@ -14,9 +14,10 @@
 #include "sandbox/plan.h"
 
 /*
- * What is executed in place of codebox-init: a zygote (zygote/zygote-protocol.h), built the same way with other data. It
- * stays in the outer user and pid namespaces, where it has no capability left, so that it can enter the sandboxes below;
- * it sees no /proc, since that would be the one of all sandboxes; it finds codebox-zygote.so at CBX_INSIDE_ZYGOTE.
+ * What is executed in place of codebox-init: a zygote (zygote/zygote-protocol.h), built the same way with other data.
+ * It stays in the outer user and pid namespaces, where it has no capability left, so that it can enter the sandboxes
+ * below; it sees no /proc, since that would be the one of all sandboxes; it finds codebox-zygote.so at
+ * CBX_INSIDE_ZYGOTE.
  */
 struct cbx_program {
 	char *const *argv, *const *envp; /* argv[0]: a path in the image */
@@ -28,15 +29,15 @@ struct cbx_starting {
 	int report;  /* owned by the caller; see cbx_sandbox_report() */
 };
 
-/* Clone and send the new process on its way. Returns before set-up is done. init_sock is borrowed, and so is cgroup: the
- * directory of the control group that init is born in, -1 for the supervisor's. program: NULL for codebox-init. */
+/* Clone and send the new process on its way. Returns before set-up is done. init_sock is borrowed, and so is cgroup:
+ * the directory of the control group that init is born in, -1 for the supervisor's. program: NULL for codebox-init. */
 int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan, uint32_t outer_id, int init_sock,
 		      int cgroup, const struct cbx_program *program, struct cbx_starting *ret, struct cbx_err *err);
 
 /*
  * Call when `report` is readable. 0: init was executed in a complete sandbox. Negative: set-up failed, err says how.
- * 1: call again when there is more; *landlock (-1 before) then is the sandbox's ruleset, owned by the caller. It stays -1
- * where the sandbox has none.
+ * 1: call again when there is more; *landlock (-1 before) then is the sandbox's ruleset, owned by the caller. It stays
+ * -1 where the sandbox has none.
  */
 int cbx_sandbox_report(int report, int *landlock, struct cbx_err *err);
 

@@ -7,9 +7,9 @@
  *
  * The supervisor's own root holds nothing of the machine but /usr. Only where codeboxd's policy allows mounts, it keeps
  * a descriptor of the mount namespace that it was started in: a copy of the machine's, into which new mounts of the
- * machine still propagate. For each sandbox with mounts a short-lived process enters that namespace, opens the sources, makes
- * detached mounts of them, restricts those, and passes them to the sandbox's set-up, which attaches them. So a source
- * that takes its time (a network file system) holds up the one session that asked for it.
+ * machine still propagate. For each sandbox with mounts a short-lived process enters that namespace, opens the sources,
+ * makes detached mounts of them, restricts those, and passes them to the sandbox's set-up, which attaches them. So a
+ * source that takes its time (a network file system) holds up the one session that asked for it.
  */
 #include "base/err.h"
 #include "sandbox/plan.h"

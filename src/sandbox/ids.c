@@ -119,7 +119,8 @@ static int write_one(const struct cbx_ids *ids, pid_t pid, struct cbx_err *err)
 	r = write_file(pid, "uid_map", text, err);
 	if (r < 0)
 		return r;
-	/* Without it an ordinary user may not write a gid map: dropping groups could lift a refusal (user_namespaces(7)). */
+	/* Without it an ordinary user may not write a gid map: dropping groups could lift a refusal
+	 * (user_namespaces(7)). */
 	r = write_file(pid, "setgroups", "deny", err);
 	if (r < 0)
 		return r;

@@ -22,7 +22,7 @@ enum cbx_init_type {
 	 * Start a process in a session (setsid) of its own, in the workspace. Payload: the argument strings, an empty
 	 * string, the environment strings; each with its NUL.
 	 * Descriptors: stdin, stdout, stderr, and optionally one more that becomes descriptor 3.
-	 * arg: 0. Answer: value = pid inside, or -errno (the exec's own errno is reported: exec failed means no process).
+	 * arg: 0. Answer: value = pid inside, or -errno (the exec's own errno is reported: exec failed: no process).
 	 */
 	CBX_INIT_SPAWN = 2,
 
@@ -35,13 +35,14 @@ enum cbx_init_type {
 
 	/*
 	 * Files. Payload: path (relative to the workspace unless it starts with '/'), a NUL, then data where said.
-	 * Only regular files are read or written; anything else is -EINVAL (a directory: -EISDIR), without ever waiting.
-	 * READ: arg = offset, value = most bytes wanted. Answer: value = bytes that follow (0: end of file); arg = size.
-	 * WRITE: arg = offset, or UINT64_MAX to append; value bits: see below; data follows the path. Answer: value = bytes
-	 *   written. Missing parent directories are made. With CBX_INIT_WRITE_TRUNCATE the file is emptied first.
+	 * Only regular files are read or written; anything else is -EINVAL (a directory: -EISDIR), without a wait.
+	 * READ: arg = offset, value = most bytes wanted. Answer: value = bytes that follow (0: end of file); arg =
+	 *   size.
+	 * WRITE: arg = offset, or UINT64_MAX to append; value bits: see below; data follows the path. Answer: value =
+	 *   bytes written. Missing parent directories are made. With CBX_INIT_WRITE_TRUNCATE the file is emptied first.
 	 * STAT: answer: payload = struct cbx_init_stat.
-	 * LIST: arg = number of entries to skip. Answer: payload = struct cbx_init_entry's, each followed by its name and
-	 *   a NUL, padded to 8 bytes, as many as fit; value = how many, arg = 1 when there are more.
+	 * LIST: arg = number of entries to skip. Answer: payload = struct cbx_init_entry's, each followed by its name
+	 *   and a NUL, padded to 8 bytes, as many as fit; value = how many, arg = 1 when there are more.
 	 * MKDIR, REMOVE (a file, or a whole directory tree): answer: value = 0 or -errno.
 	 */
 	CBX_INIT_READ = 5,
@@ -53,10 +54,10 @@ enum cbx_init_type {
 
 	/*
 	 * Regular files below a directory (the payload's path) whose ctime is at or after arg, ns since the epoch as an
-	 * int64_t, or that lie in a directory that was renamed since; no link is followed, no other file system entered,
-	 * and .codebox in the directory itself is left out. value = how many to skip. Answer: payload as of LIST, with
-	 * paths below the directory for names; value = how many follow, arg = how many there are in all, with
-	 * CBX_INIT_SCAN_CUT when the tree was too large to look at all of it.
+	 * int64_t, or that lie in a directory that was renamed since; no link is followed, no other file system
+	 * entered, and .codebox in the directory itself is left out. value = how many to skip. Answer: payload as of
+	 * LIST, with paths below the directory for names; value = how many follow, arg = how many there are in all,
+	 * with CBX_INIT_SCAN_CUT when the tree was too large to look at all of it.
 	 */
 	CBX_INIT_SCAN = 11,
 };

@@ -9,8 +9,8 @@
 #include "base/syscalls.h"
 #include "sandbox/plan.h"
 
-/* The kernel's interface (Documentation/userspace-api/landlock.rst), of which the headers that we build with may know only
- * a part. */
+/* The kernel's interface (Documentation/userspace-api/landlock.rst), of which the headers that we build with may know
+ * only a part. */
 enum {
 	NR_CREATE_RULESET = 444,
 	NR_ADD_RULE = 445,
@@ -124,7 +124,8 @@ int cbx_landlock_allow(const struct cbx_landlock *l, int fd, unsigned access, co
 	return 0;
 }
 
-int cbx_landlock_allow_at(const struct cbx_landlock *l, int root, const char *path, unsigned access, struct cbx_err *err)
+int cbx_landlock_allow_at(const struct cbx_landlock *l, int root, const char *path, unsigned access,
+			  struct cbx_err *err)
 {
 	_cleanup_fd_ int fd = cbx_openat2(root, path[1] ? path + 1 : ".", O_PATH | O_CLOEXEC, 0,
 					  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);

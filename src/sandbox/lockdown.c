@@ -52,8 +52,8 @@ static long limit_resources(const struct cbx_lockdown *l)
 
 static long empty_bounding_set(void)
 {
-	/* By number until the kernel knows no more, not by a header's idea of the last one. Any other error is one: it must
-	 * not pass for the end. */
+	/* By number until the kernel knows no more, not by a header's idea of the last one. Any other error is one: it
+	 * must not pass for the end. */
 	for (unsigned cap = 0;; cap++) {
 		long r = cbx_raw5(__NR_prctl, PR_CAPBSET_READ, cap, 0, 0, 0);
 

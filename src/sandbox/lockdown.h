@@ -35,7 +35,8 @@ struct cbx_lockdown {
 	__u32 rlimit_mask; /* bit N: rlimits[N] is to be set; N is RLIMIT_… */
 	__u32 landlock_flags; /* of landlock_restrict_self(2) */
 	__u32 filter_len;
-	/* Both are lowered to the hard limit that the process has, where that is lower: a limit of the machine stays. */
+	/* Both are lowered to the hard limit that the process has, where that is lower: a limit of the machine
+	 * stays. */
 	struct {
 		__u64 soft, hard;
 	} rlimits[CBX_LOCKDOWN_RLIMITS];
@@ -59,8 +60,9 @@ enum cbx_lockdown_step {
 };
 
 /*
- * Carry it out in the calling thread, which must be the only one of its process. landlock is the descriptor of a ruleset
- * (borrowed), or -1. Returns 0, or -errno with *step set; then some steps have been taken and the process must end.
+ * Carry it out in the calling thread, which must be the only one of its process. landlock is the descriptor of a
+ * ruleset (borrowed), or -1. Returns 0, or -errno with *step set; then some steps have been taken and the process must
+ * end.
  */
 int cbx_lockdown(const struct cbx_lockdown *l, int landlock, int *step);
 
@@ -72,8 +74,8 @@ struct cbx_plan;
 /* What a plan's sandbox gives up. Fails when the plan's profile has no filter. The plan was checked. */
 int cbx_lockdown_prepare(const struct cbx_outer *outer, const struct cbx_plan *plan, struct cbx_lockdown *ret,
 			 struct cbx_err *err);
-/* Make it that of a zygote: the filter for zygotes, a soft limit on memory, and no hard limit that an interpreter forked
- * from it would be held to beside its own. */
+/* Make it that of a zygote: the filter for zygotes, a soft limit on memory, and no hard limit that an interpreter
+ * forked from it would be held to beside its own. */
 int cbx_lockdown_for_zygote(const struct cbx_outer *outer, struct cbx_lockdown *l, struct cbx_err *err);
 /* A step in words, for an error. Any number may be passed. */
 const char *cbx_lockdown_step_name(int step);

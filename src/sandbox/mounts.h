@@ -3,9 +3,9 @@
 #define CBX_SANDBOX_MOUNTS_H
 
 /*
- * Mounts by descriptor. The new mount API is used throughout: a mount is made detached, gets its attributes, and is then
- * attached to a directory that is held open, so no path is looked up twice and no mount is ever writable for a moment
- * when it should not be.
+ * Mounts by descriptor. The new mount API is used throughout: a mount is made detached, gets its attributes, and is
+ * then attached to a directory that is held open, so no path is looked up twice and no mount is ever writable for a
+ * moment when it should not be.
  *
  * All of these run in a process that is set up by us alone (the supervisor at its start, a sandbox before its init is
  * executed), with capabilities in its own user namespace only.

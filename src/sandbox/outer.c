@@ -58,7 +58,8 @@ static size_t list_parts(const struct cbx_outer_paths *paths, struct part *parts
 	add_part(parts, &n, "zygote.so", RO, 0, 0, paths->libexec, "codebox-zygote.so");
 	add_part(parts, &n, "usr", RO, 1, 1, "/usr", "");
 	/* Masks files of /proc: read-only, so that nothing is changed by writing there. */
-	add_part(parts, &n, "null", (RO & ~(unsigned)CBX_MOUNT_ATTR_NODEV) | CBX_MOUNT_ATTR_NOEXEC, 0, 0, "/dev", "null");
+	add_part(parts, &n, "null", (RO & ~(unsigned)CBX_MOUNT_ATTR_NODEV) | CBX_MOUNT_ATTR_NOEXEC, 0, 0, "/dev",
+		 "null");
 	for (size_t i = 0; cbx_outer_devices[i]; i++)
 		add_part(parts, &n, targets[i], CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NOEXEC, 0, 0, "/dev",
 			 cbx_outer_devices[i]);
@@ -121,7 +122,8 @@ static int make_places(int root, const struct part *parts, size_t n, struct cbx_
 			if (mkdirat(root, parts[i].target, 0755) < 0)
 				return cbx_fail(err, errno, "make /%s", parts[i].target);
 		} else {
-			_cleanup_fd_ int fd = openat(root, parts[i].target, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+			_cleanup_fd_ int fd =
+				openat(root, parts[i].target, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
 
 			if (fd < 0)
 				return cbx_fail(err, errno, "make /%s", parts[i].target);
@@ -222,8 +224,8 @@ int cbx_outer_enter(const struct cbx_outer_paths *paths, struct cbx_outer *outer
 	if (r < 0)
 		return r;
 	/* While the machine's own /proc is still in view: the kernel grants a new one only to who can see one whole. */
-	proc = cbx_mount_new_at("proc", NULL, CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV | CBX_MOUNT_ATTR_NOEXEC, root,
-				"/proc", err);
+	proc = cbx_mount_new_at("proc", NULL, CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV | CBX_MOUNT_ATTR_NOEXEC,
+				root, "/proc", err);
 	if (proc < 0)
 		return proc;
 	r = cbx_mount_pivot(root, err);

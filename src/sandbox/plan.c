@@ -42,7 +42,8 @@ const char *cbx_plan_target_refused(const char *target)
 	};
 
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-		if (cbx_path_within(places[i].path, target) || (places[i].below && cbx_path_within(target, places[i].path)))
+		if (cbx_path_within(places[i].path, target) ||
+		    (places[i].below && cbx_path_within(target, places[i].path)))
 			return places[i].path;
 	return NULL;
 }
@@ -67,7 +68,8 @@ static int check_mounts(const struct cbx_plan *plan, struct cbx_err *err)
 			if (cbx_path_within(m->target, plan->layers[k].target) ||
 			    cbx_path_within(plan->layers[k].target, m->target))
 				return cbx_refuse(err, "invalid_argument", EINVAL,
-						  "mounts: %s is a place of the image's own; choose another target", m->target);
+						  "mounts: %s is a place of the image's own; choose another target",
+						  m->target);
 	}
 	return 0;
 }

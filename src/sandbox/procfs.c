@@ -38,7 +38,8 @@ static int attach_at(int proc, const char *name, int mount, struct cbx_err *err)
 	return target < 0 ? target : cbx_mount_attach(mount, target, name, err);
 }
 
-/* One empty directory and one null device serve for all; the latter, for most of them, has a mask's attributes already. */
+/* One empty directory and one null device serve for all; the latter, for most of them, has a mask's attributes
+ * already. */
 static int mask(int proc, const char *name, int directory, struct cbx_err *err)
 {
 	_cleanup_fd_ int mount = directory ? cbx_mount_copy(AT_FDCWD, "/empty", LOCKED, err) :
@@ -60,8 +61,8 @@ int cbx_procfs_survey(struct cbx_outer *outer, struct cbx_err *err)
 				return cbx_fail(err, errno, "look at %s", path);
 			continue;
 		}
-		/* The machine's root owns it, an id that no namespace of ours has, and nobody else may open it: no capability
-		 * within a sandbox's user namespace counts for such a file, and nobody inside has one. */
+		/* The machine's root owns it, an id that no namespace of ours has, and nobody else may open it: no
+		 * capability within a sandbox's user namespace counts for such a file, and nobody inside has one. */
 		if (!(st.st_mode & 077) && st.st_uid != 0 && S_ISREG(st.st_mode))
 			continue;
 		*(S_ISDIR(st.st_mode) ? &outer->masked_dirs : &outer->masked_files) |= 1ull << i;
@@ -177,14 +178,15 @@ static int set_ceilings(int proc, struct cbx_err *err)
 	return 0;
 }
 
-/* Nothing but processes: there is nothing to mask, to show or to set (the strict profile has no inotify). Not hidepid as
- * well: init looks for what is left of an ended interpreter there, and a process could hide from it by making itself
+/* Nothing but processes: there is nothing to mask, to show or to set (the strict profile has no inotify). Not hidepid
+ * as well: init looks for what is left of an ended interpreter there, and a process could hide from it by making itself
  * undumpable. */
 static int mount_processes(int root, struct cbx_err *err)
 {
 	static const char *const options[] = { "subset=pid", NULL };
-	_cleanup_fd_ int proc = cbx_mount_new_at(
-		"proc", options, CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV | CBX_MOUNT_ATTR_NOEXEC, root, "/proc", err);
+	_cleanup_fd_ int proc =
+		cbx_mount_new_at("proc", options, CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV | CBX_MOUNT_ATTR_NOEXEC,
+				 root, "/proc", err);
 
 	return proc < 0 ? proc : 0;
 }
@@ -197,8 +199,8 @@ int cbx_procfs_mount(int root, int store, const struct cbx_outer *outer, const s
 
 	if (plan->profile == CBX_PROFILE_STRICT)
 		return mount_processes(root, err);
-	proc = cbx_mount_new_at("proc", NULL, CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV | CBX_MOUNT_ATTR_NOEXEC, root,
-				"/proc", err);
+	proc = cbx_mount_new_at("proc", NULL, CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV | CBX_MOUNT_ATTR_NOEXEC,
+				root, "/proc", err);
 	if (proc < 0)
 		return proc;
 	if (mkdirat(store, "proc", 0700) < 0)

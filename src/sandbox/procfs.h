@@ -4,8 +4,8 @@
 
 /*
  * A sandbox's /proc: of its own pid namespace, with what tells about or changes the machine masked, and with
- * meminfo, cpuinfo, stat, uptime and loadavg showing the session's limits instead of the machine's state. Under the strict
- * profile there are only processes in it.
+ * meminfo, cpuinfo, stat, uptime and loadavg showing the session's limits instead of the machine's state. Under the
+ * strict profile there are only processes in it.
  */
 #include "base/err.h"
 #include "sandbox/outer.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: the lists are read into one entry for each system call number, which holds what is said about the
- * call. From those a program of classic BPF is written:
+ * Theory of operation: the lists are read into one entry for each system call number, which holds what is said about
+ * the call. From those a program of classic BPF is written:
  *
  *     architecture, or kill
  *     a binary tree of comparisons of the number, over runs of numbers with the same verdict; its leaves are
@@ -339,8 +339,8 @@ static bool alike(const struct rule *a, const struct rule *b)
 	return true;
 }
 
-/* Rules that follow each other and are alike share what they have in common. Returns the first that is not of them. This
- * is the one place where arguments are compared. */
+/* Rules that follow each other and are alike share what they have in common. Returns the first that is not of them.
+ * This is the one place where arguments are compared. */
 static const struct rule *emit_rules(struct program *p, const struct rule *r)
 {
 	const struct condition *last = &r->conditions[r->n - 1];
@@ -438,8 +438,8 @@ int cbx_filter_compile(const char *dir, const char *name, struct cbx_filter *ret
 		return r;
 	write_program(l, p);
 	if (p->len > ARRAY_SIZE(p->code))
-		return cbx_refuse(err, "filter", E2BIG, "%s/%s: the filter has %u instructions; %zu is the most", dir, name,
-				  p->len, ARRAY_SIZE(p->code));
+		return cbx_refuse(err, "filter", E2BIG, "%s/%s: the filter has %u instructions; %zu is the most", dir,
+				  name, p->len, ARRAY_SIZE(p->code));
 	ret->insns = cbx_xcalloc(p->len, sizeof(*p->code));
 	memcpy(ret->insns, p->code, p->len * sizeof(*p->code));
 	ret->len = (unsigned short)p->len;

@@ -3,8 +3,9 @@
 #define CBX_SANDBOX_SECCOMP_H
 
 /*
- * System call filters. A profile is a list of system calls, a data file in policies/syscalls/. It is compiled once into a
- * program that is then loaded as it is (lockdown.h): building one for each sandbox would cost more than its namespaces.
+ * System call filters. A profile is a list of system calls, a data file in policies/syscalls/. It is compiled once into
+ * a program that is then loaded as it is (lockdown.h): building one for each sandbox would cost more than its
+ * namespaces.
  *
  * A list has one rule a line; '#' starts a comment:
  *     read                          allowed
@@ -14,9 +15,9 @@
  *     @files                        what the list groups/files says
  *     !never                        the calls that the list groups/never names are refused (EPERM)
  *     ?absent                       the calls that groups/absent names answer ENOSYS, as on a kernel without them
- * Groups hold no groups. An unconditional line wins over conditional ones. A call whose conditions do not hold is refused,
- * or ENOSYS where a '?' names it. A call that no list names is newer than the lists and answers ENOSYS, so that programs
- * take their other way. A foreign architecture's call kills the process, and so does an x32 one.
+ * Groups hold no groups. An unconditional line wins over conditional ones. A call whose conditions do not hold is
+ * refused, or ENOSYS where a '?' names it. A call that no list names is newer than the lists and answers ENOSYS, so
+ * that programs take their other way. A foreign architecture's call kills the process, and so does an x32 one.
  *
  * Arguments are compared in their low 32 bits, always: the kernel takes an `int` argument from those and ignores the
  * rest, so a comparison of 64 bits could be passed by.

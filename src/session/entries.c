@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of files that init answers with comes from inside the sandbox: nobody looks into it before it has passed here. */
+/* The list of files that init answers with comes from inside the sandbox: nobody looks into it before it has passed
+ * here. */
 #include <string.h>
 
 #include "session/internal.h"

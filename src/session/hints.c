@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: a program that hits a limit is told by the kernel what it could not do, not that somebody set a
- * limit, nor which. The error that ended a cell is compared with the texts that C libraries have for those refusals, and
- * the session's limit is named in a note. The text is the interpreter's word, so it can only ever bring forth one of
- * these notes.
+ * limit, nor which. The error that ended a cell is compared with the texts that C libraries have for those refusals,
+ * and the session's limit is named in a note. The text is the interpreter's word, so it can only ever bring forth one
+ * of these notes.
  */
 #include <string.h>
 

@@ -37,8 +37,9 @@ int cbx_execution_hold(struct cbx_execution *x, struct cbx_err *err)
 	if (x->hold)
 		return 0;
 	if (held(x->session) >= CBX_HOLDS_MAX)
-		return cbx_refuse(err, "too_many_holds", EBUSY, "%d executions of session %s are kept for later already",
-				  CBX_HOLDS_MAX, x->session->spec.id);
+		return cbx_refuse(err, "too_many_holds", EBUSY,
+				  "%d executions of session %s are kept for later already", CBX_HOLDS_MAX,
+				  x->session->spec.id);
 	x->hold = cbx_xcalloc(1, sizeof(*x->hold));
 	cbx_random_name(x->hold->key, CBX_HOLD_KEY);
 	x->hold->wall_ms = wall_ms();

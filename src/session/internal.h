@@ -430,8 +430,8 @@ struct cbx_session {
 	uint64_t pss; /* when it was measured the last time */
 	struct cbx_init_client init;
 	struct cbx_buf spawn; /* payload of the SPAWN request */
-	struct cbx_buf base;  /* the same without this session's own variables: what a zygote must have been started with */
-	char *preload;	      /* modules, from the image: "numpy,pandas"; NULL: its interpreters do not come from a zygote */
+	struct cbx_buf base;  /* the same without this session's own variables: a zygote was started with it */
+	char *preload;	      /* modules, from the image: "numpy,pandas"; NULL: its interpreters come from no zygote */
 	bool used;	      /* an interpreter was started: the next one will not come from a zygote */
 	bool warm;	      /* its interpreter comes from one */
 	struct cbx_interp interp;
@@ -455,13 +455,15 @@ int cbx_session_make(struct cbx_engine *engine, const struct cbx_session_spec *s
 		     struct cbx_session **ret, struct cbx_err *err); /* described, not begun */
 int cbx_session_begin(struct cbx_session *s, const struct cbx_plan *plan, struct cbx_err *err);
 void cbx_session_free(struct cbx_session *s); /* it is in no list */
-void cbx_session_note(struct cbx_session *s, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* for the log */
+/* for the log */
+void cbx_session_note(struct cbx_session *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* spec.c. Lower to the policy what was given, take the rest from it; push the names of what was lowered. */
 void cbx_session_spec_settle(struct cbx_session_spec *spec, const struct cbx_policy *policy, cJSON *lowered);
 /* The first key that `want` was given and `have` has otherwise; NULL: none. */
 const char *cbx_session_spec_differs(const struct cbx_session_spec *want, const struct cbx_session_spec *have);
-char *cbx_session_spec_asked(const struct cbx_session_spec *spec); /* malloc'd text of its environment and mounts, or NULL */
+/* malloc'd text of its environment and mounts, or NULL */
+char *cbx_session_spec_asked(const struct cbx_session_spec *spec);
 /* mounts.c */
 int cbx_session_mounts_check(const cJSON *list, struct cbx_err *err); /* its form alone */
 int cbx_session_mounts_settle(struct cbx_session *s, struct cbx_err *err);

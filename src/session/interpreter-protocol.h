@@ -21,14 +21,16 @@
  *   {"ev":"result","id":N,"count":N,"data":{…},"metadata":{}}               the value of the last expression
  *   {"ev":"error","id":N,"name":"ValueError","value":"…","traceback":"…"}   an exception; traceback is plain text
  *   {"ev":"clear","id":N,"wait":bool}                                       clear_output()
- *   {"ev":"done","id":N,"status":"ok"|"error"|"interrupted"|"exit","count":N,"exit_code":N,"usage":{…},"workspace":"empty"}
+ *   {"ev":"done","id":N,"status":"ok"|"error"|"interrupted"|"exit","count":N,"exit_code":N,"usage":{…},
+ *    "workspace":"empty"}
  *                                                                            the cell has ended
  *   {"ev":"is_complete","id":N,"status":"complete"|"incomplete"|"invalid","indent":"    "}
  *   {"ev":"complete","id":N,"matches":["…"],"start":N,"end":N}
- * "exit" is SystemExit: the cell asked to exit with exit_code; the interpreter stays alive. "usage" (may be left out) is of
- * the interpreter and its ended children: {"cpu_us","read","written"} during the cell, and "peak", bytes of memory of the
- * largest of them so far. It is shown where no control group counts. "workspace", when it is there, says that no file is
- * in it: then nobody looks for those that changed. (A program that lies about that hides its own files from its own answer.)
+ * "exit" is SystemExit: the cell asked to exit with exit_code; the interpreter stays alive. "usage" (may be left out)
+ * is of the interpreter and its ended children: {"cpu_us","read","written"} during the cell, and "peak", bytes of
+ * memory of the largest of them so far. It is shown where no control group counts. "workspace", when it is there, says
+ * that no file is in it: then nobody looks for those that changed. (A program that lies about that hides its own files
+ * from its own answer.)
  *
  * Binary MIME types (image/png, image/jpeg, application/pdf …) are base64 text. Before the driver sends a frame, all
  * that was printed before it is in the pipes (Python and C buffers flushed). codeboxd drains both pipes before it

@@ -552,9 +552,11 @@ void cbx_interp_how(const struct cbx_session *s, char *out, size_t n)
 	cbx_format_size(s->spec.memory_bytes, limit);
 	cbx_format_size(in->oom_files, files);
 	if (in->oom_files > s->spec.memory_bytes / 10)
-		snprintf(more, sizeof(more), " (of which the session's files hold %s: delete what is not needed)", files);
+		snprintf(more, sizeof(more), " (of which the session's files hold %s: delete what is not needed)",
+			 files);
 	if (in->oom_outside)
-		snprintf(out, n, "it was killed because the machine, or the group of sessions as a whole, ran out of memory");
+		snprintf(out, n,
+			 "it was killed because the machine, or the group of sessions as a whole, ran out of memory");
 	else if (in->oom)
 		snprintf(out, n, "it was killed because the session's memory limit of %s was exceeded%s", limit, more);
 	else if (in->fault[0])

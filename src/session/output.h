@@ -35,7 +35,8 @@ struct cbx_output {
 };
 
 void cbx_output_release(struct cbx_output *o);
-/* Free what was recorded, but still know how much it was: all of it is omitted from now on. Nothing may be fed any more. */
+/* Free what was recorded, but still know how much it was: all of it is omitted from now on. Nothing may be fed any
+ * more. */
 void cbx_output_drop(struct cbx_output *o);
 /* Forget what was recorded; what is held back stays. */
 void cbx_output_clear(struct cbx_output *o);

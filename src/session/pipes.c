@@ -4,8 +4,8 @@
  * frame has come, what was in the pipes at that moment is owed to it, and paid before the frame is handled
  * (interpreter.c).
  *
- * The kernel counts the capacity of all pipes of a user, used or not, and above a soft limit (64 MiB) gives small ones to
- * all programs of that user. So a pipe is wide only while much is printed.
+ * The kernel counts the capacity of all pipes of a user, used or not, and above a soft limit (64 MiB) gives small ones
+ * to all programs of that user. So a pipe is wide only while much is printed.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -37,12 +37,14 @@ static void set_message(cJSON *o, const struct cbx_execution *x)
 			     "%s%llu parts of displays were left out: their data was not of the type they were given.",
 			     text.len ? " " : "", (unsigned long long)x->displays_invalid);
 	if (x->stripped)
-		cbx_buf_addf(&text,
-			     "%sIts output and what it showed are kept no longer: the ended cells of all sessions keep %zu "
-			     "MiB together, and newer ones needed them.",
-			     text.len ? " " : "", CBX_OUTPUT_TOTAL_MAX >> 20);
+		cbx_buf_addf(
+			&text,
+			"%sIts output and what it showed are kept no longer: the ended cells of all sessions keep %zu "
+			"MiB together, and newer ones needed them.",
+			text.len ? " " : "", CBX_OUTPUT_TOTAL_MAX >> 20);
 	if (x->files_unknown)
-		cbx_buf_addf(&text, "%sThe files that the cell changed could not be found out in time, or not all of them.",
+		cbx_buf_addf(&text,
+			     "%sThe files that the cell changed could not be found out in time, or not all of them.",
 			     text.len ? " " : "");
 	if (text.len)
 		cbx_json_set_strn(o, "message", text.data, text.len);

@@ -397,9 +397,10 @@ static int make_spawn(struct cbx_session *s, const struct cbx_image *image, stru
 /* Is it read when a program or a library starts? Then setting it in one that runs is not the same. */
 static bool read_at_start(const char *variable)
 {
-	static const char *const prefixes[] = { "PYTHON", "LD_",      "GLIBC_",	  "MALLOC_", "OMP_",  "GOMP_", "OPENBLAS_",
-						"MKL_",	  "NUMEXPR_", "BLIS_",	  "NPY_",    "LC_",   "LANG",  "MPL",
-						"IPYTHON", "OPENSSL_", "HOME",	  "TMP",     "TEMP",  "XDG_" };
+	static const char *const prefixes[] = { "PYTHON",   "LD_",	 "GLIBC_", "MALLOC_",  "OMP_",
+						"GOMP_",    "OPENBLAS_", "MKL_",   "NUMEXPR_", "BLIS_",
+						"NPY_",	    "LC_",	 "LANG",   "MPL",      "IPYTHON",
+						"OPENSSL_", "HOME",	 "TMP",	   "TEMP",     "XDG_" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
 		if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
@@ -408,8 +409,8 @@ static bool read_at_start(const char *variable)
 }
 
 /* May its interpreter be a fork of one that serves others too? Not where the policy says no, nor in the strict profile,
- * nor for programs that this filter would stop: an interpreter keeps its zygote's (policies/syscalls/zygote) beneath its
- * own. */
+ * nor for programs that this filter would stop: an interpreter keeps its zygote's (policies/syscalls/zygote) beneath
+ * its own. */
 static int find_preload(struct cbx_session *s, const struct cbx_image *image, struct cbx_err *err)
 {
 	if (s->spec.zygote == CBX_ZYGOTE_OFF ||

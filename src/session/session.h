@@ -85,7 +85,7 @@ struct cbx_session_spec {
 	uint32_t cpus_milli;          /* thousandths of a processor; 0: no limit */
 	uint8_t cgroup;               /* CBX_CGROUP_AUTO, or CBX_CGROUP_REQUIRED: no session without control groups */
 	uint32_t landlock;            /* enum cbx_landlock_mode */
-	uint8_t noexec_workspace;     /* 1: programs in the workspace, the home and writable mounts cannot be executed */
+	uint8_t noexec_workspace;     /* 1: programs in the workspace, home and writable mounts cannot be executed */
 	uint8_t write_xor_execute, own_cores, no_speculation; /* 0 or 1: enum cbx_plan_flag */
 	uint8_t zygote;               /* CBX_ZYGOTE_OFF or CBX_ZYGOTE_AUTO */
 	uint64_t given;               /* bit k: the request had key k (enum cbx_key) */
@@ -99,8 +99,8 @@ struct cbx_session_spec {
 
 /* Nothing asked for; fields are as without a policy. */
 void cbx_session_spec_init(struct cbx_session_spec *spec);
-/* Read "session_id" (or "id"), "image", "policy", "environment", "mounts" and the keys of policy/keys.h from an object, which must
- * outlive the spec; errors name field, value and remedy. Other members are not looked at. */
+/* Read "session_id" (or "id"), "image", "policy", "environment", "mounts" and the keys of policy/keys.h from an object,
+ * which must outlive the spec; errors name field, value and remedy. Other members are not looked at. */
 int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, struct cbx_err *err);
 /* The names of these members but for "id"; returns how many. */
 #define CBX_SPEC_KEYS_MAX 40
@@ -121,8 +121,8 @@ int cbx_session_create(struct cbx_engine *engine, const struct cbx_session_spec 
 /* Errors: "session_not_found" or "session_expired", with what to do next. */
 int cbx_session_find(struct cbx_engine *engine, const char *id, struct cbx_session **ret, struct cbx_err *err);
 const char *cbx_session_id(const struct cbx_session *session);
-/* Why it ended before it was ready; NULL when it was ready once, or may still be. For the on_end of cells that were queued
- * in a session that could not be made. */
+/* Why it ended before it was ready; NULL when it was ready once, or may still be. For the on_end of cells that were
+ * queued in a session that could not be made. */
 const struct cbx_err *cbx_session_failure(const struct cbx_session *session);
 const struct cbx_session_spec *cbx_session_spec(const struct cbx_session *session); /* what is in force; borrowed */
 /* Whether a request for it would give this session; "session_differs", naming the first member that is not so. */
@@ -132,8 +132,8 @@ void cbx_session_close(struct cbx_session *session, const char *why);
 cJSON *cbx_session_to_json(const struct cbx_session *session); /* the public description */
 /* The same with what has to be measured first: its memory, where no control group counts it. False: there is nothing to
  * measure, and fn is not called. Errors: of a session that is closed meanwhile. */
-bool cbx_session_describe(struct cbx_session *session, void (*fn)(void *arg, const cJSON *info, const struct cbx_err *err),
-			  void *arg);
+bool cbx_session_describe(struct cbx_session *session,
+			  void (*fn)(void *arg, const cJSON *info, const struct cbx_err *err), void *arg);
 cJSON *cbx_session_list(const struct cbx_engine *engine);      /* array of those */
 void cbx_session_touch(struct cbx_session *session);           /* counts as a use */
 
@@ -215,9 +215,9 @@ int cbx_execution_find(struct cbx_session *session, uint64_t id, struct cbx_exec
  *  in order),"result"? (text/plain),"error"?{name,value,traceback},"message"? (what happened and what to do, for
  *  timeout, killed and cancelled),"displays":[{"data","metadata","is_result"}],"omitted"?{"bytes","file"},
  *  "duration_ms","usage"?,"files":[{"path","size","mime_type","uri"}],"files_omitted"?}
- * usage: {"source","cpu_ms","memory_bytes"?,"memory_peak_bytes"?,"memory_peak_of"?,"io_read_bytes"?,"io_write_bytes"?}, of
- * what ran during the cell. source "cgroup": the kernel counted all processes; "interpreter": it says so of itself and
- * its children, and code can make it say anything. memory_peak_of: cgroup/group.h.
+ * usage: {"source","cpu_ms","memory_bytes"?,"memory_peak_bytes"?,"memory_peak_of"?,"io_read_bytes"?,"io_write_bytes"?},
+ * of what ran during the cell. source "cgroup": the kernel counted all processes; "interpreter": it says so of itself
+ * and its children, and code can make it say anything. memory_peak_of: cgroup/group.h.
  * files: what changed below /workspace while it ran; paths relative to that; the uri keeps bytes that are not UTF-8.
  * Text is valid UTF-8. with_displays: false leaves binary data out and lists only {"mime","bytes"}.
  */
@@ -230,8 +230,8 @@ const char *cbx_execution_output_file(const struct cbx_execution *x); /* NULL: n
 /* The bundles as they came, borrowed: array of {"data","metadata","is_result"}. */
 const cJSON *cbx_execution_displays(const struct cbx_execution *x);
 
-/* Ask the interpreter whether code is a complete cell ("complete", "incomplete", "invalid"); answer {"status","indent"}.
- * Also completions: {"matches","start","end"}. Errors: "busy" while a cell runs. */
+/* Ask the interpreter whether code is a complete cell ("complete", "incomplete", "invalid"); answer
+ * {"status","indent"}. Also completions: {"matches","start","end"}. Errors: "busy" while a cell runs. */
 typedef void (*cbx_answer_fn)(void *arg, const cJSON *answer, const struct cbx_err *err);
 int cbx_session_is_complete(struct cbx_session *session, const char *code, cbx_answer_fn fn, void *arg,
 			    struct cbx_err *err);
@@ -249,7 +249,7 @@ struct cbx_file_reply {
 	uint64_t size;       /* READ: the file's size */
 	bool more;           /* LIST, SCAN: more entries are there */
 	bool cut;            /* SCAN: the tree was too large to look at all of it */
-	const void *data;    /* READ: the bytes; STAT: struct cbx_init_stat; LIST, SCAN: entries; borrowed for the call */
+	const void *data;    /* READ: bytes; STAT: struct cbx_init_stat; LIST, SCAN: entries; borrowed for the call */
 	size_t len;
 };
 typedef void (*cbx_file_fn)(void *arg, const struct cbx_file_reply *reply, const struct cbx_err *err);

@@ -218,9 +218,10 @@ static cJSON *mounts_schema(void)
 	cbx_json_set_bool(one, "additionalProperties", false);
 	cbx_json_set_str(list, "type", "array");
 	cbx_json_set(list, "items", one);
-	cbx_json_set_str(list, "description",
-			 "Directories or files of the computer, where its policy allows it: source is an absolute path, "
-			 "target is where it is seen (default: /mnt/NAME); read-only unless writable.");
+	cbx_json_set_str(
+		list, "description",
+		"Directories or files of the computer, where its policy allows it: source is an absolute path, "
+		"target is where it is seen (default: /mnt/NAME); read-only unless writable.");
 	return list;
 }
 

@@ -5,8 +5,8 @@
  * So a child's end says nothing, and the end of the socket says everything.
  *
  * Requests go out in order. What the socket has no room for waits in a queue, which the number of sessions bounds: each
- * has at most one CREATE, one DESTROY and a MOVE for each interpreter in it. Events are fixed-size; one of another size means that the two programs
- * are not of the same build, and ends the link.
+ * has at most one CREATE, one DESTROY and a MOVE for each interpreter in it. Events are fixed-size; one of another size
+ * means that the two programs are not of the same build, and ends the link.
  */
 #include <errno.h>
 #include <fcntl.h>

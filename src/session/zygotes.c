@@ -119,7 +119,8 @@ static int words_file(const struct cbx_zygote *z, struct cbx_err *err)
 		return cbx_fail(err, errno, "make a file for a zygote's arguments");
 	r = cbx_write_all(fd, z->words.data, z->words.len);
 	if (r == 0)
-		r = cbx_write_all(fd, more, sizeof("CODEBOX_ZYGOTE=1") + sizeof("CODEBOX_PRELOAD=") + strlen(z->preload));
+		r = cbx_write_all(fd, more,
+				  sizeof("CODEBOX_ZYGOTE=1") + sizeof("CODEBOX_PRELOAD=") + strlen(z->preload));
 	return r < 0 ? cbx_fail(err, -r, "write a zygote's arguments") : take_fd(&fd);
 }
 

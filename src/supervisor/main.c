@@ -2,11 +2,11 @@
 /*
  * Theory of operation: codebox-supervisor makes, watches and destroys sandboxes for codeboxd, and does nothing else.
  *
- * It runs in two stages. The first, with the ids of whoever started codeboxd, compiles the system call filters, clones the
- * second into new user, pid and mount namespaces, writes its id maps, and ends. The second is pid 1 of that outer
- * namespace; it is made with CLONE_PARENT, so codeboxd is its parent and learns of its end. It builds a small root of its
- * own (sandbox/outer.h), takes ids 0 of its user namespace, and serves requests (requests.h) from descriptor 3 until that
- * is closed. Its capabilities count within the outer user namespace only.
+ * It runs in two stages. The first, with the ids of whoever started codeboxd, compiles the system call filters, clones
+ * the second into new user, pid and mount namespaces, writes its id maps, and ends. The second is pid 1 of that outer
+ * namespace; it is made with CLONE_PARENT, so codeboxd is its parent and learns of its end. It builds a small root of
+ * its own (sandbox/outer.h), takes ids 0 of its user namespace, and serves requests (requests.h) from descriptor 3
+ * until that is closed. Its capabilities count within the outer user namespace only.
  *
  * Being pid 1, it cannot leave anything behind: when it ends, however it ends, the kernel kills every sandbox.
  */
@@ -107,7 +107,8 @@ static int create(struct supervisor *s, const struct cbx_request *q, int *fds, s
 	s->all = cbx_xrealloc(s->all, (s->n + 1) * sizeof(*s->all));
 	b = &s->all[s->n++];
 	*b = (struct sandbox){ .id = q->sandbox, .pid = started.pid, .pidfd = started.pidfd, .report = started.report,
-			       .landlock = -1, .outer_id = outer_id, .limit = q->plan.memory_bytes, .group = { -1, -1 } };
+			       .landlock = -1, .outer_id = outer_id, .limit = q->plan.memory_bytes,
+			       .group = { -1, -1 } };
 	if (nfds == 3)
 		b->group = (struct cbx_group){ take_fd(&fds[1]), take_fd(&fds[2]) };
 	b->plan = cbx_xcalloc(1, sizeof(*b->plan));
@@ -326,8 +327,8 @@ static int become_supervisor(struct supervisor *s, const struct cbx_outer_paths 
 	r = cbx_outer_enter(paths, &s->outer, err);
 	if (r < 0)
 		return r;
-	/* Becoming user 0 of the namespace cleared it, and made us undumpable: then the /proc files of a process that we
-	 * clone belong to the machine's root, and its id maps could not be written. */
+	/* Becoming user 0 of the namespace cleared it, and made us undumpable: then the /proc files of a process that
+	 * we clone belong to the machine's root, and its id maps could not be written. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0)
 		return cbx_fail(err, errno, "ask to die with codeboxd");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

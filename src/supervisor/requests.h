@@ -23,11 +23,12 @@ enum cbx_request_type {
 	 * them. */
 	CBX_REQUEST_MOVE = 3,
 	/* Start a zygote for the image of the plan; `sandbox` is its number (zygotes have numbers of their own). One
-	 * descriptor: a file with arguments and environment, as in CBX_INIT_SPAWN. ZYGOTE_READY or ZYGOTE_GONE follows. */
+	 * descriptor: a file with arguments and environment, as in CBX_INIT_SPAWN. ZYGOTE_READY or
+	 * ZYGOTE_GONE follows. */
 	CBX_REQUEST_ZYGOTE = 4,
 	CBX_REQUEST_ZYGOTE_END = 5,
-	/* Have `zygote` fork the sandbox's first interpreter. Four descriptors: its 0, 1, 2 and 3. ENTERED follows, unless
-	 * the sandbox ends. */
+	/* Have `zygote` fork the sandbox's first interpreter. Four descriptors: its 0, 1, 2 and 3. ENTERED follows,
+	 * unless the sandbox ends. */
 	CBX_REQUEST_ENTER = 6,
 	CBX_REQUEST_MEASURE = 7, /* add up the memory of a sandbox that has no control group; MEASURED follows */
 };
@@ -49,10 +50,10 @@ enum cbx_event_type {
 	CBX_EVENT_DOWN = 6,    /* the supervisor cannot work at all; err says why. It ends after this. */
 	CBX_EVENT_MOVED = 7,   /* answers MOVE; status 0: nothing but init is outside of the second group any more; else
 				* err says why */
-	/* Answers ENTER. err.code 0: an interpreter, `pid` inside, is in its place and in its control group; what it is has
-	 * been verified. Else there is none, and init may be asked for one. */
+	/* Answers ENTER. err.code 0: an interpreter, `pid` inside, is in its place and in its control group; what it is
+	 * has been verified. Else there is none, and init may be asked for one. */
 	CBX_EVENT_ENTERED = 8,
-	CBX_EVENT_EXITED = 9,  /* that interpreter, `pid` inside, has ended with wait status `status` */
+	CBX_EVENT_EXITED = 9,	     /* that interpreter, `pid` inside, has ended with wait status `status` */
 	CBX_EVENT_ZYGOTE_READY = 10, /* `sandbox` is the zygote's number; memory_peak: bytes of private memory */
 	CBX_EVENT_ZYGOTE_GONE = 11,  /* likewise; err says why */
 	CBX_EVENT_MEASURED = 12,     /* memory_peak: sum of PSS now, bytes */

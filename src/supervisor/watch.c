@@ -25,8 +25,8 @@ static ssize_t read_proc(pid_t pid, const char *name, char *out, size_t cap)
 	return n;
 }
 
-/* Add the process ids of all descendants of init, breadth first, behind the n that are there. Orphans of a pid namespace become init's children, so none is
- * missed but one that is made while we look. */
+/* Add the process ids of all descendants of init, breadth first, behind the n that are there. Orphans of a pid
+ * namespace become init's children, so none is missed but one that is made while we look. */
 static size_t descendants(pid_t init, pid_t *pids, size_t n, size_t max)
 {
 	size_t next = n;

@@ -3,8 +3,8 @@
 #define CBX_SUPERVISOR_WATCH_H
 
 /*
- * The memory watcher: what holds a session to its memory limit where there is no delegated cgroup. It looks now and then,
- * so a process can exceed the limit for a moment; RLIMIT_DATA bounds each process at once.
+ * The memory watcher: what holds a session to its memory limit where there is no delegated cgroup. It looks now and
+ * then, so a process can exceed the limit for a moment; RLIMIT_DATA bounds each process at once.
  */
 #include <stdint.h>
 #include <sys/types.h>

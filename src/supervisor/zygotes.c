@@ -168,7 +168,8 @@ void zygote_end(struct supervisor *s, uint64_t id)
 	struct zygote *z = find(s, id);
 
 	if (z)
-		give_up(z, &(struct cbx_err){ .code = ECANCELED, .kind = "zygote", .msg = "it is not needed any more" });
+		give_up(z,
+			&(struct cbx_err){ .code = ECANCELED, .kind = "zygote", .msg = "it is not needed any more" });
 }
 
 /* ---- interpreters ---- */
@@ -263,8 +264,8 @@ static int receive(int sock, struct cbx_zygote_message *m, pid_t *ret_pid)
 		return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -EPIPE;
 	c = CMSG_FIRSTHDR(&msg);
 	/* Room is offered for the credentials alone: descriptors sent beside them are not let in. */
-	if (n != (ssize_t)sizeof(*m) || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || !c || c->cmsg_level != SOL_SOCKET ||
-	    c->cmsg_type != SCM_CREDENTIALS)
+	if (n != (ssize_t)sizeof(*m) || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || !c ||
+	    c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS)
 		return -EBADMSG;
 	*ret_pid = ((struct ucred *)CMSG_DATA(c))->pid;
 	m->text[sizeof(m->text) - 1] = '\0';
