@@ -62,6 +62,7 @@ const char *error_name(int code)
 	return number;
 }
 
+static void vmore(const char *format, va_list ap) __attribute__((format(printf, 1, 0)));
 static void vmore(const char *format, va_list ap)
 {
 	int n = vsnprintf(said->text + said->len, TEXT_MAX - said->len, format, ap);
