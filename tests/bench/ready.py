@@ -21,7 +21,8 @@ class ReadyBox:
         shutil.copy(program, os.path.join(image, "rootfs", "bin", "ready"))
         machine = platform.machine()
         with open(os.path.join(image, "manifest.json"), "w") as f:
-            json.dump({"format": 1, "name": "ready", "kind": "recipe", "description": "an interpreter that only reports",
+            json.dump({"format": 1, "name": "ready", "kind": "recipe",
+                       "description": "an interpreter that only reports",
                        "created": "2026-01-01T00:00:00Z",
                        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine),
                        "layers": [{"source": "rootfs", "target": "/"}], "environment": {"PATH": "/bin"},

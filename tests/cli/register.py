@@ -115,8 +115,10 @@ def test_everything_else_stays_to_the_byte():
 
 
 def test_shapes_of_files():
-    for before in ("", " \n", "{}", "{ }\n", "{\n}\n", '{"mcpServers":{}}', '{"mcpServers": {\n}}', '{"a":1}', '{"a":{"b":[{}]},"c":"}"}',
-                   '{\r\n    "a": 1,\r\n    "mcpServers": {\r\n        "x": {}\r\n    }\r\n}\r\n', '{"\\u006dcpServers":{"y":{"url":"u"}}}',
+    for before in ("", " \n", "{}", "{ }\n", "{\n}\n", '{"mcpServers":{}}', '{"mcpServers": {\n}}', '{"a":1}',
+                   '{"a":{"b":[{}]},"c":"}"}',
+                   '{\r\n    "a": 1,\r\n    "mcpServers": {\r\n        "x": {}\r\n    }\r\n}\r\n',
+                   '{"\\u006dcpServers":{"y":{"url":"u"}}}',
                    '{"mcpServers":{"x":{"command":"c"},"y":{"args":["{","\\"","\\\\"]}}, "z": null}'):
         home = Home()
         home.write("cursor", before)
@@ -156,7 +158,8 @@ def test_an_older_entry_is_corrected_and_keeps_what_was_added():
     home = Home()
     home.write("vscode", '{"servers":{"codebox":{"command":"/old/bin/codebox","args":["mcp","--x"],"env":{"A":"1"}}},"n":1}')
     home("vscode")
-    same(json.loads(home.read("vscode")), {"servers": {"codebox": {"command": COMMAND, "args": ["mcp", "--x"], "env": {"A": "1"},
+    same(json.loads(home.read("vscode")),
+         {"servers": {"codebox": {"command": COMMAND, "args": ["mcp", "--x"], "env": {"A": "1"},
                                                                    "type": "stdio"}}, "n": 1})
     home.write("cursor", '{"mcpServers":{"codebox":{"command":"codebox","args":["run"]}}}')
     home("cursor")
@@ -178,9 +181,12 @@ def test_a_name_of_another_server():
 
 
 def test_files_that_are_left_alone():
-    for before, word in (('{"mcpServers": {}, }', "not JSON"), ('// mine\n{"servers": {}}', "not JSON"), ('{"a": 1 /* b */}', "not JSON"),
-                         ("[]", "no object"), ('{"mcpServers": [], "servers": 3}', "no object"), ('{"a":1,"a":2}', "twice"),
-                         (b'\xef\xbb\xbf{}', "not JSON"), (b'{"a":"\xff"}', "UTF-8"), ("{", "not JSON"), ("[" * 500, "levels")):
+    for before, word in (('{"mcpServers": {}, }', "not JSON"), ('// mine\n{"servers": {}}', "not JSON"),
+                         ('{"a": 1 /* b */}', "not JSON"),
+                         ("[]", "no object"), ('{"mcpServers": [], "servers": 3}', "no object"),
+                         ('{"a":1,"a":2}', "twice"),
+                         (b'\xef\xbb\xbf{}', "not JSON"), (b'{"a":"\xff"}', "UTF-8"), ("{", "not JSON"),
+                         ("[" * 500, "levels")):
         for client in ("vscode", "claude-desktop"):
             home = Home()
             home.write(client, before)
@@ -270,7 +276,8 @@ def test_remove():
     home = Home()
     contains(home("--remove", "cursor").stdout, "nothing was changed")
     same(home.names(), [])
-    for before in ('{"mcpServers":{"a":{},"codebox":{"command":"codebox"},"b":{}}}', '{"mcpServers":{"codebox":{"command":"/x/codebox"}, "b":{}}}',
+    for before in ('{"mcpServers":{"a":{},"codebox":{"command":"codebox"},"b":{}}}',
+                   '{"mcpServers":{"codebox":{"command":"/x/codebox"}, "b":{}}}',
                    '{"mcpServers":{"b":{} , "codebox" : {"command":"codebox"} } }'):
         home.write("cursor", before)
         home("--remove", "cursor")
@@ -282,7 +289,8 @@ def test_remove():
 
 def test_command_lines_that_are_wrong():
     home = Home()
-    for args in ((), ("emacs",), ("cursor", "vscode"), ("--name", "a b", "cursor"), ("--name", "", "cursor"), ("--bad", "cursor"),
+    for args in ((), ("emacs",), ("cursor", "vscode"), ("--name", "a b", "cursor"), ("--name", "", "cursor"),
+                 ("--bad", "cursor"),
                  ("--print", "--remove", "cursor"), ("--name",)):
         contains(home(*args, status=2).stderr, "codebox register --help")
     home.env["HOME"] = "relative"

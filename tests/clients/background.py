@@ -62,7 +62,8 @@ async def poll():
         tap.equal((r.is_error, s["status"]), (False, "running"), "background: answered at once")
         tap.ok("get_execution" in shown(r) and s["session_id"] in shown(r), "with what to do next", shown(r))
         with anyio.fail_after(PATIENCE):
-            while "begun" not in (r := await call(c, "get_execution", execution_id=s["execution_id"])).structured_content["stdout"]:
+            while "begun" not in (r := await call(c, "get_execution",
+                                                  execution_id=s["execution_id"])).structured_content["stdout"]:
                 await anyio.sleep(0.02)
         tap.equal(r.structured_content["status"], "running", "polled: what was printed so far")
         r = await call(c, "get_execution", execution_id=s["execution_id"], wait=0.2)
@@ -78,16 +79,20 @@ async def poll():
                 tg.start_soon(watch, i)
             await c.send_ping()
             await call(c, "write_file", path="go", content="")
-        tap.equal([(r["status"], r["result"]) for r in results.values()], [("ok", "42")] * 5, "five that wait for it, five answers")
-        tap.ok("made.txt" in [f["path"] for f in results[0]["files"]], "with the files that it made", results[0]["files"])
+        tap.equal([(r["status"], r["result"]) for r in results.values()], [("ok", "42")] * 5,
+                  "five that wait for it, five answers")
+        tap.ok("made.txt" in [f["path"] for f in results[0]["files"]], "with the files that it made",
+               results[0]["files"])
         r = await call(c, "get_execution", execution_id=s["execution_id"])
         tap.equal(r.structured_content["stdout"], "begun\nended\n", "and again later")
         for number in range(17):
             await call(c, "run_code", code="pass")
         r = await c.call_tool("get_execution", {"execution_id": s["execution_id"]})
         tap.ok(r.is_error and "forgotten" in shown(r), "after many others it is forgotten, and that is said", shown(r))
-        for arguments, word in [({}, "execution_id"), ({"execution_id": 999}, "999"), ({"execution_id": 0}, "execution_id"),
-                                ({"execution_id": 1, "session_id": "none"}, "none"), ({"execution_id": 1, "wait": -1}, "wait")]:
+        for arguments, word in [({}, "execution_id"), ({"execution_id": 999}, "999"),
+                                ({"execution_id": 0}, "execution_id"),
+                                ({"execution_id": 1, "session_id": "none"}, "none"),
+                                ({"execution_id": 1, "wait": -1}, "wait")]:
             r = await c.call_tool("get_execution", arguments)
             tap.ok(r.is_error and word in shown(r), f"get_execution refuses {arguments}", shown(r))
     async with connect() as c:
@@ -101,26 +106,33 @@ async def interrupts():
         behind = await start(c, "kept + 1", session_id=s["session_id"])
         last = await start(c, "print('never')", session_id=s["session_id"])
         r = await call(c, "interrupt", execution_id=last["execution_id"])
-        tap.equal((r.structured_content["interrupted"], r.structured_content["status"]), (True, "cancelled"), "one that waits its turn")
+        tap.equal((r.structured_content["interrupted"], r.structured_content["status"]), (True, "cancelled"),
+                  "one that waits its turn")
         with anyio.fail_after(PATIENCE):
-            while "go" not in (await call(c, "get_execution", execution_id=s["execution_id"])).structured_content["stdout"]:
+            while "go" not in (await call(c, "get_execution",
+                                          execution_id=s["execution_id"])).structured_content["stdout"]:
                 await anyio.sleep(0.02)
         r = await call(c, "interrupt")
         tap.equal(r.structured_content["execution_id"], s["execution_id"], "interrupt without an id: the one that runs")
-        tap.ok(r.structured_content["interrupted"] and r.structured_content["state_kept"], "it has ended", r.structured_content)
+        tap.ok(r.structured_content["interrupted"] and r.structured_content["state_kept"], "it has ended",
+               r.structured_content)
         tap.equal((await wait_for(c, s)).structured_content["status"], "cancelled", "as cancelled")
-        tap.equal((await wait_for(c, behind)).structured_content["result"], "2", "the next one runs, variables are kept")
+        tap.equal((await wait_for(c, behind)).structured_content["result"], "2",
+                  "the next one runs, variables are kept")
         tap.equal((await wait_for(c, last)).structured_content["stdout"], "", "the cancelled one never ran")
         r = await call(c, "interrupt")
         tap.ok(not r.structured_content["interrupted"], "nothing to interrupt", r.structured_content)
         r = await call(c, "interrupt", execution_id=s["execution_id"])
-        tap.equal((r.structured_content["interrupted"], r.structured_content["status"]), (False, "cancelled"), "ended already")
+        tap.equal((r.structured_content["interrupted"], r.structured_content["status"]), (False, "cancelled"),
+                  "ended already")
         s = await start(c, "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('deaf', flush=True)\nwhile True: pass")
         with anyio.fail_after(PATIENCE):
-            while "deaf" not in (await call(c, "get_execution", execution_id=s["execution_id"])).structured_content["stdout"]:
+            while "deaf" not in (await call(c, "get_execution",
+                                            execution_id=s["execution_id"])).structured_content["stdout"]:
                 await anyio.sleep(0.02)
         r = await call(c, "interrupt")
-        tap.equal((r.structured_content["interrupted"], r.structured_content["state_kept"]), (True, False), "one that does not listen is killed")
+        tap.equal((r.structured_content["interrupted"], r.structured_content["state_kept"]), (True, False),
+                  "one that does not listen is killed")
 
 
 async def pages():
@@ -138,7 +150,8 @@ async def pages():
                 if p["output_next"] >= p["output_total"] or p["output_next"] <= at:
                     break
                 at = p["output_next"]
-            tap.ok(text == "".join(f"zeile\u00df {i}\n" for i in range(count)), f"{count} lines: page by page, all of it", (turns, len(text)))
+            tap.ok(text == "".join(f"zeile\u00df {i}\n" for i in range(count)),
+                   f"{count} lines: page by page, all of it", (turns, len(text)))
         p = (await call(c, "get_execution", execution_id=s["execution_id"], output_from=10**9)).structured_content
         tap.equal((p["output"], p["output_from"]), ("", p["output_total"]), "behind the end there is nothing")
 
@@ -165,24 +178,28 @@ def cancellation():
         raw.ask("ping")
         r = raw.call("get_execution", get)["result"]["structuredContent"]
         tap.equal(r["status"], "running", "neither a late cancellation nor that of a get_execution ends the cell")
-        tap.ok(all(m.get("id") not in (waiting, ident) for m in raw.other), "cancelled calls are not answered", raw.other)
+        tap.ok(all(m.get("id") not in (waiting, ident) for m in raw.other), "cancelled calls are not answered",
+               raw.other)
         ident = raw.request("tools/call", {"name": "get_execution", "arguments": {**get, "wait": 45}})
         r = raw.call("interrupt", {})["result"]["structuredContent"]
         tap.equal(r["status"], "cancelled", "interrupt does")
         tap.equal(raw.wait(ident)["result"]["structuredContent"]["status"], "cancelled", "whoever waits is told")
 
         s = raw.run("import time\ntime.sleep(3000)", background=True, timeout=3600)["structuredContent"]
-        ident = raw.request("tools/call", {"name": "get_execution", "arguments": {"execution_id": s["execution_id"], "wait": 45}})
+        ident = raw.request("tools/call",
+                            {"name": "get_execution", "arguments": {"execution_id": s["execution_id"], "wait": 45}})
         raw.call("close_session", {"session_id": s["session_id"]})
         r = raw.wait(ident)["result"]
-        tap.equal((r["isError"], r["structuredContent"]["status"]), (True, "killed"), "closing the session ends the wait")
+        tap.equal((r["isError"], r["structuredContent"]["status"]), (True, "killed"),
+                  "closing the session ends the wait")
 
 
 def survival():
     with Raw() as raw:
         raw.initialize()
         session = raw.call("create_session", {})["result"]["structuredContent"]["session_id"]
-        s = raw.run("import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n'done'", background=True, session_id=session,
+        s = raw.run("import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n'done'", background=True,
+                    session_id=session,
                     timeout=600)["structuredContent"]
     with Raw() as raw:
         raw.initialize()
@@ -190,7 +207,8 @@ def survival():
         r = raw.call("get_execution", get)["result"]["structuredContent"]
         tap.equal(r["status"], "running", "a background cell goes on when its client has gone")
         raw.call("write_file", {"session_id": session, "path": "go", "content": ""})
-        while (r := raw.call("get_execution", {**get, "wait": 45})["result"]["structuredContent"])["status"] == "running":
+        while (r := raw.call("get_execution",
+                             {**get, "wait": 45})["result"]["structuredContent"])["status"] == "running":
             pass
         tap.equal(r["result"], "'done'", "and another client gets its result")
         raw.call("close_session", {"session_id": session})
@@ -202,9 +220,11 @@ def long_wait():
         raw.initialize()
         r = raw.run("print('early', flush=True)\nimport time\ntime.sleep(3000)", timeout=3600)
         s = r["structuredContent"]
-        tap.equal((s["status"], s["stdout"], r["isError"]), ("running", "early\n", False), "a long cell is answered as running")
+        tap.equal((s["status"], s["stdout"], r["isError"]), ("running", "early\n", False),
+                  "a long cell is answered as running")
         tap.ok("early" in text_of(r) and "get_execution" in text_of(r), "with what was printed so far", text_of(r))
-        tap.equal(raw.call("interrupt", {"session_id": s["session_id"]})["result"]["structuredContent"]["status"], "cancelled",
+        tap.equal(raw.call("interrupt", {"session_id": s["session_id"]})["result"]["structuredContent"]["status"],
+                  "cancelled",
                   "and was still running")
 
 

@@ -62,7 +62,8 @@ async def artifacts(c):
     tap.equal(changed(r), ["note.txt", "out/deep/er/table.csv"], "new files, nested, too")
     csv = r.structured_content["files"][1]
     tap.equal((csv["size"], csv["mime_type"]), (8, "text/csv"), "size and type")
-    tap.ok(csv["uri"] == f"codebox://sessions/{r.structured_content['session_id']}/files/out/deep/er/table.csv", "uri", csv)
+    tap.ok(csv["uri"] == f"codebox://sessions/{r.structured_content['session_id']}/files/out/deep/er/table.csv", "uri",
+           csv)
     links = [b for b in r.content if b.type == "resource_link"]
     tap.equal([str(b.uri) for b in links], [f["uri"] for f in r.structured_content["files"]], "resource links")
     tap.ok("out/deep/er/table.csv, 8 bytes, text/csv" in shown(r), "named in the text", shown(r))
@@ -81,7 +82,8 @@ async def artifacts(c):
     r = await run(c, "open('left.txt', 'w').write('x')\nraise ValueError('after that')")
     tap.equal((r.structured_content["status"], changed(r)), ("error", ["left.txt"]), "after an exception, too")
     r = await run(c, "open('late.txt', 'w').write('x')\nos._exit(1)")
-    tap.equal((r.structured_content["status"], changed(r)), ("killed", ["late.txt"]), "after the interpreter's death, too")
+    tap.equal((r.structured_content["status"], changed(r)), ("killed", ["late.txt"]),
+              "after the interpreter's death, too")
     r = await run(c, "open('slow.txt', 'w').write('x')\nwhile True: pass", timeout=1)
     tap.equal((r.structured_content["status"], changed(r)), ("timeout", ["slow.txt"]), "after a timeout, too")
     r = await run(c, "import os\nos.chdir('/tmp')\nopen('elsewhere.txt', 'w').write('x')\nos.chdir('/workspace')")
@@ -127,7 +129,8 @@ async def many(c):
     r = await run(c, "import shutil\nfor i in range(30): os.makedirs(f'wide/{i}/' + '/'.join(['d'] * 200))\n"
                      "for i in range(25000): open(f'wide/{i}', 'w').close() if i >= 30 else None\n1", timeout=120)
     tap.equal(r.structured_content["status"], "ok", "a tree that is too large to look at does not stop the answer")
-    tap.ok("not all of them" in (r.structured_content.get("message") or ""), "and is told of", r.structured_content.get("message"))
+    tap.ok("not all of them" in (r.structured_content.get("message") or ""), "and is told of",
+           r.structured_content.get("message"))
     r = await run(c, "shutil.rmtree('wide')\nshutil.rmtree('many')", timeout=120)
     tap.equal(changed(r), [], "removed again")
 
@@ -161,18 +164,22 @@ async def tricks(c):
                  "f = open('sparse', 'wb'); f.truncate(1 << 33); f.close()\nopen('closed', 'w').write('x'); os.chmod('closed', 0)")
     for path, why in [("fifo", "Invalid"), ("loop", "symbolic links"), ("link", ""), ("mem", ""), ("zero", "Invalid"),
                       ("sock", ""), ("dir", "directory"), ("none", "No such file"), ("none/x", "No such file"),
-                      ("fifo/x", "Not a directory"), ("/dev/stdin", ""), ("/proc/self/environ", ""), ("x" * 300, "too long"),
+                      ("fifo/x", "Not a directory"), ("/dev/stdin", ""), ("/proc/self/environ", ""),
+                      ("x" * 300, "too long"),
                       ("d/" * 3000, ""), ("codebox://sessions/other/files/x", "not the address"),
                       ("codebox://sessions/%00", "not the address")]:
         r = await c.call_tool("read_file", {"path": path})
         tap.ok(r.is_error and why in shown(r), f"read_file refuses {path[:30]!r}", shown(r)[:300])
     r = await call(c, "read_file", path="../../etc/passwd")
-    tap.ok("root:" in shown(r) or r.is_error, "a way out of /workspace leads into the sandbox's own files", shown(r)[:200])
+    tap.ok("root:" in shown(r) or r.is_error, "a way out of /workspace leads into the sandbox's own files",
+           shown(r)[:200])
     r = await call(c, "read_file", path="sparse", offset=(1 << 33) - 10, length=100, encoding="base64")
     s = r.structured_content
-    tap.equal((s["size"], s["length"], base64.b64decode(s["content"])), (1 << 33, 10, bytes(10)), "the end of a sparse file")
+    tap.equal((s["size"], s["length"], base64.b64decode(s["content"])), (1 << 33, 10, bytes(10)),
+              "the end of a sparse file")
     r = await call(c, "read_file", path="sparse")
-    tap.equal((r.structured_content["length"], r.structured_content["next_offset"]), (20480, 20480), "only a part of it")
+    tap.equal((r.structured_content["length"], r.structured_content["next_offset"]), (20480, 20480),
+              "only a part of it")
     for path in ("fifo", "zero", "dir", "loop", "mem", "fifo/x", "/dev/full"):
         r = await c.call_tool("write_file", {"path": path, "content": "x"})
         tap.ok(r.is_error, f"write_file refuses {path!r}", shown(r)[:300])
@@ -180,7 +187,8 @@ async def tricks(c):
     tap.ok(r.is_error and "Not a directory" in shown(r), "list_files of a file", shown(r))
     r = await call(c, "list_files")
     kinds = {f["path"]: f["type"] for f in r.structured_content["files"]}
-    tap.equal([kinds[n] for n in ("fifo", "link", "dir", "sparse", "sock")], ["other", "link", "directory", "file", "other"],
+    tap.equal([kinds[n] for n in ("fifo", "link", "dir", "sparse", "sock")],
+              ["other", "link", "directory", "file", "other"],
               "list_files tells what they are, links not followed")
     r = await run(c, "2")
     tap.equal(changed(r), [], "special files are not artifacts")
@@ -193,7 +201,8 @@ async def round_trips(c):
     tap.equal(r.structured_content["written"], len(data), "half a megabyte of bytes written")
     got, offset = b"", 0
     while True:
-        s = (await call(c, "read_file", path="bin/data", offset=offset, length=10**9, encoding="base64")).structured_content
+        s = (await call(c, "read_file", path="bin/data", offset=offset, length=10**9,
+                        encoding="base64")).structured_content
         got += base64.b64decode(s["content"])
         if "next_offset" not in s:
             break
@@ -215,19 +224,26 @@ async def round_trips(c):
         offset = s["next_offset"]
     tap.ok(got == text, "text in parts, no character split", (len(got), len(text)))
     await call(c, "write_file", path="t.txt", content="short")
-    tap.equal((await call(c, "read_file", path="t.txt")).structured_content["content"], "short", "replaced, not overlaid")
+    tap.equal((await call(c, "read_file", path="t.txt")).structured_content["content"], "short",
+              "replaced, not overlaid")
     await call(c, "write_file", path="empty", content="")
     s = (await call(c, "read_file", path="empty")).structured_content
     tap.equal((s["size"], s["content"], s["encoding"]), (0, "", "text"), "an empty file")
     r = await call(c, "upload_file", filename="up/loaded.bin", content_base64=base64.b64encode(b"\x00\xff").decode())
-    tap.equal((await run(c, "open('up/loaded.bin', 'rb').read()")).structured_content["result"], "b'\\x00\\xff'", "upload_file")
-    for arguments, word in [({"filename": "u", "url": "http://127.0.0.1/x"}, "network policy"), ({"filename": "u"}, "content_base64"),
-                            ({"filename": "u", "content_base64": "!!"}, "base64"), ({"content_base64": "AA=="}, "filename")]:
+    tap.equal((await run(c, "open('up/loaded.bin', 'rb').read()")).structured_content["result"], "b'\\x00\\xff'",
+              "upload_file")
+    for arguments, word in [({"filename": "u", "url": "http://127.0.0.1/x"}, "network policy"),
+                            ({"filename": "u"}, "content_base64"),
+                            ({"filename": "u", "content_base64": "!!"}, "base64"),
+                            ({"content_base64": "AA=="}, "filename")]:
         r = await c.call_tool("upload_file", arguments)
         tap.ok(r.is_error and word in shown(r), f"upload_file refuses {arguments}", shown(r))
-    for tool, arguments, word in [("read_file", {}, "path"), ("read_file", {"path": "t.txt", "encoding": "utf-16"}, "encoding"),
-                                  ("read_file", {"path": "t.txt", "offset": -1}, "offset"), ("write_file", {"path": "x"}, "content"),
-                                  ("write_file", {"path": "", "content": "x"}, "path"), ("list_files", {"path": "nowhere"}, "nowhere"),
+    for tool, arguments, word in [("read_file", {}, "path"),
+                                  ("read_file", {"path": "t.txt", "encoding": "utf-16"}, "encoding"),
+                                  ("read_file", {"path": "t.txt", "offset": -1}, "offset"),
+                                  ("write_file", {"path": "x"}, "content"),
+                                  ("write_file", {"path": "", "content": "x"}, "path"),
+                                  ("list_files", {"path": "nowhere"}, "nowhere"),
                                   ("read_file", {"path": "x", "session_id": "none"}, "none")]:
         r = await c.call_tool(tool, arguments)
         tap.ok(r.is_error and word in shown(r), f"{tool} refuses {arguments}", shown(r))
@@ -238,7 +254,8 @@ async def quota():
         s = (await c.call_tool("create_session", {"disk": "4M"})).structured_content["session_id"]
         r = await c.call_tool("write_file", {"session_id": s, "path": "big", "encoding": "base64",
                                              "content": base64.b64encode(bytes(8 << 20)).decode()})
-        tap.ok(r.is_error and "No space left" in shown(r) and "bytes had been written" in shown(r), "a full disk is told of", shown(r))
+        tap.ok(r.is_error and "No space left" in shown(r) and "bytes had been written" in shown(r),
+               "a full disk is told of", shown(r))
         r = await call(c, "run_code", session_id=s, code="import os\nos.remove('big')\nopen('small', 'w').write('x')")
         tap.equal(changed(r), ["small"], "and the session goes on")
         await c.call_tool("close_session", {"session_id": s})
@@ -261,7 +278,8 @@ def sizes():
         raw.call("list_files", {})
         raw.run("open('control', 'w').write('\\x01' * 1000000)")
         r = raw.call("read_file", {"path": "control", "length": 1000000})["result"]
-        tap.ok(0 < r["structuredContent"]["next_offset"] == r["structuredContent"]["length"], "cut to fit", r["structuredContent"]["length"])
+        tap.ok(0 < r["structuredContent"]["next_offset"] == r["structuredContent"]["length"], "cut to fit",
+               r["structuredContent"]["length"])
         tap.ok(0 < raw.longest < REPLY_MAX, "no message is longer than the limit", raw.longest)
 
 
@@ -273,7 +291,8 @@ def connect():
 async def main():
     async with connect() as c:
         schemas.update({t.name: t.output_schema for t in (await c.list_tools()).tools})
-    for title, function in [("artifacts", artifacts), ("images", images), ("many files", many), ("hostile names", hostile_names),
+    for title, function in [("artifacts", artifacts), ("images", images), ("many files", many),
+                            ("hostile names", hostile_names),
                             ("tricks", tricks), ("round trips", round_trips)]:
         async with connect() as c:
             await tap.run_async(title, function, c)

@@ -21,10 +21,12 @@ tap = common.Tap()
 
 def inspect(era, home, *args):
     cache = common.setup("node22")
-    env = {**{k: os.environ[k] for k in ("LOGNAME", "SHELL", "USER") if k in os.environ}, **common.SERVER_ENV, "HOME": home,
+    env = {**{k: os.environ[k] for k in ("LOGNAME", "SHELL", "USER") if k in os.environ}, **common.SERVER_ENV,
+           "HOME": home,
            "PATH": os.path.join(cache, "node_modules", "node", "bin") + ":" + os.environ["PATH"]}
     server_env = [w for k, v in common.SERVER_ENV.items() for w in ("-e", f"{k}={v}")]
-    return subprocess.run(["node", os.path.join(cache, "node_modules", ".bin", "mcp-inspector"), "--cli", *server_env, common.CODEBOX, "mcp",
+    return subprocess.run(["node", os.path.join(cache, "node_modules", ".bin", "mcp-inspector"), "--cli", *server_env,
+                           common.CODEBOX, "mcp",
                            "--protocol-era", era, "-q", "--format", "json", *args], env=env, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, timeout=PATIENCE)
 
@@ -48,7 +50,8 @@ async def era_works(era, home):
 
     await scenario(tap, client, call, tools)
     r = inspect(era, home, "--method", "tools/call", "--tool-name", "none-such", "--tool-args-json", "{}")
-    tap.ok(r.returncode != 0 and "none-such" in r.stdout + r.stderr, f"{client}: an unknown tool is an error", (r.returncode, r.stderr))
+    tap.ok(r.returncode != 0 and "none-such" in r.stdout + r.stderr, f"{client}: an unknown tool is an error",
+           (r.returncode, r.stderr))
 
 
 async def main():

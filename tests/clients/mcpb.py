@@ -46,7 +46,8 @@ def bundle(where):
     tap.ok(manifest["version"] in version, "the version is that of codebox", (manifest["version"], version))
     tap.equal(manifest["compatibility"]["platforms"], ["linux"], "the platform")
     command = manifest["server"]["mcp_config"]["command"]
-    tap.ok(os.path.isabs(command) and CODEBOX.endswith(command), "the command is the installed codebox", (command, CODEBOX))
+    tap.ok(os.path.isabs(command) and CODEBOX.endswith(command), "the command is the installed codebox",
+           (command, CODEBOX))
     entry = os.path.join(out, manifest["server"]["entry_point"])
     tap.ok(os.access(entry, os.X_OK), "the entry point can be run")
     with open(entry, encoding="utf-8") as f:

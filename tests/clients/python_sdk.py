@@ -69,8 +69,10 @@ async def conversation():
 
         r = await run(c, "print('before')\ndef f(d):\n    return d['missing']\nf({})")
         s = r.structured_content
-        tap.ok(not r.is_error and s["status"] == "error" and s["error"]["name"] == "KeyError", "an exception is a result")
-        tap.ok("before" in shown(r) and "KeyError" in shown(r) and "missing" in shown(r), "output and traceback", shown(r))
+        tap.ok(not r.is_error and s["status"] == "error" and s["error"]["name"] == "KeyError",
+               "an exception is a result")
+        tap.ok("before" in shown(r) and "KeyError" in shown(r) and "missing" in shown(r), "output and traceback",
+               shown(r))
         tap.ok(s["state_kept"], "state is kept after an exception")
         r = await run(c, "import sys\nprint('o', flush=True)\nprint('e', file=sys.stderr, flush=True)\nprint('p')")
         tap.equal((r.structured_content["stdout"], r.structured_content["stderr"]), ("o\np\n", "e\n"), "streams apart")
@@ -207,13 +209,16 @@ def handshakes():
     for version in REVISIONS + ["2026-07-28", "nonsense"]:
         with Raw() as raw:
             probe = raw.ask("server/discover", {})
-            tap.equal(probe["error"]["code"], -32602, f"{version}: a probe without its era's metadata is refused at once")
+            tap.equal(probe["error"]["code"], -32602,
+                      f"{version}: a probe without its era's metadata is refused at once")
             result = raw.initialize(version)["result"]
-            tap.equal(result["protocolVersion"], version if version in REVISIONS else REVISIONS[-1], f"{version}: agreed")
+            tap.equal(result["protocolVersion"], version if version in REVISIONS else REVISIONS[-1],
+                      f"{version}: agreed")
             tools = raw.ask("tools/list")["result"]["tools"]
             old, middle = version == "2024-11-05", version == "2025-03-26"
             tap.equal(["annotations" in t for t in tools], [not old] * len(TOOLS), f"{version}: annotations")
-            tap.equal(["outputSchema" in t for t in tools], [not old and not middle] * len(TOOLS), f"{version}: output schemas")
+            tap.equal(["outputSchema" in t for t in tools], [not old and not middle] * len(TOOLS),
+                      f"{version}: output schemas")
             r = raw.run("6*7")
             tap.ok(text_of(r).startswith("42"), f"{version}: a cell", r)
             tap.equal("structuredContent" in r, not old and not middle, f"{version}: structured content")
@@ -252,7 +257,8 @@ def bad_input():
              -32602, 5),
             (b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"run_code","arguments":{"code":"\xff"}}}',
              -32602, 5),
-            ('{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"run_code","name":"run_code"}}', -32602, 5),
+            ('{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"run_code","name":"run_code"}}', -32602,
+             5),
             ('{"jsonrpc":"2.0","id":5,"method":"tools/list","params":{"cursor":"zzz"}}', -32602, 5),
         ]:
             raw.send_text(text)
@@ -274,7 +280,8 @@ def bad_input():
             ("run_code", {"code": "#" * (20 << 20)}, "code"),
         ]:
             result = raw.call(tool, arguments)["result"]
-            tap.ok(result["isError"] and word in text_of(result), f"{tool}: {json.dumps(arguments)[:80]}", text_of(result)[:500])
+            tap.ok(result["isError"] and word in text_of(result), f"{tool}: {json.dumps(arguments)[:80]}",
+                   text_of(result)[:500])
         r = raw.run("alive")
         tap.equal((r["structuredContent"].get("result"), r["structuredContent"]["session_id"]), ("True", session),
                   "the session is unharmed")
@@ -317,7 +324,8 @@ def sizes():
         raw.run("'\\x01' * 3000000")
         raw.run("raise ValueError('\\x01' * 3000000)")
         raw.run("import matplotlib.pyplot as plt, numpy as np\n"
-                "for i in range(12):\n    plt.figure(figsize=(6, 6)); plt.imshow(np.random.rand(400, 400, 3))", timeout=120)
+                "for i in range(12):\n    plt.figure(figsize=(6, 6)); plt.imshow(np.random.rand(400, 400, 3))",
+                timeout=120)
         tap.ok(0 < raw.longest < REPLY_MAX, "no message is longer than the limit", raw.longest)
 
 

@@ -32,7 +32,8 @@ from mcp.client.stdio import stdio_client  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 LIST = "import os; print(sorted(os.listdir('/mnt')) if os.path.exists('/mnt') else [])"
-warnings.filterwarnings("ignore", message="The roots capability")  # deprecated in a later revision than those spoken here
+warnings.filterwarnings("ignore",
+                        message="The roots capability")  # deprecated in a later revision than those spoken here
 tap = Tap()
 
 
@@ -97,7 +98,8 @@ def silent():
         second = raw.request("tools/call", {"name": "run_code", "arguments": {"code": "1+1"}})
         dropped = raw.request("tools/call", {"name": "create_session", "arguments": {"session_id": "dropped"}})
         raw.notify("notifications/cancelled", {"requestId": dropped})
-        tap.equal(raw.ask("ping"), {"jsonrpc": "2.0", "id": raw.next_id, "result": {}}, "a silent client is served meanwhile")
+        tap.equal(raw.ask("ping"), {"jsonrpc": "2.0", "id": raw.next_id, "result": {}},
+                  "a silent client is served meanwhile")
         tap.ok("[]" in text_of(raw.wait(first)["result"]), "a client that does not answer gets a session without")
         tap.ok("2" in text_of(raw.wait(second)["result"]), "and what it sent meanwhile is done")
         asked = [m for m in raw.other if m.get("method") == "roots/list"]
@@ -113,7 +115,8 @@ def hostile():
     answers = [{"error": {"code": -1, "message": "no"}}, {"result": None}, {"result": []}, {"result": {"roots": "x"}},
                {"result": {"roots": [5, {}, {"uri": 5}, {"uri": ""}, {"uri": "file://"}, {"uri": "file:///"},
                                      {"uri": "http://x/"}, {"uri": "file:///etc"}, {"uri": "file:///%00"},
-                                     {"uri": "file:///%"}, {"uri": "file://evil/etc"}, {"uri": "file:///proc/self/root"},
+                                     {"uri": "file:///%"}, {"uri": "file://evil/etc"},
+                                     {"uri": "file:///proc/self/root"},
                                      {"uri": f"file://{top}/open/%2e%2e/closed"}, {"uri": f"file://{top}/openx"}]}},
                {"result": {"roots": [{"uri": f"file://{top}/open/b?{i}"} for i in range(200)]}}]
     for i, answer in enumerate(answers):
@@ -150,11 +153,13 @@ def over_http():
             return c.getresponse()
 
         r = post({"id": 1, "method": "initialize", "params": {
-            "protocolVersion": "2025-11-25", "capabilities": {"roots": {}}, "clientInfo": {"name": "t", "version": "1"}}})
+            "protocolVersion": "2025-11-25", "capabilities": {"roots": {}},
+            "clientInfo": {"name": "t", "version": "1"}}})
         session = r.getheader("Mcp-Session-Id")
         r.read()
         post({"method": "notifications/initialized"}, session).read()
-        stream = post({"id": 2, "method": "tools/call", "params": {"name": "run_code", "arguments": {"code": LIST}}}, session)
+        stream = post({"id": 2, "method": "tools/call", "params": {"name": "run_code", "arguments": {"code": LIST}}},
+                      session)
         seen = []
         for line in stream:
             if not line.startswith(b"data:") or len(line) < 8:

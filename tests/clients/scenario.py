@@ -39,7 +39,8 @@ async def scenario(tap, client, call, tools, cancel=None):
         if cancel:
             await cancel("run_code", {"code": LONG, "session_id": session, "timeout": 3600})
             r = await call("run_code", {"code": "y", "session_id": session})
-            tap.equal(r.structured.get("result"), "1", f"{client}: a cancelled cell is interrupted, its variables are kept")
+            tap.equal(r.structured.get("result"), "1",
+                      f"{client}: a cancelled cell is interrupted, its variables are kept")
     finally:
         r = await call("close_session", {"session_id": session})
     tap.equal(r.structured.get("closed"), True, f"{client}: the session is closed")
@@ -56,7 +57,8 @@ async def cells(tap, client, call, session):
 
 
 async def figure(tap, client, call, session):
-    r = await call("run_code", {"code": "import matplotlib.pyplot as plt\n_ = plt.plot([1, 2, 3], [x, 1, 7])", "session_id": session})
+    r = await call("run_code", {"code": "import matplotlib.pyplot as plt\n_ = plt.plot([1, 2, 3], [x, 1, 7])",
+                                "session_id": session})
     tap.equal(len(r.images), 1, f"{client}: a figure comes as an image")
     width, height, rows = png_facts(base64.b64decode(r.images[0], validate=True))
     tap.ok(width > 100 and height > 100 and rows > 10, f"{client}: which is a picture", (width, height, rows))
@@ -68,7 +70,8 @@ async def trouble(tap, client, call, session):
            f"{client}: an exception is a result", r)
     tap.ok("before" in r.text and "missing" in r.text, f"{client}: with output and traceback", r.text)
     r = await call("run_code", {"code": "while True: pass", "session_id": session, "timeout": 1})
-    tap.ok(not r.error and r.structured.get("status") == "timeout" and r.structured["state_kept"], f"{client}: time is up", r)
+    tap.ok(not r.error and r.structured.get("status") == "timeout" and r.structured["state_kept"],
+           f"{client}: time is up", r)
     r = await call("run_code", {"code": "x", "session_id": session})
     tap.equal(r.structured.get("result"), "42", f"{client}: variables survive it")
     r = await call("run_code", {"code": "1", "session_id": "none-such"})
@@ -87,7 +90,8 @@ async def files(tap, client, call, session):
 
 
 async def background(tap, client, call, session):
-    r = await call("run_code", {"code": "import time\ntime.sleep(0.5)\nz = x * 2\nz", "session_id": session, "background": True})
+    r = await call("run_code", {"code": "import time\ntime.sleep(0.5)\nz = x * 2\nz", "session_id": session,
+                                "background": True})
     # A client that takes tasks may have waited for this one's end.
     tap.ok(not r.error and (r.structured.get("status") in ("running", "queued") or r.structured.get("result") == "84"),
            f"{client}: a run in the background", r)

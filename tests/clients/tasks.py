@@ -67,7 +67,8 @@ def elsewhere(tap, session, task_id):
 
 def stop(tap, session):
     with Modern() as c:
-        made = c.run_task("import time\nkept = 7\nprint('begun', flush=True)\ntime.sleep(600)", session_id=session)["result"]
+        made = c.run_task("import time\nkept = 7\nprint('begun', flush=True)\ntime.sleep(600)",
+                          session_id=session)["result"]
         c.task("tasks/cancel", taskId=made["taskId"])
         over = c.until_over(made["taskId"])
         tap.equal((over["status"], "result" in over), ("cancelled", False), "tasks/cancel ends it")

@@ -88,7 +88,8 @@ def outside(image, data, module):
     subprocess.run(["bwrap", "--unshare-all", "--uid", "1000", "--gid", "1000", "--hostname", "codebox",
                     "--die-with-parent", "--new-session", "--clearenv", *setenv, "--ro-bind", root, "/",
                     "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--bind", work, "/workspace",
-                    "--bind", home, "/home/user", "--chdir", "/workspace", "/usr/bin/python3", "worker.py", module, "/workspace/results"],
+                    "--bind", home, "/home/user", "--chdir", "/workspace", "/usr/bin/python3", "worker.py", module,
+                    "/workspace/results"],
                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=SECONDS + 60)
     with open(os.path.join(work, "results"), encoding="utf-8") as f:
         return f.read()

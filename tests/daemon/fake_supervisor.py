@@ -189,7 +189,8 @@ class Sandbox:
         for name, st in found[value:value + 500]:
             raw = name.encode() + b"\0"
             raw += bytes(-len(raw) % 8)
-            out += struct.pack("=IIQqII", st.st_mode, 0, st.st_size, st.st_mtime_ns, len(name.encode()), 32 + len(raw)) + raw
+            out += struct.pack("=IIQqII", st.st_mode, 0, st.st_size, st.st_mtime_ns, len(name.encode()),
+                               32 + len(raw)) + raw
             count += 1
         return (count, len(found), out)
 

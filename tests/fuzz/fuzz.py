@@ -18,11 +18,13 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-TARGETS = {"fuzz_json": ["fuzz_json.c"], "fuzz_rpc": ["fuzz_rpc.c", "../unit/fake_engine.c", "../unit/fake_files.c"], "fuzz_frame": ["fuzz_frame.c"],
+TARGETS = {"fuzz_json": ["fuzz_json.c"], "fuzz_rpc": ["fuzz_rpc.c", "../unit/fake_engine.c", "../unit/fake_files.c"],
+           "fuzz_frame": ["fuzz_frame.c"],
            "fuzz_policy": ["fuzz_policy.c"], "fuzz_cgroup": ["fuzz_cgroup.c"], "fuzz_http": ["fuzz_http.c"],
            "fuzz_unpack": ["fuzz_unpack.c"], "fuzz_init": ["fuzz_init.c"]}
 SANITIZE = "address,undefined"
-FLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-g", "-O1", "-fno-omit-frame-pointer", "-DFAKE_BYTES_MAX=300000", "-Wall", "-Wextra",
+FLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-g", "-O1", "-fno-omit-frame-pointer", "-DFAKE_BYTES_MAX=300000", "-Wall",
+         "-Wextra",
          "-Wno-unused-parameter", "-Wno-missing-field-initializers", "-fno-sanitize-recover=undefined",
          '-DPACKAGE_VERSION="0"', '-DCBX_LIBEXEC_DIR=""', '-DCBX_SHARE_DIR=""', '-DCBX_BIN_DIR=""', '-DCBX_SBIN_DIR=""']
 LIBRARIES = ["libcjson", "libevent_core", "libarchive", "nettle"]
@@ -56,7 +58,8 @@ def check_clang(build):
 def compile_one(source, obj, flags):
     newest = max(os.path.getmtime(p) for p in [source] + glob.glob(TOP + "/src/*/*.h") + glob.glob(TOP + "/tests/*/*.h"))
     if not os.path.exists(obj) or os.path.getmtime(obj) < newest:
-        subprocess.run(["clang"] + flags + ["-fsanitize=fuzzer-no-link," + SANITIZE, "-c", source, "-o", obj], check=True)
+        subprocess.run(["clang"] + flags + ["-fsanitize=fuzzer-no-link," + SANITIZE, "-c", source, "-o", obj],
+                       check=True)
     return obj
 
 
@@ -82,10 +85,13 @@ def build_targets(build, names):
 
 
 def seeds_json():
-    ids = ["0", "-1", '"a"', "9007199254740993", "1.50", "null", '"\\u00e9\\ud83d\\ude00"', '"\u00e9\U0001f600"', "1e400", "[]", "{}"]
+    ids = ["0", "-1", '"a"', "9007199254740993", "1.50", "null", '"\\u00e9\\ud83d\\ude00"', '"\u00e9\U0001f600"',
+           "1e400", "[]", "{}"]
     yield from ('{"jsonrpc":"2.0","id":%s,"method":"ping"}' % i for i in ids)
-    yield from ("", " null ", "[1,2.5e-3,[[]],{}]", '{"a":1,"a":2}', '{"a":"\\u0000"}', '["\\ud800","\\n\\t\\/\\\\"]', "[" * 70,
-                '{"n":7,"s":"x","b":true,"o":{"id":3},"a":[1]}', '{"n":-1,"s":1,"b":0,"o":[],"a":{}}', '{"n":1e99}', "0.1e")
+    yield from ("", " null ", "[1,2.5e-3,[[]],{}]", '{"a":1,"a":2}', '{"a":"\\u0000"}', '["\\ud800","\\n\\t\\/\\\\"]',
+                "[" * 70,
+                '{"n":7,"s":"x","b":true,"o":{"id":3},"a":[1]}', '{"n":-1,"s":1,"b":0,"o":[],"a":{}}', '{"n":1e99}',
+                "0.1e")
     yield b'{"id":"\xff\xfe","x":"\xed\xa0\x80\xc0\x80"}'
 
 
@@ -99,7 +105,8 @@ def call(number, tool, args, more=""):
 
 def seeds_rpc():
     def opening(version):
-        return [request(0, "initialize", '{"protocolVersion":"%s","capabilities":{},"clientInfo":{"name":"t","version":"1"}}'
+        return [request(0, "initialize",
+                        '{"protocolVersion":"%s","capabilities":{},"clientInfo":{"name":"t","version":"1"}}'
                         % version), '{"jsonrpc":"2.0","method":"notifications/initialized"}']
 
     def run(number, code, more=""):
@@ -110,38 +117,55 @@ def seeds_rpc():
     tasks = about % '{"extensions":{"io.modelcontextprotocol/tasks":{}}}'
     about %= "{}"
     for version in ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "1"):
-        yield "\n".join(opening(version) + [request(1, "tools/list"), request('"x"', "ping"), run(2, "print hi\\nvalue 5"),
+        yield "\n".join(opening(version) + [request(1, "tools/list"), request('"x"', "ping"),
+                                            run(2, "print hi\\nvalue 5"),
                                             run(3, "raise"), run(4, "show image/png 3000\\nerror e")])
-        yield "\n".join(opening(version) + ["[" + ",".join([run(1, "print a"), run(2, "die"), request(3, "ping"), cancel, "7"]) +
+        yield "\n".join(opening(version) + ["[" + ",".join([run(1, "print a"), run(2, "die"), request(3, "ping"),
+                                                            cancel, "7"]) +
                                             "]", "[]"])
     start = opening("2025-06-18")
     yield "\n".join(start + [run(5, "print a\\nwait", ',"_meta":{"progressToken":"p"}'), cancel, run(6, "time")])
-    yield "\n".join(start + [run(5, "wait"), "", run(5, "wait"), "", run(7, "fill 250000 x\\nraw a\\\\r\\\\xff\\\\e[1m")])
+    yield "\n".join(start + [run(5, "wait"), "", run(5, "wait"), "",
+                             run(7, "fill 250000 x\\nraw a\\\\r\\\\xff\\\\e[1m")])
     yield "\n".join(start + [call(1, "create_session", '{"session_id":"s","memory":"512M","timeout":"5m"}'),
                              call(2, "list_sessions", "{}"), call(3, "run_code", '{"code":"value 1","session_id":"s"}'),
-                             call(4, "close_session", '{"session_id":"s"}'), call(5, "run_code", '{"code":"","session_id":"s"}')])
-    yield "\n".join([request(1, "server/discover", "{%s}" % about), call(2, "run_code", '{"code":"print 1"}', "," + about),
-                     request(3, "resources/list", "{%s}" % about), request(4, "prompts/list", '{"cursor":"x",%s}' % about),
+                             call(4, "close_session", '{"session_id":"s"}'),
+                             call(5, "run_code", '{"code":"","session_id":"s"}')])
+    yield "\n".join([request(1, "server/discover", "{%s}" % about),
+                     call(2, "run_code", '{"code":"print 1"}', "," + about),
+                     request(3, "resources/list", "{%s}" % about),
+                     request(4, "prompts/list", '{"cursor":"x",%s}' % about),
                      request(5, "tools/list", "{%s}" % about), request(6, "resources/templates/list", "{%s}" % about)])
-    yield "\n".join([request('"l"', "subscriptions/listen", '{"notifications":{"resourcesListChanged":true,"resourceSubscriptions":'
-                             '["codebox://sessions/s"]},%s}' % about), call(2, "create_session", '{"session_id":"s"}', "," + about),
-                     call(3, "run_code", '{"code":"wait","session_id":"s"}', "," + tasks), request(4, "tasks/get", '{"taskId":"1",%s}' % tasks),
+    yield "\n".join([request('"l"', "subscriptions/listen",
+                             '{"notifications":{"resourcesListChanged":true,"resourceSubscriptions":'
+                             '["codebox://sessions/s"]},%s}' % about),
+                     call(2, "create_session", '{"session_id":"s"}', "," + about),
+                     call(3, "run_code", '{"code":"wait","session_id":"s"}', "," + tasks),
+                     request(4, "tasks/get", '{"taskId":"1",%s}' % tasks),
                      call(5, "close_session", '{"session_id":"s"}', "," + about), cancel])
     yield "\n".join(start + [call(1, "create_session", '{"session_id":"s"}'),
                              call(2, "write_file", '{"session_id":"s","path":"d/a.txt","content":"YQ==","encoding":"base64"}'),
                              call(3, "read_file", '{"session_id":"s","path":"d/a.txt","offset":0,"length":9}'),
                              call(4, "list_files", '{"session_id":"s","path":"..","recursive":true,"offset":1}'),
                              call(5, "upload_file", '{"session_id":"s","filename":"b","content_base64":"YWI="}'),
-                             request(6, "resources/read", '{"uri":"codebox://sessions/s/files/d/a.txt"}'), request(7, "resources/list"),
-                             request(8, "resources/subscribe", '{"uri":"codebox://sessions/s"}'), request(9, "resources/templates/list")])
-    yield "\n".join(start + [call(1, "run_code", '{"code":"print a\\nwait","background":true}'), call(2, "get_execution", '{"execution_id":1,"wait":1}'),
-                             call(3, "get_execution", '{"execution_id":1,"output_from":0}'), call(4, "interrupt", '{"execution_id":1}'),
-                             call(5, "session_info", '{"session_id":"fake-1"}'), call(6, "get_execution", '{"execution_id":9}')])
-    yield "\n".join(start + [request(1, "prompts/list"), request(2, "prompts/get", '{"name":"analyse_data","arguments":{"path":"a"}}'),
-                             request(3, "completion/complete", '{"ref":{"type":"ref/resource","uri":"codebox://sessions/{session_id}"},'
+                             request(6, "resources/read", '{"uri":"codebox://sessions/s/files/d/a.txt"}'),
+                             request(7, "resources/list"),
+                             request(8, "resources/subscribe", '{"uri":"codebox://sessions/s"}'),
+                             request(9, "resources/templates/list")])
+    yield "\n".join(start + [call(1, "run_code", '{"code":"print a\\nwait","background":true}'),
+                             call(2, "get_execution", '{"execution_id":1,"wait":1}'),
+                             call(3, "get_execution", '{"execution_id":1,"output_from":0}'),
+                             call(4, "interrupt", '{"execution_id":1}'),
+                             call(5, "session_info", '{"session_id":"fake-1"}'),
+                             call(6, "get_execution", '{"execution_id":9}')])
+    yield "\n".join(start + [request(1, "prompts/list"),
+                             request(2, "prompts/get", '{"name":"analyse_data","arguments":{"path":"a"}}'),
+                             request(3, "completion/complete",
+                                     '{"ref":{"type":"ref/resource","uri":"codebox://sessions/{session_id}"},'
                                      '"argument":{"name":"session_id","value":"f"},"context":{"arguments":{"a":"b"}}}'),
                              request(4, "logging/setLevel", '{"level":"debug"}')])
-    yield "{\n[]\n{}\n[1]\n" + request("1.5", "ping") + "\n" + request("[]", "ping") + '\n{"jsonrpc":"1.0","id":1,"method":"ping"}'
+    yield "{\n[]\n{}\n[1]\n" + request("1.5", "ping") + "\n" + request("[]",
+                                                                       "ping") + '\n{"jsonrpc":"1.0","id":1,"method":"ping"}'
     yield '{"jsonrpc":"2.0","id":1,"result":{}}\n{"jsonrpc":"2.0","id":1,"method":"ping","method":"\\u0000"}'
 
 
@@ -185,8 +209,10 @@ def seeds_cgroup():
 
 
 def seeds_http():
-    yield from ("localhost:8080", "127.0.0.1", "[::1]:1", "http://localhost", "https://[::1]:443", "http://localhost.evil",
-                "http://127.0.0.1@evil", "Bearer 0123456789abcdef", "bearer x", "localhost:0", "[::1]:65536", "127.0.0.1:")
+    yield from ("localhost:8080", "127.0.0.1", "[::1]:1", "http://localhost", "https://[::1]:443",
+                "http://localhost.evil",
+                "http://127.0.0.1@evil", "Bearer 0123456789abcdef", "bearer x", "localhost:0", "[::1]:65536",
+                "127.0.0.1:")
 
 
 def seeds_unpack():
@@ -211,7 +237,8 @@ def seeds_unpack():
     rows = [[("a", dirs, ""), ("a/b", reg, b"text"), ("c", sym, "a/b"), ("d", lnk, "a/b")],
             [("l", sym, "../.."), ("l/secret", reg, b"x")], [("../secret", reg, b"x")], [("/etc/x", reg, b"x")],
             [("d", sym, "/dev/shm"), ("d/x", dirs, "")], [("h", lnk, "../secret"), ("n", dev, "")],
-            [("a", dirs, ""), ("a/.wh.b", reg, b""), ("a/.wh..wh..opq", reg, b"")], [("bin", dirs, ""), ("bin/sh", reg, b"#!")],
+            [("a", dirs, ""), ("a/.wh.b", reg, b""), ("a/.wh..wh..opq", reg, b"")],
+            [("bin", dirs, ""), ("bin/sh", reg, b"#!")],
             [("x" * 200 + "/" + "y" * 200, reg, b"long")]]
     for row in rows:
         for first in (0, 2, 12, 16):
@@ -230,7 +257,8 @@ def seeds_init():
         return struct.pack("<H", len(payload) | (0x8000 if matching else 0)) + payload
 
     entry = struct.pack("=IIQqII", 0o100644, 0, 5, 1, 3, 40) + b"abc".ljust(8, b"\0")
-    yield datagram(header(1, 0)) + datagram(b"\3abc", True) + datagram(b"\1" + entry, True) + datagram(b"\0" + bytes(24), True)
+    yield datagram(header(1, 0)) + datagram(b"\3abc", True) + datagram(b"\1" + entry,
+                                                                       True) + datagram(b"\0" + bytes(24), True)
     yield datagram(header(1, 0)) + datagram(header(3, 0, 9, 2)) + datagram(header(5, 1, 3, 3, 3) + b"abc")
     yield datagram(header(8, 2, 2, 0, len(entry) * 2) + entry * 2)
     yield datagram(b"x") + datagram(header(5, 99))
@@ -252,7 +280,8 @@ def command(build, name, bound, corpus=None):
     corpus, found = corpus or os.path.join(build, "corpus", name), os.path.join(build, "found")
     write_seeds(corpus, name)
     os.makedirs(found, exist_ok=True)
-    return [os.path.join(build, name), "-artifact_prefix=" + os.path.join(found, name + "-"), "-dict=" + HERE + "/words.dict",
+    return [os.path.join(build, name), "-artifact_prefix=" + os.path.join(found, name + "-"),
+            "-dict=" + HERE + "/words.dict",
             "-max_len=16384", "-timeout=20", "-rss_limit_mb=1024", "-print_final_stats=1", bound, corpus]
 
 

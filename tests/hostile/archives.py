@@ -121,7 +121,8 @@ def write_through_a_link_to_a_directory():
 
 @test
 def write_through_a_relative_link():
-    refused(Archive().link("esc", "../../../../../../..").file("esc" + outside + "/victim").done(), says="symbolic link")
+    refused(Archive().link("esc", "../../../../../../..").file("esc" + outside + "/victim").done(),
+            says="symbolic link")
 
 
 @test
@@ -485,7 +486,8 @@ def deep_and_closed_trees_are_removed():
 def with_mounts(script, *args):
     """Run a shell script where it may mount; None where that cannot be had."""
     ids = [] if os.geteuid() == 0 else ["--user", "--map-current-user", "--keep-caps"]
-    result = subprocess.run(["unshare", *ids, "--mount", "sh", "-c", script, "sh", *args], capture_output=True, text=True,
+    result = subprocess.run(["unshare", *ids, "--mount", "sh", "-c", script, "sh", *args], capture_output=True,
+                            text=True,
                             timeout=300, env={**os.environ, "CODEBOX_RUNTIME_DIR": os.path.join(top, "run")})
     return None if result.returncode in (1, 9) else result
 

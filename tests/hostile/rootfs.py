@@ -210,7 +210,8 @@ def test_hooks_of_the_loader_run_in_the_sandbox_only():
 
 
 def test_layers_out_of_the_image():
-    for i, source in enumerate(("../host/rootfs", "..", "/etc", "rootfs/../../..", "rootfs/link", "host:/etc", "host:", "",
+    for i, source in enumerate(("../host/rootfs", "..", "/etc", "rootfs/../../..", "rootfs/link", "host:/etc", "host:",
+                                "",
                                 "rootfs\u0000x", "x" * 300)):
         def change(root, m, s=source):
             os.symlink(outside, os.path.join(root, "link"))

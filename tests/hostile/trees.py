@@ -190,8 +190,10 @@ print(*out)""").split()
     assert read("two") == b"x"
 
 
-NAMES = [b"\x1b[2J\x1b[31mred", b"new\nline", b"bad-\xff\xfe-utf8", b"back\bspace", b"x" * 255, b"\xed\xa0\x80surrogate",
-         b" leading", b"-rf", b"--help", b"$(id)", b"`id`", b"a\\b", b'quo"te', b"\x7f", "\u202eevil".encode(), b"tab\t"]
+NAMES = [b"\x1b[2J\x1b[31mred", b"new\nline", b"bad-\xff\xfe-utf8", b"back\bspace", b"x" * 255,
+         b"\xed\xa0\x80surrogate",
+         b" leading", b"-rf", b"--help", b"$(id)", b"`id`", b"a\\b", b'quo"te', b"\x7f", "\u202eevil".encode(),
+         b"tab\t"]
 
 
 def test_names_that_are_bytes():
@@ -204,7 +206,8 @@ for n in {NAMES!r}:
 """)
     entries = listing("names")
     assert len(entries) == len(NAMES), len(entries)
-    for args in (("session", "info", "trees"), ("session", "ls"), ("cp", "-r", "trees:names", os.path.join(top, "out"))):
+    for args in (("session", "info", "trees"), ("session", "ls"),
+                 ("cp", "-r", "trees:names", os.path.join(top, "out"))):
         r = subprocess.run([CODEBOX, *args], env=box.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
         for stream in (r.stdout, r.stderr):
             assert b"\x1b" not in stream and b"\b" not in stream, (args, stream)

@@ -158,7 +158,8 @@ def test_malformed_bodies():
 def test_malformed_requests():
     body = json.dumps(INITIALIZE).encode()
     head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-    for data in [b"garbage\r\n\r\n", b"\0\0\0\0\r\n\r\n", b"POST\r\n\r\n", b"POST /mcp HTTP/9.9\r\nHost: localhost\r\n\r\n",
+    for data in [b"garbage\r\n\r\n", b"\0\0\0\0\r\n\r\n", b"POST\r\n\r\n",
+                 b"POST /mcp HTTP/9.9\r\nHost: localhost\r\n\r\n",
                  head + b"Content-Length: -5\r\n\r\n", head + b"Content-Length: 99999999999999999999999\r\n\r\n",
                  head + b"Content-Length: abc\r\n\r\n" + body, head + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
                  head + b"X: " + b"y" * (1 << 20) + b"\r\n\r\n",
@@ -349,9 +350,11 @@ def test_modern_headers():
         same((wrong, a.status, code_of(a), a.message["id"]), (wrong, 400, -32020, c.next_id))
     same(post({"Mcp-Name": sentinel("test_simple_text")}).status, 200)
     same(post({"mcp-name": "  test_simple_text  ", "Mcp-Name": None}).status, 200)
-    same(post({"Mcp-Name": sentinel("test://static-text")}, "resources/read", {"uri": "test://static-text"}).status, 200)
+    same(post({"Mcp-Name": sentinel("test://static-text")}, "resources/read", {"uri": "test://static-text"}).status,
+         200)
     for meta in [None, {}, {"io.modelcontextprotocol/protocolVersion": MODERN}]:
-        m = {"jsonrpc": "2.0", "id": 5, "method": "server/discover", "params": {"_meta": meta} if meta is not None else {}}
+        m = {"jsonrpc": "2.0", "id": 5, "method": "server/discover",
+             "params": {"_meta": meta} if meta is not None else {}}
         a = c.send("POST", m, MCP_Protocol_Version=MODERN, Mcp_Method="server/discover")
         same((meta, a.status, code_of(a), a.message["id"]), (meta, 400, -32602, 5))
     m = c.message("server/discover", **{"io.modelcontextprotocol/protocolVersion": "2099-01-01"})

@@ -69,7 +69,8 @@ def test_an_allowed_directory_is_shown_read_only():
 def test_below_an_allowed_directory_and_a_single_file():
     assert inside("print(open('/mnt/sub/deep.txt').read())", at("var", "sub")).stdout == "var\n\n"
     assert inside("print(open('/data/x.txt').read())", at("var", "hello.txt") + ":/data/x.txt").stdout == "var\n\n"
-    assert inside("print(open('deep.txt').read())", at("var", "sub", "deep.txt") + ":/workspace/deep.txt").stdout == "var\n\n"
+    assert inside("print(open('deep.txt').read())",
+                  at("var", "sub", "deep.txt") + ":/workspace/deep.txt").stdout == "var\n\n"
 
 
 def test_targets():
@@ -77,7 +78,8 @@ def test_targets():
     assert r.stdout.endswith("var\n/workspace\n"), r
     r = inside(READ.format("/srv/a/b"), at("var") + ":/srv/a/b")
     assert r.stdout.endswith(" var\n"), r
-    for target in ("/etc/x", "/proc", "/dev/x", "/usr/lib/x", "/run/codebox", "/", "/workspace", "/home/user/x", "/tmp/x",
+    for target in ("/etc/x", "/proc", "/dev/x", "/usr/lib/x", "/run/codebox", "/", "/workspace", "/home/user/x",
+                   "/tmp/x",
                    "/lib64", "/sys", "/home"):
         refused("nothing can be mounted at", at("var") + ":" + target)
     for target in ("/mnt/../etc", "/mnt//x", "/mnt/.", "/mnt/"):
@@ -106,7 +108,8 @@ def test_writable_where_both_say_so():
 
 
 def test_no_privilege_comes_with_it():
-    r = inside("print([l.split()[5] for l in open('/proc/self/mountinfo') if ' /mnt/' in l])", at("var"), at("rw") + ":rw")
+    r = inside("print([l.split()[5] for l in open('/proc/self/mountinfo') if ' /mnt/' in l])", at("var"),
+               at("rw") + ":rw")
     options = [set(o.split(",")) for o in eval(r.stdout)]
     assert len(options) == 2 and all({"nosuid", "nodev"} <= o for o in options), r
     assert "ro" in options[0] and "rw" in options[1], r

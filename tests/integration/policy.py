@@ -35,7 +35,8 @@ box = with_policy(POLICY)
 
 
 def make(session, *options, box=box, code="pass"):
-    return box("run", "--session", session, "--image", box.image("host", "python-minimal", "python"), *options, "-c", code)
+    return box("run", "--session", session, "--image", box.image("host", "python-minimal", "python"), *options, "-c",
+               code)
 
 
 def info(session, box=box):
@@ -190,7 +191,8 @@ def test_no_session_without_a_valid_policy():
     assert r.returncode == 3 and "bad.json:2:12: memory" in r.stderr and "codebox policy check" in r.stderr, r
     r = bad.json("run", "--json", "-c", "1")
     assert r["error"]["kind"] == "invalid_policy", r
-    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "run_code", "arguments": {"code": "1"}}}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": "run_code", "arguments": {"code": "1"}}}
     answer = json.loads(bad("mcp", input=json.dumps(call) + "\n").stdout)["result"]
     assert answer["isError"] and "bad.json:2:12" in answer["content"][0]["text"], answer
     with open(os.path.join(bad.env["CODEBOX_STATE_DIR"], "codeboxd.log")) as f:

@@ -169,7 +169,8 @@ def test_full_store_is_a_clear_error_and_leaves_nothing():
     if os.geteuid() == 0:
         script = f"mount -t tmpfs -o size=2m tmpfs {data}; CODEBOX_DATA_DIR={data} {CODEBOX} image import full {tar}; " \
                  f"echo $?; find {data}/images -mindepth 1 ! -name .lock"
-        r = subprocess.run(["unshare", "-m", "sh", "-c", script], env=box.env, capture_output=True, text=True, timeout=120)
+        r = subprocess.run(["unshare", "-m", "sh", "-c", script], env=box.env, capture_output=True, text=True,
+                           timeout=120)
         assert "No space left" in r.stderr and r.stdout.split()[0] != "0", r
         assert len(r.stdout.split()) == 1, r.stdout
     else:

@@ -26,7 +26,8 @@ def ceilings():
             end = text.find("*/", m.start())
             start = text.find("/*", m.start())
             commented = start != -1 and start < text.index("\n", m.start())
-            comment = " ".join(re.sub(r"^\s*\* ?", "", line) for line in text[start + 2:end].split("\n")) if commented else ""
+            comment = " ".join(re.sub(r"^\s*\* ?", "",
+                                      line) for line in text[start + 2:end].split("\n")) if commented else ""
             yield m[1], comment.strip()
 
 
@@ -70,7 +71,8 @@ def test_the_page_is_well_formed():
         head = f.read()
     page = subprocess.run(["awk", "-f", TOP + "/man/limits.awk"] + [os.path.join(TOP, h) for h in HEADERS],
                           capture_output=True, text=True, check=True).stdout
-    r = subprocess.run(["mandoc", "-Tlint", "-Wwarning"], input=head.replace("@LIST@\n", page), capture_output=True, text=True)
+    r = subprocess.run(["mandoc", "-Tlint", "-Wwarning"], input=head.replace("@LIST@\n", page), capture_output=True,
+                       text=True)
     assert r.returncode == 0 and not r.stdout, r.stdout
 
 

@@ -24,7 +24,8 @@ M32, M64 = (1 << 32) - 1, (1 << 64) - 1
 
 # Newer than the library that knows the names; one number for all architectures.
 NEWER = dict(cachestat=451, fchmodat2=452, map_shadow_stack=453, futex_wake=454, futex_wait=455, futex_requeue=456,
-             statmount=457, listmount=458, lsm_get_self_attr=459, lsm_set_self_attr=460, lsm_list_modules=461, mseal=462,
+             statmount=457, listmount=458, lsm_get_self_attr=459, lsm_set_self_attr=460, lsm_list_modules=461,
+             mseal=462,
              setxattrat=463, getxattrat=464, listxattrat=465, removexattrat=466, open_tree_attr=467, file_getattr=468,
              file_setattr=469, listns=470)
 X86_ONLY = dict(uretprobe=335, uprobe=336)
@@ -90,7 +91,8 @@ class Lists:
         for kind, line in self.lines:
             name, *conditions = line.split()
             refuse = name.startswith("-")
-            self.by_name.setdefault(name.lstrip("-"), []).append((kind, refuse, [self.condition(c) for c in conditions]))
+            self.by_name.setdefault(name.lstrip("-"),
+                                    []).append((kind, refuse, [self.condition(c) for c in conditions]))
 
     def read(self, name):
         with open(os.path.join(self.dir, name)) as f:
@@ -141,7 +143,8 @@ class Lists:
             yield [x | 1 << 40 for x in exact]
             yield [x - (1 << 32) & M64 for x in exact]
             for a, mask, value in conditions:
-                for other in {0, value ^ 1, value | 1 << 30, value | 1 << 31, value | (~mask & M32)} | set(values[a][:4]):
+                for other in {0, value ^ 1, value | 1 << 30, value | 1 << 31,
+                              value | (~mask & M32)} | set(values[a][:4]):
                     for high in (0, 1 << 32, M64 ^ M32):
                         near = list(exact)
                         near[a] = other | high

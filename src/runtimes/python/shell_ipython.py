@@ -435,7 +435,8 @@ class IPythonShell:
         self.driver.channel.encode({"data": {"text/plain": "1"}})
         self.executing = None
         compiler.serial = 0
-        for table in (linecache.cache, getattr(linecache, "_ipython_cache", {}), getattr(compiler, "_filename_map", {})):
+        for table in (linecache.cache, getattr(linecache, "_ipython_cache", {}),
+                      getattr(compiler, "_filename_map", {})):
             for name in [name for name in table if name.startswith("<cell ")]:
                 del table[name]
 
