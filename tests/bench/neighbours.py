@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What one session's worst does to another's cells: the latency of a small cell with and without each bomb, in turns, so
-that whatever else the machine does falls on both. Prints medians, 95th percentiles and their ratio; asserts nothing.
+"""What one session's worst does to another's cells: the latency of a small cell with and without each bomb, in turns,
+so that whatever else the machine does falls on both. Prints medians, 95th percentiles and their ratio; asserts nothing.
 
 CBX_CELLS (default 150) cells a turn, CBX_TURNS (default 3) turns.
 """
@@ -22,9 +22,11 @@ BOMBS = {
     "forks": "import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass",
     "memory": "import os\nwhile True:\n    if os.fork() == 0:\n        b = bytearray(1 << 30)\n"
               "        for i in range(0, len(b), 4096): b[i] = 1\n        os._exit(0)\n    os.wait()",
-    "disk": "while True:\n    f = open('f', 'wb', buffering=0)\n    try:\n        while True: f.write(bytes(1 << 20))\n    except OSError:\n"
+    "disk": "while True:\n    f = open('f', 'wb', buffering=0)\n    try:\n        while True: f.write(bytes(1 << 20))\n"
+            "    except OSError:\n"
             "        f.close()",
-    "files": "import os\nwhile True:\n    i = 0\n    try:\n        while True:\n            open(str(i), 'w').close(); i += 1\n"
+    "files": "import os\nwhile True:\n    i = 0\n    try:\n        while True:\n"
+             "            open(str(i), 'w').close(); i += 1\n"
              "    except OSError:\n        for n in os.listdir('.'): os.unlink(n)",
 }
 
@@ -63,8 +65,8 @@ def main():
                 time.sleep(0.05)
             time.sleep(0.5)
         a95, b95 = percentile(alone, 95), percentile(beside, 95)
-        print(f"{name:<10} {statistics.median(alone):>11.2f}{statistics.median(beside):>11.2f} {a95:>11.2f}{b95:>11.2f} "
-              f"{b95 / a95:>13.2f}", flush=True)
+        print(f"{name:<10} {statistics.median(alone):>11.2f}{statistics.median(beside):>11.2f} "
+              f"{a95:>11.2f}{b95:>11.2f} {b95 / a95:>13.2f}", flush=True)
 
 
 if __name__ == "__main__":

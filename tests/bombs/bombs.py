@@ -54,14 +54,16 @@ def said(r):
 def test_forks():
     r = bomb("import os\nwhile True:\n    try:\n        os.fork()\n    except OSError:\n        pass", processes=100)
     assert r["status"] in ("timeout", "killed"), r
-    r = bomb("import os, time\nfor i in range(500):\n    if os.fork() == 0:\n        time.sleep(60)\n        os._exit(0)",
+    r = bomb("import os, time\nfor i in range(500):\n    if os.fork() == 0:\n        time.sleep(60)\n"
+             "        os._exit(0)",
              processes=100)
     assert r["status"] == "error" and "limit" in said(r) and "100" in said(r), r
     assert wait_until(lambda: len(children(box.daemon_pid())) < 40, 60)
 
 
 def test_threads():
-    r = bomb("import threading, time\nfor i in range(500): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()",
+    r = bomb("import threading, time\nfor i in range(500): "
+             "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()",
              processes=60)
     assert r["status"] == "error" and "60" in said(r), r
 

@@ -99,7 +99,8 @@ def test_xdg_config_home():
 
 
 def test_everything_else_stays_to_the_byte():
-    before = ('{\n\t"zoom": 1.50,\n\t"big":9007199254740993, "e": 1E2,\n\t"text": "\\u00e9\\/ \u00e9",\n\t"mcpServers": {\n'
+    before = ('{\n\t"zoom": 1.50,\n\t"big":9007199254740993, "e": 1E2,\n\t"text": "\\u00e9\\/ \u00e9",\n'
+              '\t"mcpServers": {\n'
               '\t\t"files": {\n\t\t\t"command": "npx",\n\t\t\t"args": ["-y", "x"]\n\t\t}\n\t},\n\t"a": [ 1,2 ]\n}')
     home = Home()
     home.write("cursor", before)
@@ -156,7 +157,8 @@ def test_twice_changes_nothing():
 
 def test_an_older_entry_is_corrected_and_keeps_what_was_added():
     home = Home()
-    home.write("vscode", '{"servers":{"codebox":{"command":"/old/bin/codebox","args":["mcp","--x"],"env":{"A":"1"}}},"n":1}')
+    home.write("vscode", '{"servers":{"codebox":{"command":"/old/bin/codebox","args":["mcp","--x"],"env":{"A":"1"}}},'
+                         '"n":1}')
     home("vscode")
     same(json.loads(home.read("vscode")),
          {"servers": {"codebox": {"command": COMMAND, "args": ["mcp", "--x"], "env": {"A": "1"},

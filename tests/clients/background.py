@@ -56,7 +56,8 @@ async def wait_for(client, s, **arguments):
 async def poll():
     async with connect() as c:
         r = await call(c, "run_code", code="import time, os\nprint('begun', flush=True)\n"
-                       "while not os.path.exists('go'): time.sleep(0.01)\nprint('ended')\nopen('made.txt', 'w').write('1')\n6 * 7",
+                       "while not os.path.exists('go'): time.sleep(0.01)\nprint('ended')\n"
+                       "open('made.txt', 'w').write('1')\n6 * 7",
                        background=True, timeout=600)
         s = r.structured_content
         tap.equal((r.is_error, s["status"]), (False, "running"), "background: answered at once")
@@ -125,7 +126,8 @@ async def interrupts():
         r = await call(c, "interrupt", execution_id=s["execution_id"])
         tap.equal((r.structured_content["interrupted"], r.structured_content["status"]), (False, "cancelled"),
                   "ended already")
-        s = await start(c, "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('deaf', flush=True)\nwhile True: pass")
+        s = await start(c, "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('deaf', flush=True)\n"
+                           "while True: pass")
         with anyio.fail_after(PATIENCE):
             while "deaf" not in (await call(c, "get_execution",
                                             execution_id=s["execution_id"])).structured_content["stdout"]:

@@ -110,7 +110,8 @@ async def images(c):
 
 async def many(c):
     tick()
-    r = await run(c, "import os\nos.makedirs('many')\nfor i in range(10000): open(f'many/{i:05}', 'w').close()\nprint('made')",
+    r = await run(c, "import os\nos.makedirs('many')\nfor i in range(10000): open(f'many/{i:05}', 'w').close()\n"
+                     "print('made')",
                   timeout=120)
     s = r.structured_content
     tap.equal((s["status"], s["stdout"]), ("ok", "made\n"), "10,000 files at once")
@@ -158,10 +159,13 @@ async def hostile_names(c):
 
 
 async def tricks(c):
-    await run(c, "import os\nfor n in ('fifo', 'loop', 'link', 'up'):\n    pass\nos.mkfifo('fifo')\nos.symlink('loop', 'loop')\n"
-                 "os.symlink('/etc/shadow', 'link')\nos.symlink('/proc/1/mem', 'mem')\nos.symlink('/dev/zero', 'zero')\n"
+    await run(c, "import os\nfor n in ('fifo', 'loop', 'link', 'up'):\n    pass\nos.mkfifo('fifo')\n"
+                 "os.symlink('loop', 'loop')\n"
+                 "os.symlink('/etc/shadow', 'link')\nos.symlink('/proc/1/mem', 'mem')\n"
+                 "os.symlink('/dev/zero', 'zero')\n"
                  "import socket; s = socket.socket(socket.AF_UNIX); s.bind('sock')\nos.makedirs('dir')\n"
-                 "f = open('sparse', 'wb'); f.truncate(1 << 33); f.close()\nopen('closed', 'w').write('x'); os.chmod('closed', 0)")
+                 "f = open('sparse', 'wb'); f.truncate(1 << 33); f.close()\n"
+                 "open('closed', 'w').write('x'); os.chmod('closed', 0)")
     for path, why in [("fifo", "Invalid"), ("loop", "symbolic links"), ("link", ""), ("mem", ""), ("zero", "Invalid"),
                       ("sock", ""), ("dir", "directory"), ("none", "No such file"), ("none/x", "No such file"),
                       ("fifo/x", "Not a directory"), ("/dev/stdin", ""), ("/proc/self/environ", ""),
@@ -192,7 +196,8 @@ async def tricks(c):
               "list_files tells what they are, links not followed")
     r = await run(c, "2")
     tap.equal(changed(r), [], "special files are not artifacts")
-    await run(c, "s.close()\nfor n in ('fifo', 'loop', 'link', 'mem', 'zero', 'sock', 'sparse', 'closed'): os.remove(n)")
+    await run(c, "s.close()\n"
+                 "for n in ('fifo', 'loop', 'link', 'mem', 'zero', 'sock', 'sparse', 'closed'): os.remove(n)")
 
 
 async def round_trips(c):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The schema of policy files, by an independent validator: it takes the shipped policies and refuses what codebox refuses."""
+"""The schema of policy files, by an independent validator: it takes the shipped policies and refuses what codebox
+refuses."""
 import json
 import os
 import re

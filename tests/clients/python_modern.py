@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""codebox mcp through the official Python client (PyPI mcp) as it comes: it asks first for the era without a handshake."""
+"""codebox mcp through the official Python client (PyPI mcp) as it comes: it asks first for the era without a
+handshake."""
 import sys
 
 sys.dont_write_bytecode = True

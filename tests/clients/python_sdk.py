@@ -89,7 +89,8 @@ async def data_and_figures():
         tap.ok("20.0" in shown(r) and "<table" not in shown(r), "a DataFrame is text, not HTML", shown(r))
         r = await run(c, "df.b.sum()")
         tap.ok("60.0" in shown(r), "and is there in the next cell", shown(r))
-        r = await run(c, "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot(df.a, df.b)\nprint('drawn')")
+        r = await run(c, "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot(df.a, df.b)\n"
+                         "print('drawn')")
         images = [b for b in r.content if b.type == "image"]
         tap.equal([b.mime_type for b in images], ["image/png"], "a figure comes by itself")
         width, height, rows = png_facts(base64.b64decode(images[0].data, validate=True))
@@ -125,7 +126,8 @@ async def cancellation():
 
         async with anyio.create_task_group() as tg:
             async def long():
-                await c.call_tool("run_code", {"code": "y = 1\nimport time\nprint('started', flush=True)\ntime.sleep(3000)",
+                await c.call_tool("run_code", {"code": "y = 1\nimport time\nprint('started', flush=True)\n"
+                                                       "time.sleep(3000)",
                                                "timeout": 3600}, progress_callback=on_progress)
             tg.start_soon(long)
             with anyio.fail_after(PATIENCE):
@@ -229,7 +231,8 @@ def batches():
     with Raw() as raw:
         raw.initialize("2025-03-26")
         raw.send_text('[{"jsonrpc":"2.0","id":"a","method":"ping"},{"jsonrpc":"2.0","method":"notifications/x"},'
-                      '{"jsonrpc":"2.0","id":"b","method":"tools/call","params":{"name":"run_code","arguments":{"code":"1+1"}}}]')
+                      '{"jsonrpc":"2.0","id":"b","method":"tools/call","params":{"name":"run_code",'
+                      '"arguments":{"code":"1+1"}}}]')
         answer = raw.answer()
         tap.equal(sorted(m["id"] for m in answer), ["a", "b"], "a batch is answered by an array")
         raw.send_text("[]")
@@ -251,9 +254,11 @@ def bad_input():
             ('{"jsonrpc":"2.0","id":"x","method":"none"}', -32601, "x"),
             ('{"jsonrpc":"2.0","id":12345678901234567890,"method":"none"}', -32601, 12345678901234567890),
             ('{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"none","arguments":{}}}', -32602, 5),
-            ('{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"run_code","arguments":{"code":"a\\u0000b"}}}',
+            ('{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"run_code",'
+             '"arguments":{"code":"a\\u0000b"}}}',
              -32602, 5),
-            ('{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"run_code","arguments":{"code":"\\ud800"}}}',
+            ('{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"run_code",'
+             '"arguments":{"code":"\\ud800"}}}',
              -32602, 5),
             (b'{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"run_code","arguments":{"code":"\xff"}}}',
              -32602, 5),

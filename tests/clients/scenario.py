@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every client must be able to do, whatever its library makes of the answers.
 
-A client gives two functions: call(tool, arguments) returns a Reply; cancel(tool, arguments), which may be None, starts a
-call, gives it up once the cell has said "started" (in a file, since not every client shows progress), and returns.
+A client gives two functions: call(tool, arguments) returns a Reply; cancel(tool, arguments), which may be None, starts
+a call, gives it up once the cell has said "started" (in a file, since not every client shows progress), and returns.
 """
 import base64
 import dataclasses
@@ -81,7 +81,8 @@ async def trouble(tap, client, call, session):
 async def files(tap, client, call, session):
     r = await call("write_file", {"path": "in.csv", "content": "a,b\n1,\u00e9\n", "session_id": session})
     tap.equal(r.structured.get("written"), 9, f"{client}: a file goes in")
-    r = await call("run_code", {"code": "s = open('in.csv', encoding='utf-8').read()\nwith open('out.txt', 'w') as f: _ = f.write(s * 2)",
+    r = await call("run_code", {"code": "s = open('in.csv', encoding='utf-8').read()\n"
+                                        "with open('out.txt', 'w') as f: _ = f.write(s * 2)",
                                 "session_id": session})
     made = {f["path"]: f["size"] for f in r.structured.get("files", [])}
     tap.equal(made.get("out.txt"), 18, f"{client}: the file that a cell made is told")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""codeboxd under floods: of requests, of sessions, of output, of descriptors. Its memory and its descriptors stay bounded,
-and another session's cells are answered meanwhile."""
+"""codeboxd under floods: of requests, of sessions, of output, of descriptors. Its memory and its descriptors stay
+bounded, and another session's cells are answered meanwhile."""
 import json
 import os
 import socket
@@ -203,7 +203,8 @@ def test_kept_output_over_all_sessions():
     for _ in range(7):
         sid = session(c)
         c.run(FRAME + "import json", session_id=sid)
-        body = "json.dumps({'ev': 'display', 'id': 2, 'data': {'text/plain': 'x' * (5 << 20)}, 'metadata': {}}).encode()"
+        body = "json.dumps({'ev': 'display', 'id': 2, 'data': {'text/plain': 'x' * (5 << 20)}, " \
+               "'metadata': {}}).encode()"
         r = c.run(f"for i in range(3): frame({body})\nprint('printed')", session_id=sid, timeout=60)
         c.events = []
         assert len(r["displays"]) == 3, r.get("message")

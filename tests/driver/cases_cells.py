@@ -335,7 +335,8 @@ def large_images_have_a_smaller_copy(i):
         size = ok(i.run("import base64, io\nImage.open(io.BytesIO(base64.b64decode(%r))).size"
                         % data["image/jpeg"])).result["text/plain"]
         assert max(eval(size)) <= 1600 and abs(eval(size)[0] / eval(size)[1] - w / h) < .01, size
-    data = ok(i.run("Image.frombytes('RGBA', (700, 700), b''.join(os.urandom(3) + b'\\0' for _ in range(490000)))")).result
+    data = ok(i.run("Image.frombytes('RGBA', (700, 700), "
+                    "b''.join(os.urandom(3) + b'\\0' for _ in range(490000)))")).result
     pixels = ok(i.run("Image.open(io.BytesIO(base64.b64decode(%r))).getextrema()" % data["image/jpeg"])).result
     same(pixels["text/plain"], "((255, 255), (255, 255), (255, 255))")
     same(sorted(ok(i.run("Image.new('RGB', (2000, 2000))")).result), ["image/png", "text/plain"])
@@ -343,7 +344,8 @@ def large_images_have_a_smaller_copy(i):
 
 @test()
 def large_images_that_are_none(i):
-    data = ok(i.run("display({'image/png': b'\\x89PNG\\r\\n\\x1a\\n' + bytes(500000)}, raw=True)")).all("display")[0]["data"]
+    r = i.run("display({'image/png': b'\\x89PNG\\r\\n\\x1a\\n' + bytes(500000)}, raw=True)")
+    data = ok(r).all("display")[0]["data"]
     same(sorted(data), ["image/png"])
     data = ok(i.run("display({'image/png': '!' * 600000}, raw=True)")).all("display")[0]["data"]
     same(sorted(data), ["image/png"])

@@ -56,7 +56,8 @@ def check_clang(build):
 
 
 def compile_one(source, obj, flags):
-    newest = max(os.path.getmtime(p) for p in [source] + glob.glob(TOP + "/src/*/*.h") + glob.glob(TOP + "/tests/*/*.h"))
+    headers = glob.glob(TOP + "/src/*/*.h") + glob.glob(TOP + "/tests/*/*.h")
+    newest = max(os.path.getmtime(p) for p in [source] + headers)
     if not os.path.exists(obj) or os.path.getmtime(obj) < newest:
         subprocess.run(["clang"] + flags + ["-fsanitize=fuzzer-no-link," + SANITIZE, "-c", source, "-o", obj],
                        check=True)
@@ -113,7 +114,8 @@ def seeds_rpc():
         return call(number, "run_code", '{"code":"%s"}' % code, more)
 
     cancel = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}'
-    about = '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":%s}'
+    about = '"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",' \
+            '"io.modelcontextprotocol/clientCapabilities":%s}'
     tasks = about % '{"extensions":{"io.modelcontextprotocol/tasks":{}}}'
     about %= "{}"
     for version in ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "1"):
@@ -144,7 +146,8 @@ def seeds_rpc():
                      request(4, "tasks/get", '{"taskId":"1",%s}' % tasks),
                      call(5, "close_session", '{"session_id":"s"}', "," + about), cancel])
     yield "\n".join(start + [call(1, "create_session", '{"session_id":"s"}'),
-                             call(2, "write_file", '{"session_id":"s","path":"d/a.txt","content":"YQ==","encoding":"base64"}'),
+                             call(2, "write_file", '{"session_id":"s","path":"d/a.txt","content":"YQ==",'
+                                                   '"encoding":"base64"}'),
                              call(3, "read_file", '{"session_id":"s","path":"d/a.txt","offset":0,"length":9}'),
                              call(4, "list_files", '{"session_id":"s","path":"..","recursive":true,"offset":1}'),
                              call(5, "upload_file", '{"session_id":"s","filename":"b","content_base64":"YWI="}'),
@@ -164,8 +167,8 @@ def seeds_rpc():
                                      '{"ref":{"type":"ref/resource","uri":"codebox://sessions/{session_id}"},'
                                      '"argument":{"name":"session_id","value":"f"},"context":{"arguments":{"a":"b"}}}'),
                              request(4, "logging/setLevel", '{"level":"debug"}')])
-    yield "{\n[]\n{}\n[1]\n" + request("1.5", "ping") + "\n" + request("[]",
-                                                                       "ping") + '\n{"jsonrpc":"1.0","id":1,"method":"ping"}'
+    yield "{\n[]\n{}\n[1]\n" + request("1.5", "ping") + "\n" + request("[]", "ping") + \
+        '\n{"jsonrpc":"1.0","id":1,"method":"ping"}'
     yield '{"jsonrpc":"2.0","id":1,"result":{}}\n{"jsonrpc":"2.0","id":1,"method":"ping","method":"\\u0000"}'
 
 
@@ -173,7 +176,8 @@ def seeds_frame():
     png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
     frames = ['{"ev":"ready","language":"python","version":"3.11","kind":"ipython"}',
               '{"ev":"display","id":2,"data":{"text/plain":"<Figure>","image/png":"%s"},"metadata":{"a":1}}' % png,
-              '{"ev":"result","id":2,"count":1,"data":{"text/plain":"5","application/json":[1,{"x":null}]},"metadata":{}}',
+              '{"ev":"result","id":2,"count":1,"data":{"text/plain":"5","application/json":[1,{"x":null}]},'
+              '"metadata":{}}',
               '{"ev":"error","id":2,"name":"ValueError","value":"bad","traceback":"Traceback\\n\u00e9"}',
               '{"ev":"clear","id":2,"wait":true}', '{"ev":"is_complete","id":1,"status":"complete","indent":""}',
               '{"ev":"complete","id":2,"matches":["a"],"start":0,"end":1}', '{"ev":"display","id":1,"data":{}}',

@@ -513,7 +513,8 @@ def read_only_store():
     imported(Archive().done())
     path = Archive().done()
     script = ('mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" || exit 9; export CODEBOX_DATA_DIR="$1"; '
-              '"$2" import other "$3"; echo "import $?"; "$2" ls >/dev/null; echo "ls $?"; "$2" verify; echo "verify $?"')
+              '"$2" import other "$3"; echo "import $?"; "$2" ls >/dev/null; echo "ls $?"; "$2" verify; '
+              'echo "verify $?"')
     result = with_mounts(script, data, BIN, path)
     if not result:
         return "cannot mount a read-only file system here"

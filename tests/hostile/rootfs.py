@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Images whose root file system was made to mislead whoever sets up a sandbox on it. Each one either starts a sandbox that
-is as good as any other, or ends in a clean error; nothing outside of the image is read, written or covered."""
+"""Images whose root file system was made to mislead whoever sets up a sandbox on it. Each one either starts a sandbox
+that is as good as any other, or ends in a clean error; nothing outside of the image is read, written or covered."""
 import hashlib
 import json
 import os
@@ -31,13 +31,15 @@ os.makedirs("/workspace/made", exist_ok=True)
 for d in ("/workspace", "/tmp", "/home/user", "/dev/shm"):
     open(d + "/written-inside", "w").write("x")
 print("SAFE",
-      sorted(os.listdir("/dev")) == ["fd", "full", "null", "random", "shm", "stderr", "stdin", "stdout", "urandom", "zero"],
+      sorted(os.listdir("/dev")) == ["fd", "full", "null", "random", "shm", "stderr", "stdin", "stdout", "urandom",
+                                     "zero"],
       os.stat("/dev/null").st_rdev == 0x103, os.path.realpath("/dev") == "/dev",
       os.path.exists("/proc/self/status"), os.path.realpath("/proc") == "/proc",
       all(os.path.realpath(d) == d for d in ("/workspace", "/tmp", "/home/user", "/run/codebox")),
       os.getuid() == 1000)
 print("PASSWD", text("/etc/passwd"))
-print("FOUND", [p for p in ("/workspace/precious", "/tmp/precious", "/home/user/precious", "/etc/precious", "/dev/precious")
+print("FOUND", [p for p in ("/workspace/precious", "/tmp/precious", "/home/user/precious", "/etc/precious",
+                            "/dev/precious")
                 if os.path.exists(p)])
 """
 
@@ -197,7 +199,8 @@ def test_hooks_of_the_loader_run_in_the_sandbox_only():
     source = os.path.join(top, "hook.c")
     with open(source, "w") as f:
         f.write('#include <fcntl.h>\n#include <unistd.h>\n__attribute__((constructor)) static void hook(void)\n'
-                '{ open("%s", O_CREAT | O_WRONLY, 0666); open("/workspace/hooked", O_CREAT | O_WRONLY, 0666); }\n' % mark)
+                '{ open("%s", O_CREAT | O_WRONLY, 0666); open("/workspace/hooked", O_CREAT | O_WRONLY, 0666); }\n'
+                % mark)
 
     def change(root, m):
         subprocess.run(["cc", "-shared", "-fPIC", "-o", os.path.join(root, "hook.so"), source], check=True)
@@ -239,7 +242,8 @@ def test_a_null_device_that_is_none():
     with open(fake, "w") as f:
         f.write("fake")
     os.chmod(fake, 0o666)
-    script = 'mount --bind "$1" /dev/null || exit 9; "$2" run --image host -c 1 2>"$3"; echo "status $?"; "$2" stop 2>"$3.2"'
+    script = 'mount --bind "$1" /dev/null || exit 9; "$2" run --image host -c 1 2>"$3"; echo "status $?"; ' \
+             '"$2" stop 2>"$3.2"'
     env = {**box.env, "CODEBOX_RUNTIME_DIR": os.path.join(top, "r"), "CODEBOX_STATE_DIR": os.path.join(top, "s")}
     ids = [] if os.geteuid() == 0 else ["-U", "--map-current-user", "--keep-caps"]
     r = subprocess.run(["unshare", *ids, "-m", "sh", "-c", script, "sh", fake, CODEBOX, os.path.join(top, "err")],

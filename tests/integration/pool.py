@@ -136,7 +136,8 @@ def entries(b=box):
 def test_a_fresh_interpreter_knows_its_session():
     with Control(box) as c:
         s = c.call("session.create", image=image)["session_id"]
-        look = "import os, subprocess\nsubprocess.run('echo $CODEBOX_SESSION', shell=True); print(os.environ['CODEBOX_SESSION'])"
+        look = "import os, subprocess\nsubprocess.run('echo $CODEBOX_SESSION', shell=True); " \
+               "print(os.environ['CODEBOX_SESSION'])"
         assert c.call("run", session_id=s, code=look)["stdout"] == f"{s}\n{s}\n"
         r = c.call("run", session_id=s, code="import os; os._exit(3)")
         assert r["status"] == "killed" and not r["state_kept"], r

@@ -43,7 +43,8 @@ PROC_STATUS = """
 
 
 def test_one_ordinary_user_and_no_capability():
-    assert inside("import os; print(os.getuid(), os.getgid(), set(os.getgroups()) <= {1000, 65534})") == "1000 1000 True"
+    assert inside("import os; print(os.getuid(), os.getgid(), set(os.getgroups()) <= {1000, 65534})") == \
+        "1000 1000 True"
     lines = inside("print(open('/proc/self/uid_map').read())").split()
     assert len(lines) == 3 and lines[0] == "1000" and lines[2] == "1", lines
     assert inside("print(open('/proc/self/setgroups').read())") == "deny"
@@ -65,9 +66,11 @@ def test_no_host_files():
     code = f"import os; print(os.path.exists({secret!r}))"
     assert outside(code) == "True"
     assert inside(code) == "False"
-    assert inside("import os; print(sorted(set(os.listdir('/')) & {'root', 'boot', 'session', 'images', 'newroot'}))") in (
+    assert inside("import os; print(sorted(set(os.listdir('/')) & "
+                  "{'root', 'boot', 'session', 'images', 'newroot'}))") in (
         "[]", "['root']", "['boot']", "['boot', 'root']")
-    assert inside("import os; print([p for p in ('/sys/kernel', '/proc/1/root/etc', '/dev/sda', '/dev/kmsg', '/dev/tty')"
+    assert inside("import os; print([p for p in ('/sys/kernel', '/proc/1/root/etc', '/dev/sda',"
+                  " '/dev/kmsg', '/dev/tty')"
                   " if os.access(p, os.R_OK)])") == "[]"
 
 
@@ -319,7 +322,8 @@ def test_two_sessions_share_nothing():
     assert box("run", "--session", "sb", "-c", code).stdout != box("run", "--session", "sb2", "-c", code).stdout
     # A lock on a file of the image: one session's must not be another's.
     lock = ("import fcntl, glob; f = open([g for g in glob.glob('/usr/lib/python3*/os.py') + "
-            "glob.glob('/usr/lib*/python3*/os.py')][0]); fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB); print('locked')")
+            "glob.glob('/usr/lib*/python3*/os.py')][0]); "
+            "fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB); print('locked')")
     for s in ("sb", "sb2"):
         r = box("run", "--session", s, "-c", lock)
         assert r.stdout.strip() == "locked", (s, r.stdout, r.stderr)

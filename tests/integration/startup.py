@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's life, and machines that give less than they should: stale sockets, many clients at once, idle exit, no user
-namespaces, a read-only home, a full disk."""
+"""The daemon's life, and machines that give less than they should: stale sockets, many clients at once, idle exit, no
+user namespaces, a read-only home, a full disk."""
 import json
 import os
 import shutil
@@ -130,7 +130,8 @@ def test_no_user_namespaces():
     script = f"""
         echo 0 > /proc/sys/user/max_user_namespaces
         chown 1:1 {run_dir}
-        export CODEBOX_RUNTIME_DIR={run_dir}/run CODEBOX_STATE_DIR={run_dir}/state CODEBOX_DATA_DIR={run_dir}/data HOME={run_dir}
+        export CODEBOX_RUNTIME_DIR={run_dir}/run CODEBOX_STATE_DIR={run_dir}/state
+        export CODEBOX_DATA_DIR={run_dir}/data HOME={run_dir}
         u="setpriv --reuid 1 --regid 1 --clear-groups"
         chown -R 1:1 {run_dir}/data
         (printf '%s\\n' '{INIT}' '{CALL}'; sleep 3) | $u {CODEBOX} mcp
@@ -167,8 +168,9 @@ def test_full_store_is_a_clear_error_and_leaves_nothing():
     data = os.path.join(box.dir, "data")
     os.mkdir(data)
     if os.geteuid() == 0:
-        script = f"mount -t tmpfs -o size=2m tmpfs {data}; CODEBOX_DATA_DIR={data} {CODEBOX} image import full {tar}; " \
-                 f"echo $?; find {data}/images -mindepth 1 ! -name .lock"
+        script = f"mount -t tmpfs -o size=2m tmpfs {data}; " \
+                 f"CODEBOX_DATA_DIR={data} {CODEBOX} image import full {tar}; echo $?; " \
+                 f"find {data}/images -mindepth 1 ! -name .lock"
         r = subprocess.run(["unshare", "-m", "sh", "-c", script], env=box.env, capture_output=True, text=True,
                            timeout=120)
         assert "No space left" in r.stderr and r.stdout.split()[0] != "0", r

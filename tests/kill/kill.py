@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""SIGKILL to codeboxd, or to the supervisor, at random moments under load: cells run and print, sessions are being made,
-files are on their way. Afterwards no process, mount, control group or file of it is left, and the next command works.
-Rounds for each: CBX_KILL_ROUNDS (default 5)."""
+"""SIGKILL to codeboxd, or to the supervisor, at random moments under load: cells run and print, sessions are being
+made, files are on their way. Afterwards no process, mount, control group or file of it is left, and the next command
+works. Rounds for each: CBX_KILL_ROUNDS (default 5)."""
 import glob
 import os
 import random
@@ -18,7 +18,8 @@ ROUNDS = int(os.environ.get("CBX_KILL_ROUNDS", "5"))
 box = Box()
 payload = None
 strangers = set(map(int, filter(str.isdigit, os.listdir("/proc"))))
-SPREAD = "import subprocess, os, time\nfor i in range(3):\n    subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+SPREAD = "import subprocess, os, time\nfor i in range(3):\n" \
+         "    subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
 
 
 def identity(pid):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the compiler and the linker were to do for the programs that are installed, looked for in the programs themselves:
-position independence, read-only relocations, immediate binding, stack protector, checked library functions, probes of
-large stack frames, marked branch targets, no segment that is both writable and executable."""
+"""What the compiler and the linker were to do for the programs that are installed, looked for in the programs
+themselves: position independence, read-only relocations, immediate binding, stack protector, checked library functions,
+probes of large stack frames, marked branch targets, no segment that is both writable and executable."""
 import os
 import platform
 import re

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every ceiling in src/base/limits.h and src/image/image-limits.h has an owner, says what happens when it is hit, stands in
-codebox-limits(7), and the tests that are named there exist."""
+"""Every ceiling in src/base/limits.h and src/image/image-limits.h has an owner, says what happens when it is hit,
+stands in codebox-limits(7), and the tests that are named there exist."""
 import os
 import re
 import shutil

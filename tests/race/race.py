@@ -18,8 +18,8 @@ box = Box(CODEBOX_POOL="0")
 top = tempfile.mkdtemp(prefix="cbxrace")
 kept = {}
 
-# "turn" is by turns a directory with a file, a link out of the session, a link to a directory that must stay as it is, a
-# FIFO, a link to itself, and nothing.
+# "turn" is by turns a directory with a file, a link out of the session, a link to a directory that must stay as it is,
+# a FIFO, a link to itself, and nothing.
 TURNING = """
 import os, threading
 def turning():

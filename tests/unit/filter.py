@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""System call filters against their lists. The compiled program of every profile is run by an interpreter of classic BPF
-over all numbers, foreign architectures, and arguments around every value that a rule names; what it answers must be what
-the lists say, which are read here a second time by other code. A program with a comparison of 64 bits is planted to
-see that it is found."""
+"""System call filters against their lists. The compiled program of every profile is run by an interpreter of classic
+BPF over all numbers, foreign architectures, and arguments around every value that a rule names; what it answers must be
+what the lists say, which are read here a second time by other code. A program with a comparison of 64 bits is planted
+to see that it is found."""
 import errno
 import glob
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Landlock alone: a sandbox's rules on a tree that nothing else protects. The tree belongs to the user who runs the test,
-on an ordinary writable mount, without namespaces, filter or lost capabilities; so what is refused is refused by
+"""Landlock alone: a sandbox's rules on a tree that nothing else protects. The tree belongs to the user who runs the
+test, on an ordinary writable mount, without namespaces, filter or lost capabilities; so what is refused is refused by
 Landlock. Without the rules all of it works, and with none of the rules for writing nothing does."""
 import errno
 import os

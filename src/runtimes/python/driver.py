@@ -466,8 +466,8 @@ class Driver:
         self.send(reply)
 
     def warm_up(self):
-        """While nobody wants anything: what the first cell needs, but start-up should not wait for. In the fork of a warm
-        interpreter that is, above all, memory of its own for what a cell touches."""
+        """While nobody wants anything: what the first cell needs, but start-up should not wait for. In the fork of a
+        warm interpreter that is, above all, memory of its own for what a cell touches."""
         self.hooks.warm_up()
         if self.cell:
             return  # a cell has run: it is warm, or broken

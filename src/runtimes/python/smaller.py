@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A smaller copy of a large image goes along with it, as one more representation, for those who cannot take the whole: a
-message to an MCP client has room for some 600 KiB of images. Made with PIL, where that is; else there is none."""
+"""A smaller copy of a large image goes along with it, as one more representation, for those who cannot take the whole:
+a message to an MCP client has room for some 600 KiB of images. Made with PIL, where that is; else there is none."""
 import warnings
 from binascii import a2b_base64
 from io import BytesIO
