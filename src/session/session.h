@@ -3,9 +3,9 @@
 #define CBX_SESSION_SESSION_H
 
 /*
- * Sessions: what the protocols (MCP, the control socket, later HTTP) see of the engine. All of it runs on one libevent
- * base, in one thread; nothing here blocks. Callbacks are called from the event loop, never from inside the function
- * that registered them.
+ * Sessions: what the protocols (MCP, over stdio and HTTP, and the control socket) see of the engine. All of it runs on
+ * one libevent base, in one thread; nothing here blocks. Callbacks are called from the event loop, never from inside
+ * the function that registered them.
  *
  * A session is a sandbox, its files, its limits and an interpreter. An execution is one cell. Both are owned by the
  * engine; the pointers that callers get are borrowed and valid until the session is gone (see the on_gone callbacks) or
