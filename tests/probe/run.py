@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
@@ -28,6 +29,7 @@ PROFILES = ("strict", "default", "net", "dev")
 SWEEP_LAST = 600
 NATIVE = platform.machine() == "x86_64"
 box = Box(CODEBOX_POOL="0")  # processes are counted: none but those of the sessions
+warm = Box(CODEBOX_POOL="0", CODEBOX_ZYGOTES="1")
 place = os.path.join(box.dir, "outside")
 sessions = {}
 
@@ -101,7 +103,7 @@ print(json.dumps(out))
 """
 
 
-def inside(name, commands):
+def inside(name, commands, box=box):
     """[(exit status, answer)] of probes in a session."""
     r = box("run", "--session", name, "--timeout", "300", "-c", RUN_ALL % json.dumps(commands), check=True)
     return [tuple(x[:2]) for x in json.loads(r.stdout)]
@@ -133,18 +135,18 @@ def test_every_attack_works_outside():
     assert not wrong, "outside of a sandbox these did not succeed:\n" + "\n".join(wrong)
 
 
-def with_image(probe, want):
+def with_image(probe, want, manifest):
     """What the table says of every sandbox, and what is this image's own: its layers and its environment."""
-    manifest = box.json("image", "show", box.image("host", "python-minimal", "python"))
     more = {"mounts": [layer["target"] for layer in manifest["layers"]], "environment": manifest.get("environment", {})}
     return ",".join(sorted({*want.split(","), *more[probe]})) if probe in more else want
 
 
-def check_table(name, profile):
-    got = inside(name, [p.split() for _, p, _, _ in TABLE])
+def check_table(name, profile, box=box):
+    got = inside(name, [p.split() for _, p, _, _ in TABLE], box)
+    manifest = box.json("image", "show", box.json("session", "info", "--json", name)["image"])
     wrong = []
     for (_, probe, how, answers), (_, answer) in zip(TABLE, got):
-        want = with_image(probe, answers[profile])
+        want = with_image(probe, answers[profile], manifest)
         if want == "differs":
             ours = outside_answer(probe, "ok")[1]
             if answer == ours or not answer.startswith(ours.split("[")[0]):
@@ -172,6 +174,38 @@ def test_profile_net():
 
 def test_profile_dev():
     check_profile("dev")
+
+
+def preloading_image():
+    """An image that names modules for a warm interpreter to load; None: there is none in the store."""
+    listed = warm.json("image", "ls", "--json")
+    for image in listed["images"] if isinstance(listed, dict) else listed:
+        if image.get("preload") and not image.get("damaged"):
+            return image["name"]
+    return None
+
+
+def test_an_interpreter_from_a_zygote_is_held_as_well():
+    """It was not executed by init: what it gives up, it gave up by the same function, called in another program."""
+    image = preloading_image()
+    if image is None:
+        raise Skip("no image has modules to load in advance")
+    with Control(warm) as c:
+        seen = []
+
+        def from_a_zygote():
+            c.call("session.create", session_id="warm", image=image, profile="default")
+            c.call("run", session_id="warm", code="pass")
+            seen.append(c.call("session.info", session_id="warm")["interpreter"]["started_by"])
+            if seen[-1] != "zygote":
+                c.call("session.close", session_id="warm")
+                time.sleep(0.5)
+            return seen[-1] == "zygote"
+        assert wait_until(from_a_zygote, 90), f"after {len(seen)} sessions none came from a zygote"
+    warm("cp", PROBE, "warm:probe", check=True)
+    check_table("warm", "default", warm)
+    info = warm.json("session", "info", "--json", "warm")
+    assert info["interpreter"]["started_by"] == "zygote", "the table was answered by another interpreter"
 
 
 # ---- every system call, without arguments ----
@@ -492,6 +526,8 @@ def condition(when):
         return not NATIVE
     if when == "no-sources":
         return not os.path.exists(os.path.join(HERE, "..", "..", "SECURITY.md"))
+    if when == "no-preload":
+        return preloading_image() is None
     if when == "root":
         return os.geteuid() == 0
     return None
