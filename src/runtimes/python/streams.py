@@ -14,7 +14,7 @@ import sys
 import termios
 import time
 
-WAIT_MAX = 0.02       # seconds for one wait
+WAIT_MAX = 0.1        # seconds for one wait; a busy machine takes some before codeboxd looks
 WAIT_BUDGET = 1.0     # for all waits of a cell
 
 
