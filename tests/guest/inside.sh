@@ -131,6 +131,7 @@ base() {
 	check "as root" as_root
 	check "user namespaces switched off: said, with the remedy" no_user_namespaces
 	check "Debian's own switch: said, with the remedy" legacy_switch
+	user 'codebox stop' >/dev/null 2>&1 # the one that was started without user namespaces
 }
 limits() {
 	check "an image for the limits" user 'codebox image build --force host'
@@ -150,9 +151,9 @@ limits() {
 }
 # Linux 6.1, a scope with control groups, and as root.
 probes() {
-	check "an image for the probes" user 'codebox image build host'
+	check "an image for the probes" user 'codebox image build --force host'
 	python 'probes' su - tester -c "export PATH=$PATH CODEBOX=$PREFIX/bin/codebox; python3 /opt/codebox-tests/probe/run.py"
-	check "root's image for the probes" codebox image build host
+	check "root's image for the probes" codebox image build --force host
 	codebox stop >/dev/null
 	python 'probes as root' env "CODEBOX=$PREFIX/bin/codebox" python3 /opt/codebox-tests/probe/run.py
 }
