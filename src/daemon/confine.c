@@ -68,20 +68,28 @@ static int confine(struct cbx_daemon *d, const struct cbx_filter *filter, struct
 	return 0;
 }
 
-int cbx_daemon_confine(struct cbx_daemon *d, struct cbx_err *err)
+void cbx_daemon_read_filter(struct cbx_daemon *d)
 {
 	_cleanup_free_ char *lists = cbx_xasprintf("%s/syscalls", d->dirs.share);
-	struct cbx_filter filter = { 0 };
-	struct cbx_err ignored;
-	const struct cbx_err *trouble;
-	int r = cbx_filter_compile(lists, "codeboxd", &filter, err); /* while the supervisor starts */
 
+	if (cbx_filter_compile(lists, "codeboxd", &d->filter, &d->filter_trouble) >= 0)
+		d->filter_trouble.code = 0;
+}
+
+int cbx_daemon_confine(struct cbx_daemon *d, struct cbx_err *err)
+{
+	const struct cbx_err *trouble;
+	struct cbx_err ignored;
+	int r = -d->filter_trouble.code;
+
+	if (r < 0)
+		*err = d->filter_trouble;
 	if (wait_for_supervisor(d, r < 0 ? &ignored : err) < 0 && r >= 0)
 		r = -err->code;
 	trouble = cbx_engine_trouble(d->engine); /* this diagnoses it */
 	if (r >= 0)
-		r = confine(d, &filter, err);
-	cbx_filter_release(&filter);
+		r = confine(d, &d->filter, err);
+	cbx_filter_release(&d->filter);
 	if (r >= 0)
 		return 0;
 	cbx_wrap(err, "confine codeboxd itself");

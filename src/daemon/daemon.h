@@ -23,6 +23,7 @@
 #include "cgroup/tree.h"
 #include "daemon/conn.h"
 #include "http/http.h"
+#include "sandbox/seccomp.h"
 #include "session/session.h"
 
 enum cbx_listener_kind { CBX_LISTEN_CONTROL, CBX_LISTEN_MCP, CBX_LISTENERS };
@@ -62,6 +63,8 @@ struct cbx_daemon {
 	unsigned idle_s;  /* 0: never ends by itself */
 	struct event *idle, *term, *intr, *rotate;
 	int last_words; /* a connection that asked for the end, closed by the end itself; or -1 */
+	struct cbx_filter filter; /* between reading it and loading it */
+	struct cbx_err filter_trouble; /* code 0: none */
 	unsigned filter_rules;	/* of codeboxd's own system call filter; 0: not confined yet */
 	unsigned landlock_abi;	/* 0: the kernel has no Landlock */
 	int exit_status;
@@ -77,7 +80,10 @@ int cbx_listeners_accept(struct cbx_daemon *d); /* what is waiting now; how many
 void cbx_listeners_unlink(struct cbx_daemon *d);
 void cbx_listeners_close(struct cbx_daemon *d);
 
-/* confine.c: wait for the supervisor, then give up what a server does not need. */
+/* confine.c: read the list of codeboxd's own system calls, with the ids that it was started with: an installation below
+ * root's home is not for the service id to see. What went wrong is told by cbx_daemon_confine(). */
+void cbx_daemon_read_filter(struct cbx_daemon *d);
+/* Wait for the supervisor, then give up what a server does not need. */
 int cbx_daemon_confine(struct cbx_daemon *d, struct cbx_err *err);
 
 /* lifecycle.c */

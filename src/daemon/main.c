@@ -370,6 +370,7 @@ static int start(struct cbx_daemon *d, const struct options *o, struct cbx_err *
 	r = start_engine(d, o, err);
 	if (r >= 0)
 		r = start_http(d, o, err);
+	cbx_daemon_read_filter(d);
 	if (r >= 0)
 		r = harden(d, err);
 	if (r >= 0)
