@@ -16,7 +16,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "base/syscalls.h"
+#include "doctor/apparmor.h"
 #include "doctor/check.h"
 
 #define KERNEL_MAJOR 5
@@ -144,16 +146,14 @@ static bool is_set_to(const char *sysctl, long long value)
 	return cbx_read_number(sysctl, &v) && v == value;
 }
 
-static void apparmor_remedy(const struct cbx_doctor *d, char *out, size_t size)
+/* A container's own profile is one of the things that container_fix removes. */
+static bool apparmor(const char *label, const char *what, int code, struct cbx_result *r)
 {
-	snprintf(out, size,
-		 "Allow it for codebox: (echo 'abi <abi/4.0>,'; for p in %.90s/codebox %.90s/codeboxd "
-		 "%.90s/codebox-supervisor; do echo \"profile ${p##*/} $p flags=(unconfined) { userns, }\"; done) | "
-		 "sudo tee /etc/apparmor.d/codebox && sudo apparmor_parser -r /etc/apparmor.d/codebox",
-		 CBX_BIN_DIR, CBX_SBIN_DIR, d->dirs->libexec);
+	return (!in_container() || cbx_starts_with(label, CBX_APPARMOR_RESTRICTED)) &&
+	       cbx_apparmor_explains("", label, what, code, r);
 }
 
-static void no_user_namespace(int code, struct cbx_result *r)
+static void no_user_namespace(const char *label, int code, struct cbx_result *r)
 {
 	char found[200];
 
@@ -177,6 +177,8 @@ static void no_user_namespace(int code, struct cbx_result *r)
 	else if (code == ENOSYS || code == EINVAL)
 		cbx_result_set(r, CBX_CHECK_FAILED, found, "This kernel was built without user namespaces.",
 			       "Use a distribution's kernel, or one with CONFIG_USER_NS=y.");
+	else if (apparmor(label, "to make them", code, r))
+		return;
 	else if (in_container())
 		cbx_result_set(r, CBX_CHECK_FAILED, "the outer container's filter refuses user namespaces",
 			       "Sandboxes cannot be made inside this container.", container_fix);
@@ -187,19 +189,14 @@ static void no_user_namespace(int code, struct cbx_result *r)
 			       "a chroot.");
 }
 
-static void denied_within(const struct cbx_doctor *d, const char *what, int code, struct cbx_result *r)
+static void denied_within(const char *label, const char *what, int code, struct cbx_result *r)
 {
-	char found[250], remedy[560];
+	char found[250];
 
+	if (apparmor(label, what, code, r))
+		return;
 	snprintf(found, sizeof(found), "in a user namespace, %s is refused: %s", what, strerror(code));
-	if (is_set_to("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 1)) {
-		apparmor_remedy(d, remedy, sizeof(remedy));
-		cbx_result_set(
-			r, CBX_CHECK_FAILED, found,
-			"AppArmor restricts user namespaces (kernel.apparmor_restrict_unprivileged_userns is 1, as on "
-			"Ubuntu 24.04): they can be made but not used.",
-			remedy);
-	} else if (code == ENOSPC) {
+	if (code == ENOSPC) {
 		cbx_result_set(r, CBX_CHECK_FAILED, found, "A limit of namespaces is reached or set to 0.",
 			       "See sysctl -a | grep '^user.max_', and raise what is 0.");
 	} else if (in_container()) {
@@ -230,35 +227,35 @@ void cbx_check_namespaces(struct cbx_doctor *d, struct cbx_result *r)
 	}
 	switch ((enum cbx_ns_stage)p->stage) {
 	case CBX_NS_BECOME:
-		denied_within(d, "giving up root", p->code, r);
+		denied_within(p->label, "giving up root", p->code, r);
 		break;
 	case CBX_NS_USER:
-		no_user_namespace(p->code, r);
+		no_user_namespace(p->label, p->code, r);
 		break;
 	case CBX_NS_MAPS:
-		denied_within(d, "mapping ids", p->code, r);
+		denied_within(p->label, "mapping ids", p->code, r);
 		break;
 	case CBX_NS_REST:
 	case CBX_NS_FORK:
-		denied_within(d, "making the other namespaces", p->code, r);
+		denied_within(p->label, "making the other namespaces", p->code, r);
 		break;
 	case CBX_NS_MOUNT:
-		denied_within(d, "mounting", p->code, r);
+		denied_within(p->label, "mounting", p->code, r);
 		break;
 	case CBX_NS_PROC:
-		if (p->code == EPERM && !is_set_to("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 1))
+		if (p->code == EPERM)
 			cbx_result_set(r, CBX_CHECK_FAILED, "a new proc cannot be mounted: parts of /proc are masked",
 				       "The kernel allows a full proc only where a full one is visible; a container "
 				       "hides parts.",
 				       container_fix);
 		else
-			denied_within(d, "mounting proc", p->code, r);
+			denied_within(p->label, "mounting proc", p->code, r);
 		break;
 	case CBX_NS_LO:
-		denied_within(d, "starting the loopback interface", p->code, r);
+		denied_within(p->label, "starting the loopback interface", p->code, r);
 		break;
 	case CBX_NS_NESTED:
-		no_user_namespace(p->code, r);
+		no_user_namespace(p->label, p->code, r);
 		break;
 	case CBX_NS_DONE:
 		cbx_result_set(r, CBX_CHECK_OK, "made, mapped, with tmpfs and proc mounted and loopback started",

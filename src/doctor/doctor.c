@@ -98,8 +98,8 @@ int cbx_doctor_diagnosis(const struct cbx_dirs *dirs, struct cbx_err *err)
 			continue;
 		checks[i].run(&d, &result);
 		if (result.state == CBX_CHECK_FAILED)
-			return cbx_refuse(err, "no_sandbox", ENOTSUP, "no sandbox can be made here: %s. Remedy: %s",
-					  result.found, result.remedy);
+			return cbx_refuse(err, "no_sandbox", ENOTSUP, "%s. Remedy: %s", result.found,
+					  result.remedy);
 	}
 	return 0;
 }

@@ -24,6 +24,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "doctor/apparmor.h"
 
 #define PROBE_TIMEOUT_MS 5000
 
@@ -43,6 +44,7 @@ static void child(const struct cbx_service *service, cbx_probe_fn fn, void *arg,
 		report.code = -r;
 	else
 		fn(arg, &report);
+	cbx_apparmor_label(report.label, sizeof(report.label));
 	report.done = 1;
 	(void)cbx_write_all(out, &report, sizeof(report));
 	_exit(0);

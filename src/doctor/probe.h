@@ -15,6 +15,7 @@ struct cbx_probe_report {
 	int32_t code;  /* errno there; 0: none */
 	int32_t extra;
 	int32_t done; /* 0: the child said nothing (killed, or out of time) */
+	char label[64]; /* AppArmor's for the process that got there; see apparmor.h */
 };
 
 typedef void (*cbx_probe_fn)(void *arg, struct cbx_probe_report *report);

@@ -147,7 +147,7 @@ const struct cbx_err *cbx_engine_trouble(const struct cbx_engine *e)
 
 			cbx_err_sanitize(&found);
 			cbx_refuse(e->trouble, "no_sandbox", said.code,
-				   "no sandbox can be made on this machine: %.300s (%.200s)", found.msg, said.msg);
+				   "no sandbox can be made on this machine: %.450s (%.100s)", found.msg, said.msg);
 		}
 	}
 	return e->trouble;

@@ -26,7 +26,8 @@ SANITIZE = "address,undefined"
 FLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-g", "-O1", "-fno-omit-frame-pointer", "-DFAKE_BYTES_MAX=300000", "-Wall",
          "-Wextra",
          "-Wno-unused-parameter", "-Wno-missing-field-initializers", "-fno-sanitize-recover=undefined",
-         '-DPACKAGE_VERSION="0"', '-DCBX_LIBEXEC_DIR=""', '-DCBX_SHARE_DIR=""', '-DCBX_BIN_DIR=""', '-DCBX_SBIN_DIR=""']
+         '-DPACKAGE_VERSION="0"', '-DCBX_LIBEXEC_DIR=""', '-DCBX_SHARE_DIR=""', '-DCBX_SBIN_DIR=""',
+         '-DCBX_APPARMOR_PROFILE=""']
 LIBRARIES = ["libcjson", "libevent_core", "libarchive", "nettle"]
 # What the targets use of the library; the linker takes from it what is needed.
 PARTS = ["base", "cgroup", "http", "image", "mcp", "policy", "session"]
