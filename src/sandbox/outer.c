@@ -2,11 +2,14 @@
 #include "sandbox/outer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -187,6 +190,28 @@ static void read_cpuinfo(struct cbx_outer *outer)
 	outer->cpuinfo = cbx_buf_steal(&text);
 }
 
+/*
+ * A time namespace for all that comes after us: the clocks that begin at the machine's start begin now instead, and so do
+ * sysinfo(2)'s uptime and the start times in /proc. One for all sandboxes costs none of them anything at its start; what
+ * they could compare with it, they could compare with the time of day as well.
+ */
+static int start_clocks(struct cbx_err *err)
+{
+	_cleanup_fd_ int fd = -1;
+	struct timespec mono, boot;
+	char text[96];
+	int n;
+
+	if (unshare(CLONE_NEWTIME) < 0)
+		return errno == EINVAL ? 0 : cbx_fail(err, errno, "make a time namespace"); /* built without */
+	clock_gettime(CLOCK_MONOTONIC, &mono);
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	n = snprintf(text, sizeof(text), "monotonic -%lld 0\nboottime -%lld 0\n", (long long)mono.tv_sec,
+		     (long long)boot.tv_sec);
+	fd = open("/proc/self/timens_offsets", O_WRONLY | O_CLOEXEC);
+	return fd < 0 || write(fd, text, (size_t)n) != n ? cbx_fail(err, errno, "set the clocks of sandboxes") : 0;
+}
+
 int cbx_outer_enter(const struct cbx_outer_paths *paths, struct cbx_outer *outer, struct cbx_err *err)
 {
 	static const char *const tmpfs[] = { "size=1m", "nr_inodes=64", "mode=0755", NULL };
@@ -196,6 +221,9 @@ int cbx_outer_enter(const struct cbx_outer_paths *paths, struct cbx_outer *outer
 	int r;
 
 	outer->host_ns = -1;
+	r = start_clocks(err);
+	if (r < 0)
+		return r;
 	if (paths->keep_host && (r = cbx_host_keep(&outer->host_ns, err)) < 0)
 		return r;
 	r = cbx_mount_all_private(err);

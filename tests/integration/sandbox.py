@@ -10,7 +10,7 @@ import sys
 import textwrap
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, Skip, run  # noqa: E402
+from cbxtest import Box, Skip, children, run  # noqa: E402
 
 box = Box()
 image = None
@@ -111,6 +111,26 @@ def test_proc_shows_the_sessions_memory():
 def test_proc_does_not_tell_the_machines_load():
     assert inside("print(open('/proc/uptime').read() + open('/proc/loadavg').read())").split() == \
         ["0.00", "0.00", "0.00", "0.00", "0.00", "1/1", "1"]
+
+
+def test_clocks_do_not_tell_when_the_machine_started():
+    clocks = """
+        import ctypes, time
+        info = (ctypes.c_long * 64)()
+        ctypes.CDLL(None).sysinfo(info)
+        with open("/proc/self/stat") as f:
+            started = int(f.read().rsplit(")", 1)[1].split()[19]) / 100
+        print(time.clock_gettime(time.CLOCK_BOOTTIME), time.clock_gettime(time.CLOCK_MONOTONIC), info[0], started)
+    """
+    if not os.path.exists("/proc/self/ns/time"):
+        raise Skip("a kernel without time namespaces")
+    setup()
+    pid = next(p for p in children(box.daemon_pid()) if open(f"/proc/{p}/comm").read().startswith("codebox-superv"))
+    with open(f"/proc/{pid}/stat") as f:
+        earlier = int(f.read().rsplit(")", 1)[1].split()[19]) / os.sysconf("SC_CLK_TCK")
+    got, machine = [float(v) for v in inside(clocks).split()], [float(v) for v in outside(clocks).split()]
+    assert all(a <= b - earlier + 2 for a, b in zip(got, machine)), (got, machine, earlier)
+    assert earlier < 10 or got[0] < machine[0] - 5, (got, machine, earlier)
 
 
 def test_only_loopback_and_no_route():
