@@ -95,8 +95,9 @@ int cbx_landlock_new(uint32_t abi, unsigned flags, struct cbx_landlock *ret, str
 			attr.fs |= history[i].rights;
 	if (abi >= ABI_NET && (flags & CBX_LANDLOCK_NO_TCP))
 		attr.net = NET_BIND_TCP | NET_CONNECT_TCP;
-	if (abi >= ABI_SCOPE && (flags & CBX_LANDLOCK_SCOPED))
-		attr.scoped = SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS;
+	if (abi >= ABI_SCOPE)
+		attr.scoped = (flags & CBX_LANDLOCK_SCOPED_SOCKETS ? SCOPE_ABSTRACT_SOCKETS : 0) |
+			      (flags & CBX_LANDLOCK_SCOPED_SIGNALS ? SCOPE_SIGNALS : 0);
 	ret->handled = attr.fs;
 	ret->fd = (int)syscall(NR_CREATE_RULESET, &attr, size, 0);
 	return ret->fd < 0 ? cbx_fail(err, errno, "make a Landlock ruleset") : 0;

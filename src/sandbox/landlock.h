@@ -25,9 +25,13 @@ struct cbx_landlock {
 enum cbx_landlock_flag {
 	/* No TCP port may be bound or connected to. */
 	CBX_LANDLOCK_NO_TCP = 1,
-	/* Signals and abstract unix sockets reach processes of the same ruleset's making only. Processes that were put
-	 * into the sandbox on different ways could then not signal each other. */
-	CBX_LANDLOCK_SCOPED = 2,
+	/* Abstract unix sockets of the same ruleset's making can be reached, and no others. */
+	CBX_LANDLOCK_SCOPED_SOCKETS = 2,
+	/* Signals reach processes of the same ruleset's making only. Processes that were put into the sandbox on
+	 * different ways could then not signal each other; nor does such a process's death reach a child outside of the
+	 * ruleset that asked for a signal then (PR_SET_PDEATHSIG). */
+	CBX_LANDLOCK_SCOPED_SIGNALS = 4,
+	CBX_LANDLOCK_SCOPED = CBX_LANDLOCK_SCOPED_SOCKETS | CBX_LANDLOCK_SCOPED_SIGNALS,
 };
 
 enum cbx_landlock_access {

@@ -25,7 +25,8 @@ int cbx_self_landlock(const struct cbx_self_path *paths, size_t n, struct cbx_er
 {
 	uint32_t abi = cbx_landlock_abi();
 	struct cbx_landlock l = { .fd = -1 };
-	int r = abi ? cbx_landlock_new(abi, CBX_LANDLOCK_NO_TCP | CBX_LANDLOCK_SCOPED, &l, err) : 0;
+	/* Signals are the filter's business: Landlock would keep our death from killing the supervisor. */
+	int r = abi ? cbx_landlock_new(abi, CBX_LANDLOCK_NO_TCP | CBX_LANDLOCK_SCOPED_SOCKETS, &l, err) : 0;
 
 	if (!abi || r < 0)
 		return r;

@@ -20,10 +20,9 @@ struct cbx_self_path {
 
 /*
  * From now on the file system is open at these paths only (Landlock), for reading where nothing else is said, and never
- * for executing; TCP sockets can be neither bound nor connected, and processes and abstract sockets that are not
- * confined with us cannot be signalled or reached, each where the kernel's version can do it. What is open stays
- * usable, and an O_PATH descriptor can be had of anything. Returns the version of Landlock's interface, 0 where the
- * kernel has none, or -errno.
+ * for executing; TCP sockets can be neither bound nor connected, and abstract sockets that are not confined with us
+ * cannot be reached, each where the kernel's version can do it. What is open stays usable, and an O_PATH descriptor can
+ * be had of anything. Returns the version of Landlock's interface, 0 where the kernel has none, or -errno.
  */
 int cbx_self_landlock(const struct cbx_self_path *paths, size_t n, struct cbx_err *err);
 

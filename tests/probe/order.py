@@ -7,13 +7,12 @@ CBX_FAULTS=all tries every call; otherwise the first and the last of each name."
 import collections
 import os
 import re
-import shutil
-import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
-from cbxtest import Box, Skip, children, run, wait_until  # noqa: E402
+from cbxtest import Box, children, run, wait_until  # noqa: E402
+import tracing  # noqa: E402
 
 box = Box(CODEBOX_POOL="0")  # no sandbox but the one that was asked for
 calls = []
@@ -81,45 +80,13 @@ def image():
 
 
 def supervisor():
-    if not shutil.which("strace"):
-        raise Skip("there is no strace")
-    pid = box.daemon_pid()
-    if not pid:
+    if not box.daemon_pid():
         box("run", "--image", image(), "-c", "pass", check=True)
-        pid = box.daemon_pid()
-    for p in children(pid):
-        with open(f"/proc/{p}/status") as f:
-            status = dict(line.split(":", 1) for line in f.read().splitlines() if ":" in line)
-        if status["Name"].strip().startswith("codebox-superv") and len(status["NSpid"].split()) == 2:
-            return p
-    raise AssertionError("there is no supervisor")
+    return tracing.supervisor(box)
 
 
-class Strace:
-    def __init__(self, *options):
-        self.log = os.path.join(box.dir, "strace")
-        self.process = subprocess.Popen(["strace", "-f", "-p", str(supervisor()), "-o", self.log, *options],
-                                        stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        line = self.process.stderr.readline()
-        if "attached" not in line:
-            self.process.wait()
-            raise Skip("strace may not attach here") if "not permitted" in line else AssertionError(line)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        self.process.terminate()
-        try:
-            self.process.wait(5)
-        except subprocess.TimeoutExpired:  # it waits for a process that ends, which waits for it
-            self.process.kill()
-            self.process.wait()
-        self.process.stderr.close()
-
-    def lines(self):
-        with open(self.log, errors="replace") as f:
-            return f.read().splitlines()
+def strace(*options):
+    return tracing.Strace(box, [supervisor()], *options)
 
 
 def make_a_session():
@@ -130,7 +97,7 @@ def trace():
     """[(pid, call)] from the clone of the sandbox's first process to its execveat."""
     if calls:
         return calls
-    with Strace() as s:
+    with strace() as s:
         r = make_a_session()
         assert r.stdout == "made\n", r.stderr
     first = None
@@ -193,7 +160,7 @@ def test_every_failure_on_the_way_ends_it():
     sup = supervisor()
     for name, k in faults():
         before = set(children(sup))
-        with Strace("-e", f"trace={name}", "-e", f"inject={name}:error=EPERM:when={k}") as s:
+        with strace("-e", f"trace={name}", "-e", f"inject={name}:error=EPERM:when={k}") as s:
             r = make_a_session()
             wait_until(lambda: set(children(sup)) <= before)
             hit = any("(INJECTED)" in line for line in s.lines())
@@ -219,7 +186,7 @@ def test_failures_of_the_supervisor_end_it_too():
     # openat: 1 uid_map, 2 setgroups, 3 gid_map
     for name, k in (("clone3", 1), ("socketpair", 1), ("openat", 1), ("openat", 2), ("openat", 3)):
         before = set(children(sup))
-        with Strace("-e", f"trace={name}", "-e", f"inject={name}:error=EPERM:when={k}") as s:
+        with strace("-e", f"trace={name}", "-e", f"inject={name}:error=EPERM:when={k}") as s:
             r = make_a_session()
             wait_until(lambda: set(children(sup)) <= before)
             assert any("(INJECTED)" in line for line in s.lines()), name
