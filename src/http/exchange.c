@@ -71,18 +71,21 @@ static void release(struct cbx_http_exchange *ex)
 
 void cbx_http_exchange_end(struct cbx_http_exchange *ex)
 {
-	if (ex->req) {
+	struct evhttp_request *req = ex->req;
+
+	if (req) {
 		if (!ex->stream)
 			cbx_http_exchange_stream(ex);
-		evhttp_send_reply_end(ex->req);
+		/* In this order: for a client of HTTP/1.0 the end of a stream is that of request and connection. */
 		let_go(ex);
+		evhttp_send_reply_end(req);
 	}
 	release(ex);
 }
 
 void cbx_http_exchange_accept(struct cbx_http_exchange *ex)
 {
-	cbx_http_reply(ex->req, 202, "Accepted", NULL, NULL, 0);
+	cbx_http_reply(ex->req, 202, NULL, NULL, 0);
 	let_go(ex);
 	release(ex);
 }
@@ -176,6 +179,10 @@ void cbx_http_exchange_stream(struct cbx_http_exchange *ex)
 	evhttp_add_header(headers, "X-Accel-Buffering", "no");
 	add_session_header(ex);
 	evhttp_send_reply_start(ex->req, 200, "OK");
+	if (!evhttp_find_header(headers, "Transfer-Encoding")) { /* HTTP/1.0: no chunks, so its end is the connection's */
+		evhttp_remove_header(headers, "Connection");
+		evhttp_add_header(headers, "Connection", "close");
+	}
 	tick_in(ex, CBX_HTTP_KEEPALIVE_S * 1000);
 }
 
@@ -230,7 +237,6 @@ static int status_of(const struct cbx_http_exchange *ex, int code)
 void cbx_http_exchange_send(void *arg, void *stream, int code, const char *line, size_t len)
 {
 	struct cbx_http_exchange *ex = stream;
-	int status;
 
 	if (!ex->req)
 		return;
@@ -243,9 +249,7 @@ void cbx_http_exchange_send(void *arg, void *stream, int code, const char *line,
 	if (ex->initialize)
 		ex->session->failed = code != 0;
 	add_session_header(ex);
-	status = status_of(ex, code);
-	cbx_http_reply(ex->req, status, status == 200 ? "OK" : status == 404 ? "Not Found" : "Bad Request",
-		       "application/json", line, len);
+	cbx_http_reply(ex->req, status_of(ex, code), "application/json", line, len);
 	let_go(ex);
 }
 

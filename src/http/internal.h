@@ -44,8 +44,7 @@ struct cbx_http {
 };
 
 /* A whole answer; body may be NULL. */
-void cbx_http_reply(struct evhttp_request *req, int status, const char *reason, const char *type, const void *body,
-		    size_t len);
+void cbx_http_reply(struct evhttp_request *req, int status, const char *type, const void *body, size_t len);
 /* A JSON-RPC error of the carrier itself; id is raw text or NULL. */
 void cbx_http_refuse(struct evhttp_request *req, int status, int code, const char *id, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));

@@ -354,7 +354,7 @@ static void end(struct cbx_http *http, struct evhttp_request *req)
 
 	if (!s)
 		return;
-	cbx_http_reply(req, 200, "OK", NULL, NULL, 0);
+	cbx_http_reply(req, 200, NULL, NULL, 0);
 	cbx_http_session_free(s);
 }
 

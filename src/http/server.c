@@ -104,40 +104,39 @@ const char *cbx_http_header(struct evhttp_request *req, const char *name)
 	return evhttp_find_header(evhttp_request_get_input_headers(req), name);
 }
 
-void cbx_http_reply(struct evhttp_request *req, int status, const char *reason, const char *type, const void *body,
-		    size_t len)
-{
-	struct evkeyvalq *headers = evhttp_request_get_output_headers(req);
-	struct evbuffer *out = body ? evbuffer_new() : NULL;
-
-	if (out) {
-		evbuffer_add(out, body, len);
-		evhttp_add_header(headers, "Content-Type", type);
-	} else {
-		evhttp_add_header(headers, "Content-Length", "0");
-	}
-	evhttp_add_header(headers, "Cache-Control", "no-store");
-	evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
-	evhttp_send_reply(req, status, reason, out);
-	if (out)
-		evbuffer_free(out);
-}
-
 static const char *reason_of(int status)
 {
 	static const struct {
 		int status;
 		const char *reason;
 	} reasons[] = {
-		{ 400, "Bad Request" },		   { 401, "Unauthorized" },	   { 403, "Forbidden" },
-		{ 404, "Not Found" },		   { 405, "Method Not Allowed" },  { 409, "Conflict" },
-		{ 415, "Unsupported Media Type" }, { 503, "Service Unavailable" },
+		{ 200, "OK" },			   { 202, "Accepted" },		   { 400, "Bad Request" },
+		{ 401, "Unauthorized" },	   { 403, "Forbidden" },	   { 404, "Not Found" },
+		{ 405, "Method Not Allowed" },	   { 409, "Conflict" },		   { 415, "Unsupported Media Type" },
+		{ 503, "Service Unavailable" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
 		if (reasons[i].status == status)
 			return reasons[i].reason;
 	return "Error";
+}
+
+void cbx_http_reply(struct evhttp_request *req, int status, const char *type, const void *body, size_t len)
+{
+	struct evkeyvalq *headers = evhttp_request_get_output_headers(req);
+	struct evbuffer *out = evbuffer_new();
+
+	if (body)
+		evhttp_add_header(headers, "Content-Type", type);
+	/* evhttp would send it after HEAD, too, where a client takes it for the beginning of the next answer. */
+	if (out && body && evhttp_request_get_command(req) != EVHTTP_REQ_HEAD)
+		evbuffer_add(out, body, len);
+	evhttp_add_header(headers, "Cache-Control", "no-store");
+	evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
+	evhttp_send_reply(req, status, reason_of(status), out);
+	if (out)
+		evbuffer_free(out);
 }
 
 void cbx_http_refuse(struct evhttp_request *req, int status, int code, const char *id, const char *fmt, ...)
@@ -155,7 +154,7 @@ void cbx_http_refuse(struct evhttp_request *req, int status, int code, const cha
 	cbx_buf_addf(&out, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":", id ? id : "null");
 	cbx_json_print(&out, error);
 	cbx_buf_addc(&out, '}');
-	cbx_http_reply(req, status, reason_of(status), "application/json", out.data, out.len);
+	cbx_http_reply(req, status, "application/json", out.data, out.len);
 }
 
 /* ---- the gate ---- */

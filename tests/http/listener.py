@@ -12,8 +12,8 @@ import threading
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from common_http import (BOTH, DAEMON, FIXTURE, LEGACY, MODERN, PATIENCE, Client, Daemon, Fixture, Legacy,  # noqa: E402
-                         Modern, Skip, events, sentinel)
+from common_http import (BOTH, DAEMON, FIXTURE, LEGACY, META, MODERN, PATIENCE, Client, Daemon, Fixture,  # noqa: E402
+                         Legacy, Modern, Skip, events, sentinel)
 import cbxtest  # noqa: E402
 
 INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -50,12 +50,13 @@ def alive():
     same(Client(fixture().port).send("POST", INITIALIZE).status, 200)
 
 
-def raw(data, port=None):
-    """Send bytes on a connection of its own and read until it ends; a connection that stays open is closed by us."""
+def raw(data, port=None, half_closed=True):
+    """Send bytes on a connection of its own and read until it ends, which our own end of sending may bring about."""
     with socket.create_connection(("127.0.0.1", port or fixture().port), timeout=PATIENCE) as s:
         try:
             s.sendall(data)
-            s.shutdown(socket.SHUT_WR)
+            if half_closed:
+                s.shutdown(socket.SHUT_WR)
         except OSError:
             pass
         out = b""
@@ -212,6 +213,27 @@ def test_keep_alive():
         same(c.notify("notifications/whatever").status, 202)
         same(len(c.call("test_tool_with_logging").messages), 4)
     assert c.open().sock is first, "the connection did not stay"
+
+
+def test_old_http():
+    """Clients of HTTP/1.0, such as nginx as it is shipped: an answer ends where the connection ends."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "test_tool_with_progress", "_meta": {"progressToken": "t", META + "protocolVersion": MODERN,
+                                                     META + "clientCapabilities": {}}}})
+    for more in ["", "Connection: keep-alive\r\n", "Accept: application/json\r\n"]:
+        answer = raw((f"POST /mcp HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\n{more}"
+                      f"MCP-Protocol-Version: {MODERN}\r\nMcp-Method: tools/call\r\n"
+                      f"Mcp-Name: test_tool_with_progress\r\nContent-Length: {len(body)}\r\n\r\n{body}").encode(),
+                     half_closed=False)
+        assert b" 200 " in answer[:20] and b"Done in three steps." in answer, (more, answer)
+        same((more, b"data: " in answer), (more, "Accept" not in more))
+    alive()
+
+
+def test_head():
+    answer = raw(b"HEAD /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                 b"HEAD /other HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", half_closed=False)
+    same([part[:13] for part in answer.split(b"\r\n\r\n")], [b"HTTP/1.1 405 ", b"HTTP/1.1 404 ", b""])
 
 
 # ---- the era with a handshake ----
