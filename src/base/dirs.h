@@ -37,7 +37,7 @@ struct cbx_dirs {
 int cbx_dirs_init(struct cbx_dirs *dirs, struct cbx_err *err);
 void cbx_dirs_release(struct cbx_dirs *dirs);
 /* Make a directory (and its parents) with this mode for the last one; it must then be a real directory, owned by us
- * (or by `owner` where that is not -1) and writable by nobody else. */
+ * and writable by nobody else. */
 int cbx_dirs_make_private(const char *path, mode_t mode, struct cbx_err *err);
 
 /*

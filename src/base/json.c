@@ -271,11 +271,6 @@ static bool value(struct scan *s, int depth)
 	}
 }
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 /* Bytes of s to show in a message: at most 80, and never a part of a character. */
 static int shown_bytes(const char *s)
 {
@@ -302,7 +297,7 @@ static void find_duplicates(const cJSON *node, struct cbx_err *problem)
 		names = cbx_xcalloc(n, sizeof(*names));
 		cJSON_ArrayForEach(child, node)
 			names[i++] = child->string;
-		qsort(names, n, sizeof(*names), by_name);
+		qsort(names, n, sizeof(*names), cbx_by_name);
 		for (i = 1; i < n && !problem->code; i++)
 			if (strcmp(names[i - 1], names[i]) == 0)
 				cbx_refuse(problem, "duplicate_key", EINVAL,

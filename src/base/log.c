@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/str.h"
+
 static struct {
 	const char *program;
 	enum cbx_log_level max;
@@ -38,9 +40,9 @@ static const char *level_name(enum cbx_log_level level)
 
 void cbx_log(enum cbx_log_level level, const char *fmt, ...)
 {
-	char text[1000], line[4200];
-	int saved = errno, n;
-	size_t at;
+	_cleanup_buf_ struct cbx_buf line = { 0 };
+	char text[1000];
+	int saved = errno;
 	va_list ap;
 
 	if (level > state.max)
@@ -49,7 +51,7 @@ void cbx_log(enum cbx_log_level level, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	if (state.journal) {
-		n = snprintf(line, sizeof(line), "<%d>", (int)level);
+		cbx_buf_addf(&line, "<%d>", (int)level);
 	} else {
 		struct timespec ts;
 		struct tm tm;
@@ -58,20 +60,12 @@ void cbx_log(enum cbx_log_level level, const char *fmt, ...)
 		clock_gettime(CLOCK_REALTIME, &ts);
 		gmtime_r(&ts.tv_sec, &tm);
 		strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
-		n = snprintf(line, sizeof(line), "%s.%03ldZ %s[%d] %s: ", when, ts.tv_nsec / 1000000, state.program,
-			     (int)getpid(), level_name(level));
+		cbx_buf_addf(&line, "%s.%03ldZ %s[%d] %s: ", when, ts.tv_nsec / 1000000, state.program, (int)getpid(),
+			     level_name(level));
 	}
-	at = (size_t)n;
-	for (const char *p = text; *p && at + 6 < sizeof(line); p++) {
-		unsigned char c = (unsigned char)*p;
-
-		if (c < 0x20 || c == 0x7f)
-			at += (size_t)snprintf(line + at, sizeof(line) - at, "\\x%02x", c);
-		else
-			line[at++] = *p;
-	}
-	line[at++] = '\n';
-	if (write(STDERR_FILENO, line, at) < 0) {
+	cbx_escape(&line, text);
+	cbx_buf_addc(&line, '\n');
+	if (write(STDERR_FILENO, line.data, line.len) < 0) {
 		/* Nobody is left to tell. */
 	}
 	errno = saved;

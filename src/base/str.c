@@ -69,13 +69,13 @@ int cbx_parse_u64(const char *s, const char *what, uint64_t min, uint64_t max, u
 
 int cbx_parse_size(const char *s, const char *what, uint64_t min, uint64_t max, uint64_t *ret, struct cbx_err *err)
 {
-	static const char units[] = "KMGT";
+	static const char units[] = "KMGTkmgt";
 	const char *end, *u;
 	uint64_t v;
 	int r = digits(s, &v, &end);
 
-	if (r == 0 && *end && (u = strchr(units, *end & ~0x20))) {
-		if (__builtin_mul_overflow(v, 1ull << (10 * (u - units + 1)), &v))
+	if (r == 0 && *end && (u = strchr(units, *end))) {
+		if (__builtin_mul_overflow(v, 1ull << (10 * ((u - units) % 4 + 1)), &v))
 			r = -ERANGE;
 		end++;
 		if (end[0] == 'i' && end[1] == 'B')
@@ -212,6 +212,40 @@ void cbx_utf8_append(struct cbx_buf *out, const char *p, size_t n)
 	cbx_buf_add(out, run, (size_t)(p - run));
 }
 
+void cbx_escape(struct cbx_buf *out, const char *s)
+{
+	size_t n = strlen(s);
+
+	while (n) {
+		size_t k = cbx_utf8_len(s, n);
+		unsigned char c = (unsigned char)*s;
+
+		if (!k || c < 0x20 || c == 0x7f) {
+			cbx_buf_addf(out, "\\x%02x", c);
+			k = 1;
+		} else if (k == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0) {
+			cbx_buf_addf(out, "\\x%02x", (unsigned char)s[1]);
+		} else {
+			cbx_buf_add(out, s, k);
+		}
+		s += k;
+		n -= k;
+	}
+}
+
+bool cbx_plain(const char *s)
+{
+	for (; *s; s++)
+		if ((unsigned char)*s < 0x20 || *s == 0x7f)
+			return false;
+	return true;
+}
+
+int cbx_by_name(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 static const char b64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 void cbx_base64_encode(struct cbx_buf *out, const void *data, size_t n)
@@ -242,11 +276,10 @@ void cbx_base64_encode(struct cbx_buf *out, const void *data, size_t n)
 
 int cbx_base64_decode(struct cbx_buf *out, const char *p, size_t n)
 {
-	static const char none = -1;
 	signed char map[256];
 	unsigned char *at;
 
-	memset(map, none, sizeof(map));
+	memset(map, -1, sizeof(map));
 	for (int i = 0; i < 64; i++)
 		map[(unsigned char)b64[i]] = (signed char)i;
 	if (n % 4)

@@ -39,11 +39,17 @@ bool cbx_utf8_valid(const char *p, size_t n);
 /* Append p with every invalid byte replaced by U+FFFD and every NUL by U+2400. */
 void cbx_utf8_append(struct cbx_buf *out, const char *p, size_t n);
 
+/* Append a text from elsewhere for one line of a terminal or log: control characters, those beyond ASCII too, and what is
+ * no UTF-8 become \xNN. */
+void cbx_escape(struct cbx_buf *out, const char *s);
+bool cbx_plain(const char *s);			 /* no control characters of ASCII are in it */
+int cbx_by_name(const void *a, const void *b);	 /* for qsort(), of strings */
+
 void cbx_base64_encode(struct cbx_buf *out, const void *p, size_t n);
 /* Strict: alphabet, padding and length are checked; -EINVAL otherwise. */
 int cbx_base64_decode(struct cbx_buf *out, const char *p, size_t n);
 
-/* n characters (n even or odd) of [a-z2-7] from getrandom(2), with a NUL behind them. */
+/* n characters of [a-z2-7] from getrandom(2), with a NUL behind them. */
 void cbx_random_name(char *out, size_t n);
 
 #endif

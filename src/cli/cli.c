@@ -16,34 +16,12 @@
 #include "policy/environment.h"
 #include "policy/keys.h"
 
-void cbx_cli_escape(struct cbx_buf *out, const char *s)
-{
-	size_t n = strlen(s);
-
-	while (n) {
-		size_t k = cbx_utf8_len(s, n);
-		unsigned char c = (unsigned char)*s;
-
-		/* C0, DEL, C1 (two bytes in UTF-8) and what is no UTF-8 at all. */
-		if (!k || c < 0x20 || c == 0x7f) {
-			cbx_buf_addf(out, "\\x%02x", c);
-			k = 1;
-		} else if (k == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0) {
-			cbx_buf_addf(out, "\\x%02x", (unsigned char)s[1]);
-		} else {
-			cbx_buf_add(out, s, k);
-		}
-		s += k;
-		n -= k;
-	}
-}
-
 static void say(const char *text, const char *more)
 {
 	_cleanup_buf_ struct cbx_buf line = { 0 };
 
 	cbx_buf_adds(&line, "codebox: ");
-	cbx_cli_escape(&line, text);
+	cbx_escape(&line, text);
 	cbx_buf_addc(&line, '\n');
 	cbx_buf_adds(&line, more);
 	(void)cbx_write_all(STDERR_FILENO, line.data, line.len);

@@ -54,8 +54,6 @@ int cbx_cli_bad_option(const char *command, int c, char *const *argv);
 int cbx_cli_print_json(const cJSON *v);
 /* Write to standard output; a failure (other than a reader that left) is said. 0 or an exit status. */
 int cbx_cli_out(const void *p, size_t n);
-/* A text from a sandbox or a client for one line of a terminal: control characters become \xNN. */
-void cbx_cli_escape(struct cbx_buf *out, const char *s);
 /* Text of a member that is a string, else "". Borrowed. */
 const char *cbx_cli_str(const cJSON *obj, const char *key);
 double cbx_cli_num(const cJSON *obj, const char *key, double otherwise);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "cli/cli.h"
 #include "doctor/doctor.h"
 
@@ -21,14 +22,14 @@ static void add_check(struct cbx_buf *out, const cJSON *check, bool colours)
 
 	cbx_buf_addf(out, "%s%-9s%s %-20s ", colours ? colour(state) : "", state, colours ? "\033[0m" : "",
 		     cbx_cli_str(check, "title"));
-	cbx_cli_escape(out, cbx_cli_str(check, "found"));
+	cbx_escape(out, cbx_cli_str(check, "found"));
 	cbx_buf_addc(out, '\n');
 	if (ok)
 		return;
 	cbx_buf_adds(out, "          means: ");
-	cbx_cli_escape(out, cbx_cli_str(check, "means"));
+	cbx_escape(out, cbx_cli_str(check, "means"));
 	cbx_buf_adds(out, "\n          fix:   ");
-	cbx_cli_escape(out, cbx_cli_str(check, "remedy"));
+	cbx_escape(out, cbx_cli_str(check, "remedy"));
 	cbx_buf_addc(out, '\n');
 }
 

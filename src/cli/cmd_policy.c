@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "cli/cli.h"
 #include "policy/policy.h"
 
@@ -38,7 +39,7 @@ static int complain(const struct cbx_err *err)
 
 	if (strcmp(err->kind, "invalid_policy") != 0)
 		return cbx_cli_fail(err);
-	cbx_cli_escape(&line, err->msg);
+	cbx_escape(&line, err->msg);
 	fprintf(stderr, "%s\n", cbx_buf_str(&line));
 	return CBX_EXIT_FAILURE;
 }
@@ -120,7 +121,7 @@ static void put_row(struct cbx_buf *text, cJSON *list, const struct row *r)
 
 	cbx_buf_addf(&line, "%-24s %-14s %-12s %s", r->key, cbx_buf_str(&r->value), cbx_buf_str(&r->max),
 		     cbx_buf_str(&r->from));
-	cbx_cli_escape(text, cbx_buf_str(&line));
+	cbx_escape(text, cbx_buf_str(&line));
 	cbx_buf_addc(text, '\n');
 	cbx_json_set_str(o, "key", r->key);
 	cbx_json_set_str(o, "value", cbx_buf_str(&r->value));
@@ -310,7 +311,7 @@ static int differences(struct cbx_buf *out, const cJSON *a, const cJSON *b, cons
 			print_value(&line, side ? NULL : v);
 			cbx_buf_adds(&line, "  ");
 			print_value(&line, side ? v : w);
-			cbx_cli_escape(out, line.data);
+			cbx_escape(out, line.data);
 			cbx_buf_addc(out, '\n');
 			n++;
 		}

@@ -86,7 +86,7 @@ static int print_lines(const struct options *o, const struct cbx_registry *r, co
 	_cleanup_buf_ struct cbx_buf out = { 0 };
 
 	cbx_buf_adds(&out, "Put these three lines inside the outermost braces of\n");
-	cbx_cli_escape(&out, file);
+	cbx_escape(&out, file);
 	cbx_buf_addf(&out, "\n(make the file with { and } around them if there is none). %s\n\n", o->client->then);
 	add_lines(&out, r);
 	return cbx_cli_out(out.data, out.len);
@@ -116,8 +116,8 @@ static int say_done(const char *fmt, const char *a, const char *b)
 {
 	_cleanup_buf_ struct cbx_buf out = { 0 }, one = { 0 }, two = { 0 };
 
-	cbx_cli_escape(&one, a);
-	cbx_cli_escape(&two, b);
+	cbx_escape(&one, a);
+	cbx_escape(&two, b);
 	for (; *fmt; fmt++) {
 		if (*fmt == '1' || *fmt == '2')
 			cbx_buf_adds(&out, cbx_buf_str(*fmt == '1' ? &one : &two));

@@ -71,9 +71,9 @@ static int print_table(const cJSON *sessions)
 		_cleanup_buf_ struct cbx_buf id = { 0 }, state = { 0 }, image = { 0 };
 		char age[16], idle[16];
 
-		cbx_cli_escape(&id, cbx_cli_str(s, "session_id"));
-		cbx_cli_escape(&state, cbx_cli_str(s, "state"));
-		cbx_cli_escape(&image, cbx_cli_str(s, "image"));
+		cbx_escape(&id, cbx_cli_str(s, "session_id"));
+		cbx_escape(&state, cbx_cli_str(s, "state"));
+		cbx_escape(&image, cbx_cli_str(s, "image"));
 		format_age(cbx_cli_num(s, "age_s", -1), age);
 		format_age(cbx_cli_num(s, "idle_s", -1), idle);
 		cbx_buf_addf(&out, "%-24s %-10s %-16s %6s %6s %.0f\n", cbx_buf_str(&id), cbx_buf_str(&state),
@@ -137,13 +137,12 @@ static void describe(struct cbx_buf *out, const cJSON *obj, const char *prefix)
 			describe(out, v, deeper);
 			continue;
 		}
-		if (cJSON_IsString(v))
-			cbx_cli_escape(&value, v->valuestring);
-		else
+		if (!cJSON_IsString(v))
 			cbx_json_print(&value, v);
-		cbx_cli_escape(out, name);
-		cbx_buf_addf(out, "%*s %s\n", strlen(name) < 24 ? (int)(24 - strlen(name)) : 0, "",
-			     cbx_buf_str(&value));
+		cbx_escape(out, name);
+		cbx_buf_addf(out, "%*s ", strlen(name) < 24 ? (int)(24 - strlen(name)) : 0, "");
+		cbx_escape(out, cJSON_IsString(v) ? v->valuestring : cbx_buf_str(&value));
+		cbx_buf_addc(out, '\n');
 	}
 }
 

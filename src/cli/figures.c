@@ -118,7 +118,7 @@ static int show_image(struct cbx_figures *f, const struct form *form, const char
 			return r;
 		cbx_buf_adds(&note, "figure: ");
 		if (strcmp(f->dir, ".") != 0) {
-			cbx_cli_escape(&note, f->dir);
+			cbx_escape(&note, f->dir);
 			if (!cbx_ends_with(f->dir, "/"))
 				cbx_buf_addc(&note, '/');
 		}

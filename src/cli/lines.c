@@ -128,14 +128,6 @@ void cbx_candidates_release(struct cbx_candidates *c)
 	memset(c, 0, sizeof(*c));
 }
 
-static bool plain(const char *s)
-{
-	for (; *s; s++)
-		if ((unsigned char)*s < 0x20 || *s == 0x7f)
-			return false;
-	return true;
-}
-
 /* Bytes that all candidates begin with, never part of a character. */
 static size_t common_prefix(char *const *texts)
 {
@@ -160,7 +152,7 @@ static void list_candidates(char *const *texts)
 
 	cbx_buf_addc(&out, '\n');
 	for (; texts[n] && n < SHOWN_MAX; n++) {
-		cbx_cli_escape(&out, texts[n]);
+		cbx_escape(&out, texts[n]);
 		cbx_buf_adds(&out, "  ");
 	}
 	if (texts[n])
@@ -189,7 +181,7 @@ static unsigned char on_tab(EditLine *el, int ch)
 		return CC_ERROR;
 	common = common_prefix(found.texts);
 	insert = strndup(found.texts[0], common);
-	if (!insert || !plain(insert) || found.replaced > characters(li->buffer, len))
+	if (!insert || !cbx_plain(insert) || found.replaced > characters(li->buffer, len))
 		return CC_ERROR;
 	if (found.texts[1] && characters(insert, common) <= found.replaced) {
 		list_candidates(found.texts);
@@ -304,7 +296,7 @@ enum cbx_line cbx_lines_read(struct cbx_lines *l, const char *prompt, const char
 	if (!l->el)
 		return read_plain(ret);
 	l->prompt = prompt;
-	if (indent && indent[0] && plain(indent) && strlen(indent) < 200)
+	if (indent && indent[0] && cbx_plain(indent) && strlen(indent) < 200)
 		el_push(l->el, indent);
 	/* Before the prompt is shown: what is typed at sight of it is then read as keys, Ctrl-D above all. */
 	el_set(l->el, EL_PREP_TERM, 1);

@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "base/str.h"
 #include "cli/cell.h"
 #include "cli/cli.h"
 #include "cli/lines.h"
@@ -243,7 +244,7 @@ static void banner(struct repl *repl)
 	if (!cbx_lines_terminal(repl->lines))
 		return;
 	if (cbx_client_call(&repl->client, "session.info", session_params(repl), &info, &ignored) == 0)
-		cbx_cli_escape(&image, cbx_cli_str(info, "image"));
+		cbx_escape(&image, cbx_cli_str(info, "image"));
 	printf("codebox %s, image %s, session %s%s\nFigures are saved in %s. Ctrl-D ends %s.\n", PACKAGE_VERSION,
 	       image.len ? cbx_buf_str(&image) : "?", repl->cell.session, repl->spec.session ? " (kept)" : "",
 	       strcmp(repl->out, ".") == 0 ? "the current directory" : repl->out,

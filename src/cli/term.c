@@ -53,13 +53,13 @@ static void end_sequence(struct cbx_term *t, struct cbx_buf *out)
 }
 
 /* A byte of a sequence that has begun. False: it is not part of it, and is looked at anew. */
-static bool collect(struct cbx_term *t, struct cbx_buf *out, char c)
+static bool collect(struct cbx_term *t, struct cbx_buf *out, unsigned char c)
 {
-	if (t->npending == sizeof(t->pending) || (t->npending == 1 && c != '[') || c < 0x20 || c == 0x7f) {
+	if (t->npending == sizeof(t->pending) || (t->npending == 1 && c != '[') || c < 0x20 || c >= 0x7f) {
 		end_sequence(t, out);
 		return false;
 	}
-	t->pending[t->npending++] = c;
+	t->pending[t->npending++] = (char)c;
 	if (t->npending > 2 && c >= 0x40)
 		end_sequence(t, out);
 	return true;
@@ -70,7 +70,7 @@ static size_t filter_one(struct cbx_term *t, struct cbx_buf *out, const char *p,
 	unsigned char c = (unsigned char)*p;
 	size_t k;
 
-	if (t->npending && collect(t, out, *p))
+	if (t->npending && collect(t, out, c))
 		return 1;
 	if (c == ESC) {
 		t->pending[0] = *p;

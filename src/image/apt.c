@@ -153,7 +153,7 @@ static void ring_take(struct ring *ring, struct cbx_buf *out)
 		char **slot = &ring->lines[(ring->n + i) % TAIL_LINES];
 
 		if (*slot && out)
-			cbx_buf_addf(out, "  %s\n", *slot);
+			cbx_buf_addf(out, "%s%s", out->len ? "; " : "", *slot);
 		free(*slot);
 		*slot = NULL;
 	}

@@ -121,10 +121,12 @@ struct findings {
 
 static void tell(void *arg, const char *what, const char *path)
 {
+	_cleanup_buf_ struct cbx_buf name = { 0 };
 	struct findings *f = arg;
 
+	cbx_escape(&name, path);
 	if (f->n++ < FINDINGS)
-		printf("%s: %s /%s\n", f->image, what, path);
+		printf("%s: %s /%s\n", f->image, what, cbx_buf_str(&name));
 }
 
 static int open_rootfs(const char *images_dir, const char *name, int *ret_dir, int *ret_rootfs, struct cbx_err *err)

@@ -121,7 +121,7 @@ static int apt_trouble(struct cbx_err *err, const char *what, const struct cbx_b
 {
 	if (strcmp(err->kind, "apt_failed") != 0)
 		return -err->code;
-	return cbx_refuse(err, "apt_failed", EIO, "%s; apt-get said:\n%.450s", what, cbx_buf_str(tail));
+	return cbx_refuse(err, "apt_failed", EIO, "%s; apt-get said: %.450s", what, cbx_buf_str(tail));
 }
 
 static int list_packages(const char *dir, const char *const *packages, struct cbx_fetch *f, struct cbx_buf *tail,

@@ -143,7 +143,7 @@ static int take_matching(int root, const char *pattern, struct cbx_buf *out, str
 	for (size_t i = 0; i < n && r == 0; i++) {
 		if (fnmatch(slash ? slash + 1 : pattern, names[i], FNM_PERIOD) != 0)
 			continue;
-		r = cbx_tree_read(fd, names[i], BUNDLE_MAX - out->len, out, err);
+		r = cbx_tree_read(fd, names[i], out->len < BUNDLE_MAX ? BUNDLE_MAX - out->len : 0, out, err);
 		if (r == 0 && out->len && out->data[out->len - 1] != '\n')
 			cbx_buf_addc(out, '\n');
 		if (r == 0 && unlinkat(fd, names[i], 0) < 0)

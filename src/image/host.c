@@ -20,6 +20,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "image/image-limits.h"
 #include "image/tree.h"
 
@@ -30,14 +31,6 @@ struct copy {
 	struct cbx_err *err;
 };
 
-static bool plain(const char *s)
-{
-	for (; *s; s++)
-		if ((unsigned char)*s < 0x20 || *s == 0x7f)
-			return false;
-	return true;
-}
-
 static int copy_link(struct copy *c, int dir, const char *name, const char *to)
 {
 	char target[CBX_UNPACK_PATH_MAX];
@@ -46,7 +39,7 @@ static int copy_link(struct copy *c, int dir, const char *name, const char *to)
 	if (n <= 0 || n == (ssize_t)sizeof(target))
 		return 0;
 	target[n] = '\0';
-	return plain(target) ? cbx_tree_symlink(c->root, to, target, c->err) : 0;
+	return cbx_plain(target) ? cbx_tree_symlink(c->root, to, target, c->err) : 0;
 }
 
 static int copy_file(struct copy *c, int dir, const char *name, const char *to)
@@ -106,7 +99,7 @@ static int copy_dir(struct copy *c, int dir, const char *name, const char *to)
 	for (size_t i = 0; i < n && r == 0; i++) {
 		_cleanup_free_ char *below = cbx_xasprintf("%s/%s", to, names[i]);
 
-		if (plain(names[i]) && strlen(below) < CBX_UNPACK_PATH_MAX && strcmp(below, "lib/modules") != 0 &&
+		if (cbx_plain(names[i]) && strlen(below) < CBX_UNPACK_PATH_MAX && strcmp(below, "lib/modules") != 0 &&
 		    strcmp(below, "lib/firmware") != 0)
 			r = copy_any(c, sub, names[i], below);
 	}

@@ -52,8 +52,11 @@ static const char usage[] =
 
 int cbx_image_fail(const struct cbx_err *err)
 {
+	_cleanup_buf_ struct cbx_buf line = { 0 };
+
 	cbx_progress_end();
-	fprintf(stderr, "codebox image: %s\n", err->msg);
+	cbx_escape(&line, err->msg);
+	fprintf(stderr, "codebox image: %s\n", line.data);
 	return 1;
 }
 

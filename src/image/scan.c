@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "image/image-limits.h"
 #include "image/tree.h"
 
@@ -72,14 +73,6 @@ int cbx_scan_hash_fd(int fd, char out[65], struct cbx_err *err)
 	return 0;
 }
 
-static bool plain(const char *s)
-{
-	for (; *s; s++)
-		if ((unsigned char)*s < 0x20 || *s == 0x7f)
-			return false;
-	return true;
-}
-
 static void add_plain(struct cbx_buf *out, const char *s)
 {
 	for (; *s; s++)
@@ -130,7 +123,7 @@ static int scan_entry(struct walk *w, int dir, const char *name)
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return cbx_fail(w->err, errno, "look at %s", w->path);
-	if (!plain(name)) {
+	if (!cbx_plain(name)) {
 		add_line(w, '?', 0, 0, "", "");
 		return 0;
 	}

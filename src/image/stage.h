@@ -20,8 +20,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/str.h"
-
-#define CBX_UNFINISHED "-unfinished"
+#include "image/store.h"
 
 struct cbx_store {
 	int dir; /* <images> */
@@ -52,7 +51,7 @@ int cbx_store_remove(const struct cbx_store *store, const char *name, struct cbx
 
 int cbx_stage_new(const struct cbx_store *store, const char *name, struct cbx_stage *ret, struct cbx_err *err);
 void cbx_stage_release(struct cbx_stage *stage);
-/* Write manifest.json (flushed to disk before it returns). */
+/* Write manifest.json; publishing flushes it to the disk. */
 int cbx_stage_write_manifest(const struct cbx_stage *stage, const cJSON *manifest, struct cbx_err *err);
 int cbx_stage_expose(struct cbx_stage *stage, char *ret_name, size_t size, struct cbx_err *err);
 int cbx_stage_publish(struct cbx_stage *stage, bool force, struct cbx_err *err);

@@ -24,8 +24,6 @@
 #include "base/str.h"
 #include "image/image-limits.h"
 
-#define UNFINISHED "-unfinished"
-
 static int damaged(struct cbx_err *err, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 static int damaged(struct cbx_err *err, const char *name, const char *fmt, ...)
@@ -43,11 +41,6 @@ static int damaged(struct cbx_err *err, const char *name, const char *fmt, ...)
 	return -EUCLEAN;
 }
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* Names of images, sorted; unfinished ones are left out. */
 static int list_names(const char *images_dir, char ***ret, size_t *ret_n, struct cbx_err *err)
 {
@@ -63,14 +56,14 @@ static int list_names(const char *images_dir, char ***ret, size_t *ret_n, struct
 	while (n < CBX_IMAGES_MAX && (e = readdir(d))) {
 		struct stat st;
 
-		if (!cbx_name_valid(e->d_name) || cbx_ends_with(e->d_name, UNFINISHED) ||
+		if (!cbx_name_valid(e->d_name) || cbx_ends_with(e->d_name, CBX_UNFINISHED) ||
 		    fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
 			continue;
 		names = cbx_xrealloc(names, (n + 1) * sizeof(*names));
 		names[n++] = cbx_xstrdup(e->d_name);
 	}
 	if (n)
-		qsort(names, n, sizeof(*names), by_name);
+		qsort(names, n, sizeof(*names), cbx_by_name);
 	*ret = names;
 	*ret_n = n;
 	return 0;
@@ -103,22 +96,6 @@ static int not_found(const char *images_dir, const char *name, struct cbx_err *e
 			  name, images_dir, have.len ? "there are: " : "there are none", cbx_buf_str(&have), name);
 }
 
-static bool clean_path(const char *p)
-{
-	if (*p == '/')
-		p++;
-	while (*p) {
-		size_t n = strcspn(p, "/");
-
-		if (n == 0 || (n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
-			return false;
-		p += n;
-		if (*p == '/' && !*++p)
-			return false;
-	}
-	return true;
-}
-
 static int check_layer(const char *name, int dir, const cJSON *layer, bool first, struct cbx_err *err)
 {
 	static const char *const keys[] = { "source", "target", NULL };
@@ -131,7 +108,7 @@ static int check_layer(const char *name, int dir, const cJSON *layer, bool first
 		return damaged(err, name, "a layer in its manifest: %s", e.msg);
 	if (!source || !target || strlen(source) >= CBX_PATH_MAX || strlen(target) >= CBX_PATH_MAX)
 		return damaged(err, name, "a layer in its manifest has no source or target, or too long a one");
-	if (first ? strcmp(target, "/") != 0 : target[0] != '/' || !target[1] || !clean_path(target))
+	if (first ? strcmp(target, "/") != 0 : !cbx_path_clean(target) || !target[1])
 		return damaged(err, name, "the layer target \"%s\" in its manifest is not allowed", target);
 	if (!first && strcmp(source, "host:/usr") == 0)
 		return 0;

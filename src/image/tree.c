@@ -20,6 +20,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "base/syscalls.h"
 #include "image/image-limits.h"
 
@@ -196,11 +197,6 @@ int cbx_tree_read(int root, const char *path, size_t max, struct cbx_buf *out, s
 	return 0;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 int cbx_tree_names(int dir, char ***ret, size_t *ret_n, struct cbx_err *err)
 {
 	_cleanup_closedir_ DIR *d = NULL;
@@ -231,7 +227,7 @@ int cbx_tree_names(int dir, char ***ret, size_t *ret_n, struct cbx_err *err)
 		return cbx_fail(err, code, "read a directory");
 	}
 	if (n)
-		qsort(names, n, sizeof(*names), compare_names);
+		qsort(names, n, sizeof(*names), cbx_by_name);
 	*ret = names;
 	*ret_n = n;
 	return 0;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "image/image-limits.h"
 #include "image/unpack.h"
 
@@ -33,9 +34,8 @@ int cbx_unpack_path(const char *name, bool merge_usr, char *out, struct cbx_err 
 	size_t len = 0;
 	int depth = 0;
 
-	for (const char *p = name; *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			return bad(err, name, "has a control character in its name");
+	if (!cbx_plain(name))
+		return bad(err, name, "has a control character in its name");
 	if (name[0] == '/')
 		return bad(err, name, "has an absolute name");
 	for (const char *p = name; *p;) {

@@ -180,10 +180,9 @@ static int make_symlink(struct unpack *u, int parent, const char *name, const ch
 	if (!target || !*target || strlen(target) >= CBX_UNPACK_PATH_MAX)
 		return cbx_refuse(u->err, "unsafe_archive", EINVAL,
 				  "the link %s has no target, or one that is too long", u->path);
-	for (const char *p = target; *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
-			return cbx_refuse(u->err, "unsafe_archive", EINVAL,
-					  "the link %s has a control character in its target", u->path);
+	if (!cbx_plain(target))
+		return cbx_refuse(u->err, "unsafe_archive", EINVAL,
+				  "the link %s has a control character in its target", u->path);
 	r = displace(u, parent, name);
 	if (r < 0)
 		return r;

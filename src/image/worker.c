@@ -323,8 +323,7 @@ int cbx_unpack_in_worker(int archive, int root, const struct cbx_unpack_options 
 			r = died(status, err);
 		} else {
 			*stats = res.stats;
-			r = res.code;
-			if (r < 0) {
+			if (res.code != 0) { /* whatever the number: hostile bytes may have written it */
 				*err = res.err;
 				cbx_err_sanitize(err);
 				r = -err->code;

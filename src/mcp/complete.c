@@ -46,18 +46,13 @@ static void add(struct completion *c, const char *value)
 	c->values[c->n++] = cbx_xstrdup(value);
 }
 
-static int compare(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static cJSON *result_of(struct completion *c)
 {
 	cJSON *result = cbx_json_new_obj(), *o = cbx_json_new_obj(), *values = cbx_json_new_arr();
 	size_t shown = c->n < VALUES_MAX ? c->n : VALUES_MAX;
 
 	if (c->n)
-		qsort(c->values, c->n, sizeof(*c->values), compare);
+		qsort(c->values, c->n, sizeof(*c->values), cbx_by_name);
 	for (size_t i = 0; i < shown; i++)
 		cbx_json_push_str(values, c->values[i]);
 	cbx_json_set(o, "values", values);

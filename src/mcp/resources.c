@@ -168,11 +168,6 @@ static void on_session_listed(struct cbx_mcp_job *job, const struct cbx_err *err
 	list_next(job);
 }
 
-static int compare(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* The sessions after the cursor's, sorted. */
 static void find_sessions(struct listing *l, const struct cbx_mcp_message *m, const char *after)
 {
@@ -189,7 +184,7 @@ static void find_sessions(struct listing *l, const struct cbx_mcp_message *m, co
 		l->ids[l->nids++] = cbx_xstrdup(id);
 	}
 	if (l->nids)
-		qsort(l->ids, l->nids, sizeof(*l->ids), compare);
+		qsort(l->ids, l->nids, sizeof(*l->ids), cbx_by_name);
 }
 
 void cbx_mcp_resources_list(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/frame.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "sandbox/plan.h"
 
@@ -56,7 +57,10 @@ START_TEST(numbers)
 	ck_assert_uint_eq(v, 512ull << 20);
 	ck_assert_int_eq(cbx_parse_size("2GiB", "s", 0, UINT64_MAX, &v, &err), 0);
 	ck_assert_uint_eq(v, 2ull << 30);
+	ck_assert_int_eq(cbx_parse_size("3kiB", "s", 0, UINT64_MAX, &v, &err), 0);
+	ck_assert_uint_eq(v, 3ull << 10);
 	ck_assert_int_lt(cbx_parse_size("1X", "s", 0, UINT64_MAX, &v, &err), 0);
+	ck_assert_int_lt(cbx_parse_size("1 ", "s", 0, UINT64_MAX, &v, &err), 0);
 	ck_assert_int_lt(cbx_parse_size("18446744073709551615T", "s", 0, UINT64_MAX, &v, &err), 0);
 	ck_assert_int_eq(cbx_parse_duration_ms("90", "t", 0, UINT64_MAX, &v, &err), 0);
 	ck_assert_uint_eq(v, 90000);
@@ -79,6 +83,26 @@ START_TEST(utf8)
 	cbx_utf8_append(&b, "a\xff" "b\0c", 5);
 	ck_assert_str_eq(b.data, "a\xef\xbf\xbd" "b\xe2\x90\x80" "c");
 	cbx_buf_release(&b);
+}
+END_TEST
+
+/* What reaches a log is one line, whatever it was. */
+START_TEST(log_lines)
+{
+	int fds[2], old = dup(STDERR_FILENO);
+	char line[200] = "";
+
+	ck_assert_int_eq(pipe(fds), 0);
+	ck_assert(dup2(fds[1], STDERR_FILENO) >= 0);
+	cbx_log_open("test", CBX_LOG_INFO, 1);
+	cbx_info("%s", "ä\nx\033[2J\302\233\377\177");
+	cbx_debug("not this");
+	ck_assert(dup2(old, STDERR_FILENO) >= 0);
+	ck_assert_int_gt(read(fds[0], line, sizeof(line) - 1), 0);
+	ck_assert_str_eq(line, "<6>ä\\x0ax\\x1b[2J\\x9b\\xff\\x7f\n");
+	close(fds[0]);
+	close(fds[1]);
+	close(old);
 }
 END_TEST
 
@@ -220,6 +244,7 @@ int main(void)
 	tcase_add_test(t, paths);
 	tcase_add_test(t, numbers);
 	tcase_add_test(t, utf8);
+	tcase_add_test(t, log_lines);
 	tcase_add_test(t, base64);
 	tcase_add_test(t, frames);
 	tcase_add_test(t, descriptors_from_a_sandbox_are_refused);

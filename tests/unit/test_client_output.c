@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
 #include "cli/cell.h"
 #include "cli/cli.h"
 #include "cli/figures.h"
@@ -58,6 +59,7 @@ static const struct {
 	{ "\033\033[1m", "^[\033[1m" },
 	{ "\033[\n", "^[[\n" },
 	{ "\033[1\0337", "^[[1^[7" },
+	{ "\033[1\302\2332J", "^[[1\357\277\2752J" },
 	{ "\302\2335n", "\357\277\2755n" },
 	{ "\233x\377", "\357\277\275x\357\277\275" },
 	{ "\001\177", "^A^?" },
@@ -112,7 +114,7 @@ START_TEST(names_are_escaped)
 {
 	_cleanup_buf_ struct cbx_buf out = { 0 };
 
-	cbx_cli_escape(&out, "a\nb\033[2Jü\302\233\377\177");
+	cbx_escape(&out, "a\nb\033[2Jü\302\233\377\177");
 	ck_assert_str_eq(cbx_buf_str(&out), "a\\x0ab\\x1b[2Jü\\x9b\\xff\\x7f");
 }
 END_TEST
