@@ -17,10 +17,10 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "cli/cli.h"
 #include "daemon/control-protocol.h"
@@ -44,16 +44,8 @@ struct bridge {
 	bool heard;	 /* the daemon has said something */
 	bool replayable; /* up.data holds everything that was sent on this connection */
 	unsigned reconnects;
-	int64_t deadline; /* 0: none */
+	uint64_t deadline; /* 0: none */
 };
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 static bool again(int e)
 {
@@ -139,7 +131,7 @@ static int reconnect(struct bridge *b)
 
 static int timeout_ms(const struct bridge *b)
 {
-	int64_t left = b->deadline - now_ms();
+	int64_t left = (int64_t)(b->deadline - cbx_now_ms());
 
 	return !b->deadline ? -1 : left > 0 ? (int)left : 0;
 }
@@ -160,7 +152,7 @@ static int turn(struct bridge *b)
 		p[1].fd = -1;
 	if (poll(p, 3, timeout_ms(b)) < 0 && errno != EINTR)
 		return CBX_EXIT_FAILURE;
-	if (b->deadline && now_ms() >= b->deadline)
+	if (b->deadline && cbx_now_ms() >= b->deadline)
 		return CBX_EXIT_OK;
 	if (down_full && (p[2].revents & (POLLOUT | POLLERR)) && !write_output())
 		return CBX_EXIT_OK;
@@ -181,7 +173,7 @@ static int turn(struct bridge *b)
 	if (r > 0)
 		return r;
 	if (!b->in_open && !b->deadline)
-		b->deadline = now_ms() + LINGER_MS;
+		b->deadline = cbx_now_ms() + LINGER_MS;
 	if (!b->in_open && up.at == up.len && !b->shut) {
 		shutdown(b->fd, SHUT_WR);
 		b->shut = true;

@@ -27,6 +27,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "cli/launch.h"
 #include "daemon/control-protocol.h"
 
@@ -36,14 +37,6 @@
 #define BACKLOG		  128
 
 void (*cbx_daemon_warn)(const char *msg);
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 static int socket_address(const struct cbx_dirs *dirs, const char *name, struct sockaddr_un *ret, struct cbx_err *err)
 {
@@ -199,7 +192,7 @@ static int start_daemon(const struct cbx_dirs *dirs, const struct cbx_service *s
 static int lock_or_connect(const struct cbx_dirs *dirs, const char *name, const struct cbx_service *service, int lock,
 			   int *ret_fd, struct cbx_err *err)
 {
-	int64_t deadline = now_ms() + LOCK_TIMEOUT_MS;
+	uint64_t deadline = cbx_now_ms() + LOCK_TIMEOUT_MS;
 
 	for (;;) {
 		struct timespec pause = { .tv_nsec = LOCK_POLL_MS * 1000000 };
@@ -217,7 +210,7 @@ static int lock_or_connect(const struct cbx_dirs *dirs, const char *name, const 
 			return fd;
 		if (locked)
 			return 0;
-		if (now_ms() > deadline)
+		if (cbx_now_ms() > deadline)
 			return cbx_refuse(err, "daemon_stuck", ETIMEDOUT,
 					  "another process has held %s/lock for %d s without starting codeboxd; end it "
 					  "and try again",

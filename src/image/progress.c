@@ -7,20 +7,12 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdint.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 static char step[200];
 static int open_line;
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 void cbx_progress_step(const char *fmt, ...)
 {
@@ -41,8 +33,8 @@ void cbx_progress_step(const char *fmt, ...)
 
 void cbx_progress_update(const char *fmt, ...)
 {
-	static int64_t last;
-	int64_t now = now_ms();
+	static uint64_t last;
+	uint64_t now = cbx_now_ms();
 	char text[120];
 	va_list ap;
 

@@ -9,9 +9,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "mcp/internal.h"
 
@@ -22,8 +22,8 @@
 struct cbx_mcp_progress {
 	char *token;
 	struct event *timer;
-	int64_t start_ms, sent_ms;
-	int64_t last; /* progress sent, in ms */
+	uint64_t start_ms, sent_ms;
+	uint64_t last; /* progress sent, in ms */
 	bool due;     /* output has come since the last message */
 	bool fresh;   /* newest has changed since then */
 	char stream;
@@ -31,17 +31,9 @@ struct cbx_mcp_progress {
 	struct cbx_buf newest; /* the last one that was finished and not blank */
 };
 
-static int64_t now_ms(void)
+static void arm(struct cbx_mcp_progress *g, uint64_t in_ms)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
-static void arm(struct cbx_mcp_progress *g, int64_t in_ms)
-{
-	struct timeval tv = { .tv_sec = in_ms / 1000, .tv_usec = in_ms % 1000 * 1000 };
+	struct timeval tv = { .tv_sec = (time_t)(in_ms / 1000), .tv_usec = (suseconds_t)(in_ms % 1000 * 1000) };
 
 	event_add(g->timer, &tv);
 }
@@ -79,15 +71,15 @@ static void send_progress(struct cbx_mcp_call *call)
 {
 	struct cbx_mcp_progress *g = call->progress;
 	_cleanup_buf_ struct cbx_buf params = { 0 };
-	int64_t now = now_ms(), elapsed = now - g->start_ms;
+	uint64_t now = cbx_now_ms(), elapsed = now - g->start_ms;
 
 	if (elapsed <= g->last)
 		elapsed = g->last + 1;
 	g->last = elapsed;
 	g->sent_ms = now;
 	g->due = false;
-	cbx_buf_addf(&params, "{\"progressToken\":%s,\"progress\":%lld.%03d", g->token, (long long)(elapsed / 1000),
-		     (int)(elapsed % 1000));
+	cbx_buf_addf(&params, "{\"progressToken\":%s,\"progress\":%llu.%03u", g->token,
+		     (unsigned long long)(elapsed / 1000), (unsigned)(elapsed % 1000));
 	if (call->rev->progress_message) {
 		_cleanup_buf_ struct cbx_buf text = { 0 };
 		_cleanup_buf_ struct cbx_buf quoted = { 0 };
@@ -96,7 +88,7 @@ static void send_progress(struct cbx_mcp_call *call)
 		line_text(g, &text);
 		g->fresh = false;
 		if (!text.len)
-			cbx_buf_addf(&text, "running for %lld s", (long long)(elapsed / 1000));
+			cbx_buf_addf(&text, "running for %llu s", (unsigned long long)(elapsed / 1000));
 		s = cJSON_CreateString(cbx_buf_str(&text));
 		cbx_json_print(&quoted, s);
 		cbx_buf_addf(&params, ",\"message\":%s", cbx_buf_str(&quoted));
@@ -125,7 +117,7 @@ int cbx_mcp_progress_start(struct cbx_mcp_call *call, const struct cbx_mcp_messa
 	g = cbx_xcalloc(1, sizeof(*g));
 	g->token = cbx_mcp_raw_copy(token);
 	g->timer = event_new(call->mcp->base, -1, 0, on_timer, call);
-	g->start_ms = g->sent_ms = now_ms();
+	g->start_ms = g->sent_ms = cbx_now_ms();
 	call->progress = g;
 	arm(g, CBX_PROGRESS_MAX_MS);
 	return 0;
@@ -163,19 +155,19 @@ static void take(struct cbx_mcp_progress *g, const char *stream, const char *p, 
 void cbx_mcp_progress_output(struct cbx_mcp_call *call, const char *stream, const char *p, size_t n)
 {
 	struct cbx_mcp_progress *g = call->progress;
-	int64_t wait;
+	uint64_t now = cbx_now_ms(), due;
 
 	if (!g || !n)
 		return;
 	take(g, stream, p, n);
 	if (g->due)
 		return; /* the timer is set already */
-	wait = g->sent_ms + CBX_PROGRESS_MIN_MS - now_ms();
-	if (g->fresh && (g->last == 0 || wait <= 0)) {
+	due = g->sent_ms + CBX_PROGRESS_MIN_MS;
+	if (g->fresh && (g->last == 0 || now >= due)) {
 		send_progress(call);
 	} else { /* a line that has only begun is given time to end */
 		g->due = true;
-		arm(g, wait > 0 ? wait : CBX_PROGRESS_MIN_MS);
+		arm(g, due > now ? due - now : CBX_PROGRESS_MIN_MS);
 	}
 }
 

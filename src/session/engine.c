@@ -19,14 +19,6 @@
 #include "base/cleanup.h"
 #include "session/internal.h"
 
-uint64_t cbx_now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
 void cbx_timer_set(struct event *ev, uint64_t ms)
 {
 	struct timeval tv = { .tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000) * 1000 };

@@ -38,6 +38,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "cgroup/group.h"
 #include "cgroup/parse.h"
@@ -474,7 +475,6 @@ void cbx_session_terms_move(struct cbx_session *to, struct cbx_session *from); /
 void cbx_session_terms_release(struct cbx_session *s);
 cJSON *cbx_session_terms_json(const struct cbx_session *s);
 
-uint64_t cbx_now_ms(void);
 void cbx_session_work(struct cbx_session *s);				 /* have `work` run soon */
 void cbx_session_ready(struct cbx_session *s);				 /* its interpreter is */
 void cbx_session_fail(struct cbx_session *s, const struct cbx_err *err); /* close, with an error for on_ready */
