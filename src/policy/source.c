@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/jsonscan.h"
 
 static void place_of(const struct cbx_source *s, size_t at, uint32_t *ret_line, uint32_t *ret_column)
 {
@@ -75,45 +76,28 @@ static bool strip_comments(char *text, size_t len, size_t *ret_at)
 
 /* ---- places ---- */
 
-static const char *skip_space(const char *p)
-{
-	while (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r')
-		p++;
-	return p;
-}
-
-static const char *skip_string(const char *p)
-{
-	for (p++; *p != '"'; p++)
-		if (*p == '\\')
-			p++;
-	return p + 1;
-}
-
 /* The text at p is the value of `node`, and was parsed: it is well-formed. Returns what follows; sets *found. */
-static const char *walk(const char *p, const cJSON *node, const cJSON *want, const char **found)
+static const char *walk(const char *p, const char *end, const cJSON *node, const cJSON *want, const char **found)
 {
 	const cJSON *child;
 
-	p = skip_space(p);
+	p = cbx_jsonscan_space(p, end);
 	if (node == want && !*found)
 		*found = p;
-	if (*p == '"')
-		return skip_string(p);
-	if (*p != '{' && *p != '[')
-		return p + strcspn(p, " \t\r\n,]}");
-	p = skip_space(p + 1);
+	if (!node->child)
+		return cbx_jsonscan_value(p, end);
+	p = cbx_jsonscan_space(p + 1, end);
 	cJSON_ArrayForEach (child, node) {
 		if (cJSON_IsObject(node)) {
 			if (child == want)
 				*found = p;
-			p = skip_space(skip_string(p)) + 1; /* behind the colon */
+			p = cbx_jsonscan_space(cbx_jsonscan_string(p, end), end) + 1; /* behind the colon */
 		}
-		p = skip_space(walk(p, child, want, found));
+		p = cbx_jsonscan_space(walk(p, end, child, want, found), end);
 		if (*found)
 			return p;
 		p += *p == ',';
-		p = skip_space(p);
+		p = cbx_jsonscan_space(p, end);
 	}
 	return p + 1;
 }
@@ -122,7 +106,7 @@ static size_t offset_of(const struct cbx_source *s, const cJSON *node)
 {
 	const char *found = NULL;
 
-	walk(s->text, s->doc.root, node, &found);
+	walk(s->text, s->text + s->len, s->doc.root, node, &found);
 	return found ? (size_t)(found - s->text) : 0;
 }
 
