@@ -14,6 +14,7 @@
  * Init ends, and the whole sandbox with it, when this socket is closed.
  */
 #include <stdint.h>
+#include <string.h>
 
 enum cbx_init_type {
 	CBX_INIT_READY = 1, /* init -> codeboxd, once, id 0, no payload: the sandbox is complete */
@@ -87,5 +88,25 @@ struct cbx_init_entry {
 	uint32_t name_len; /* without the NUL */
 	uint32_t entry_len; /* bytes from this entry to the next */
 };
+
+#define CBX_INIT_WORDS_MAX 256 /* arguments, and environment strings, of one process */
+
+/* Split "a\0b\0" at *p into words, up to an empty one or the end; -1 when the last is not closed. */
+static inline int cbx_init_split(char **p, const char *end, char **words)
+{
+	int n = 0;
+
+	while (*p < end && **p) {
+		char *nul = memchr(*p, '\0', (size_t)(end - *p));
+
+		if (!nul || n == CBX_INIT_WORDS_MAX - 1)
+			return -1;
+		words[n++] = *p;
+		*p = nul + 1;
+	}
+	*p += *p < end; /* the empty string between arguments and environment */
+	words[n] = NULL;
+	return n;
+}
 
 #endif

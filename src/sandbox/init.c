@@ -28,7 +28,6 @@
 #include <unistd.h>
 
 #define SOCK 3
-#define WORDS_MAX 256 /* arguments, and environment strings, of one process */
 #define STARTED_MAX 64
 
 static const char workspace[] = "/workspace";
@@ -47,24 +46,6 @@ static void answer(struct cbx_init_header *h, const char *data)
 }
 
 /* ---- starting processes ---- */
-
-/* Split "a\0b\0" at *p into words, up to an empty one or the end; -1 when the last is not closed. */
-static int split(char **p, const char *end, char **words)
-{
-	int n = 0;
-
-	while (*p < end && **p) {
-		char *nul = memchr(*p, '\0', (size_t)(end - *p));
-
-		if (!nul || n == WORDS_MAX - 1)
-			return -1;
-		words[n++] = *p;
-		*p = nul + 1;
-	}
-	*p += *p < end; /* the empty string between arguments and environment */
-	words[n] = NULL;
-	return n;
-}
 
 /* In the forked child. Returns only on failure, with errno set. */
 static void run(char **argv, char **envp, const int *fds, size_t nfds)
@@ -97,11 +78,12 @@ static void run(char **argv, char **envp, const int *fds, size_t nfds)
 
 static int64_t spawn(const struct cbx_init_header *h, char *data, const int *fds, size_t nfds)
 {
-	char *argv[WORDS_MAX], *envp[WORDS_MAX], *p = data;
+	char *argv[CBX_INIT_WORDS_MAX], *envp[CBX_INIT_WORDS_MAX], *p = data;
 	int report[2], code = 0;
 	pid_t pid;
 
-	if (nfds < 3 || nfds > 4 || split(&p, data + h->len, argv) < 1 || split(&p, data + h->len, envp) < 0)
+	if (nfds < 3 || nfds > 4 || cbx_init_split(&p, data + h->len, argv) < 1 ||
+	    cbx_init_split(&p, data + h->len, envp) < 0)
 		return -EINVAL;
 	if (pipe2(report, O_CLOEXEC) < 0)
 		return -errno;

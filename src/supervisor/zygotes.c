@@ -18,32 +18,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/syscalls.h"
 #include "sandbox/enter.h"
+#include "sandbox/init-protocol.h"
 #include "sandbox/lockdown.h"
 #include "supervisor/supervisor.h"
 #include "supervisor/verify.h"
 #include "supervisor/watch.h"
 #include "zygote/zygote-protocol.h"
 
-#define WORDS_MAX 256
 #define BLOB_MAX  CBX_INIT_MESSAGE_MAX
 #define MESSAGES_PER_TURN 64
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 static struct zygote *find(struct supervisor *s, uint64_t id)
 {
@@ -74,25 +66,8 @@ static void give_up(struct zygote *z, const struct cbx_err *err)
 /* ---- start ---- */
 
 struct words {
-	char *argv[WORDS_MAX], *envp[WORDS_MAX];
+	char *argv[CBX_INIT_WORDS_MAX], *envp[CBX_INIT_WORDS_MAX];
 };
-
-static int split(char **p, const char *end, char **words)
-{
-	int n = 0;
-
-	while (*p < end && **p) {
-		char *nul = memchr(*p, '\0', (size_t)(end - *p));
-
-		if (!nul || n == WORDS_MAX - 1)
-			return -1;
-		words[n++] = *p;
-		*p = nul + 1;
-	}
-	*p += *p < end; /* the empty string between arguments and environment */
-	words[n] = NULL;
-	return n;
-}
 
 /* The file's contents into `text`, as for CBX_INIT_SPAWN: arguments, an empty string, the environment. */
 static int read_words(int fd, struct cbx_buf *text, struct words *ret, struct cbx_err *err)
@@ -104,7 +79,7 @@ static int read_words(int fd, struct cbx_buf *text, struct words *ret, struct cb
 	if (n < 0)
 		return cbx_fail(err, errno, "read a zygote's arguments");
 	end = p + n;
-	if (split(&p, end, ret->argv) < 1 || split(&p, end, ret->envp) < 0 || p != end || ret->argv[0][0] != '/')
+	if (cbx_init_split(&p, end, ret->argv) < 1 || cbx_init_split(&p, end, ret->envp) < 0 || p != end || ret->argv[0][0] != '/')
 		return cbx_refuse(err, "protocol", EPROTO, "a zygote's arguments are not understood");
 	return 0;
 }
@@ -149,7 +124,7 @@ static int start(struct supervisor *s, const struct cbx_request *q, int blob, st
 	s->zygotes = cbx_xrealloc(s->zygotes, (s->nzygotes + 1) * sizeof(*s->zygotes));
 	s->zygotes[s->nzygotes++] = (struct zygote){ .id = q->sandbox, .pid = started.pid, .pidfd = started.pidfd,
 						     .report = started.report, .sock = take_fd(&ours),
-						     .deadline_ms = now_ms() + CBX_ZYGOTE_START_MS };
+						     .deadline_ms = cbx_now_ms() + CBX_ZYGOTE_START_MS };
 	return 0;
 }
 
@@ -213,7 +188,7 @@ static int ask(struct supervisor *s, const struct cbx_request *q, const int *fds
 	if (r < 0)
 		return cbx_fail(err, -r, "ask the zygote");
 	b->placing = (struct placing){ .state = PLACE_ASKED, .zygote = z->id,
-				       .deadline_ms = now_ms() + CBX_ZYGOTE_ENTER_MS };
+				       .deadline_ms = cbx_now_ms() + CBX_ZYGOTE_ENTER_MS };
 	return 0;
 }
 
@@ -472,7 +447,7 @@ static bool kill_strangers(const struct supervisor *s)
 void zygotes_check(struct supervisor *s)
 {
 	static const struct cbx_err late = { .code = ETIMEDOUT, .kind = "zygote", .msg = "it took too long" };
-	uint64_t now = now_ms();
+	uint64_t now = cbx_now_ms();
 	bool asked = false;
 
 	for (size_t i = 0; i < s->nzygotes; i++)
