@@ -113,13 +113,6 @@ static void print(struct cbx_buf *out, const cJSON *v, const struct style *st, c
 	cbx_buf_addc(out, cJSON_IsObject(v) ? '}' : ']');
 }
 
-void cbx_jsonedit_print(struct cbx_buf *out, const cJSON *value, const char *base)
-{
-	struct style st = { .lines = true, .nl = "\n", .unit = "  " };
-
-	print(out, value, &st, base);
-}
-
 /* The white space before p, back to what is not; `start` is where the text begins. */
 static const char *space_before(const char *p, const char *start)
 {

@@ -10,16 +10,11 @@
 #include "base/err.h"
 #include "base/json.h"
 
-#define CBX_JSONEDIT_DEPTH 8 /* longest path */
-
 /* Set the member at a path of names; objects on the way that are missing are made, one that is no object is an error
  * ("wrong_type"). A new member is written in the style of its neighbours. */
 int cbx_jsonedit_set(const char *text, size_t len, const char *const *path, size_t depth, const cJSON *value,
 		     struct cbx_buf *out, struct cbx_err *err);
 /* Take the member at the path out. 1: done; 0: it is not there, and nothing was written. */
 int cbx_jsonedit_remove(const char *text, size_t len, const char *const *path, size_t depth, struct cbx_buf *out);
-
-/* Objects over several lines, indented by two spaces each; `base` is put behind every newline. */
-void cbx_jsonedit_print(struct cbx_buf *out, const cJSON *value, const char *base);
 
 #endif
