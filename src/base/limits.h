@@ -26,7 +26,7 @@
 #define CBX_CLIENTS_MAX 256              /* daemon: connections; more: refused
 					 * [daemon/daemon.py:too_many_clients_are_told_so] */
 #define CBX_REPLY_MAX KIB(900)           /* mcp: one message to a client; longer: images dropped, text cut, said so
-					 * [unit/test_mcp_modern.c:read_large] */
+					 * [unit/test_mcp_resources.c:read_large] */
 
 /* One MCP connection (mcp). */
 #define CBX_ROOTS_WAIT_MS 3000           /* mcp: a client's answer to roots/list; then: sessions without its roots */
@@ -36,14 +36,14 @@
 #define CBX_BATCH_MAX 64                 /* mcp: messages in one JSON-RPC batch; more: error
 					 * [unit/test_mcp_rpc.c:batches] */
 #define CBX_JOBS_MAX 64                  /* mcp: resource and completion requests going on at once; more: error
-					 * [unit/test_mcp_modern.c:jobs] */
+					 * [unit/test_mcp_resources.c:jobs] */
 #define CBX_STREAMS_MAX 16               /* mcp: open subscriptions/listen requests; more: error
-					 * [unit/test_mcp_modern.c:listen_bad] */
+					 * [unit/test_mcp_news.c:listen_bad] */
 #define CBX_SUBSCRIPTIONS_MAX 256        /* mcp: resources that one of them asks for; more: error */
 #define CBX_STREAM_TASKS_MAX 32          /* mcp: tasks that one of them asks for; more are not agreed to
 					 * [unit/test_mcp_tasks.c:many_in_one_stream] */
 #define CBX_LIST_FILES_MAX 500           /* mcp: files of one session in resources/list; more are not listed
-					 * [unit/test_mcp_modern.c:resources_pages] */
+					 * [unit/test_mcp_resources.c:resources_pages] */
 #define CBX_RPC_ID_MAX 1024              /* mcp: bytes of a request's id or progress token; longer: error
 					 * [unit/test_mcp_rpc.c:long_ids] */
 #define CBX_TEXT_CHARS 20000             /* mcp: characters of output in an answer; more: head and tail, said so

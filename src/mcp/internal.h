@@ -123,7 +123,6 @@ void cbx_mcp_errorv(struct cbx_mcp *mcp, struct cbx_mcp_slot *slot, int code, cJ
 void cbx_mcp_drop(struct cbx_mcp *mcp, struct cbx_mcp_slot *slot);
 /* Bytes that an answer's result may have at most. */
 size_t cbx_mcp_room(const struct cbx_mcp_slot *slot);
-void cbx_mcp_notify(struct cbx_mcp *mcp, const char *method, const struct cbx_buf *params);
 /* A notification that belongs to the request of this slot. */
 void cbx_mcp_notify_slot(struct cbx_mcp *mcp, const struct cbx_mcp_slot *slot, const char *method,
 			 const struct cbx_buf *params);
@@ -376,9 +375,8 @@ void cbx_mcp_news_flush(struct cbx_mcp *mcp);
 /* What subscribe and unsubscribe do once the uri was checked; false: there are too many. */
 bool cbx_mcp_news_subscribe(struct cbx_mcp *mcp, const char *uri);
 void cbx_mcp_news_unsubscribe(struct cbx_mcp *mcp, const char *uri);
-/* A list (CBX_NEWS_*) has changed, or a resource: tell those who asked, soon. */
+/* A list (CBX_NEWS_*) has changed: tell those who asked, soon. */
 void cbx_mcp_list_changed(struct cbx_mcp *mcp, unsigned kind);
-void cbx_mcp_resource_updated(struct cbx_mcp *mcp, const char *uri);
 /* A cell has changed files: its "files", as in session.h. All connections hear of it. */
 void cbx_mcp_files_changed(struct cbx_mcp *mcp, const char *session_id, const cJSON *files);
 

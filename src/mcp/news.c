@@ -114,16 +114,6 @@ void cbx_mcp_list_changed(struct cbx_mcp *mcp, unsigned kind)
 	soon(mcp);
 }
 
-void cbx_mcp_resource_updated(struct cbx_mcp *mcp, const char *uri)
-{
-	struct cbx_mcp_stream *s;
-
-	TAILQ_FOREACH(s, &mcp->streams, entry)
-		for (size_t i = 0; i < s->nuris; i++)
-			s->uris[i].due |= strcmp(s->uris[i].uri, uri) == 0;
-	soon(mcp);
-}
-
 /* Mark what is watched of this kind in this session; path NULL: whatever the path. */
 static void mark(struct cbx_mcp *mcp, enum cbx_mcp_uri_kind kind, const char *session_id, const char *path)
 {
@@ -458,6 +448,12 @@ void cbx_mcp_listen(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
 	cbx_buf_adds(&params, ",\"notifications\":");
 	cbx_json_print(&params, agreed);
 	cbx_buf_addc(&params, '}');
+	if (params.len > cbx_mcp_room(&s->slot)) {
+		cbx_mcp_error(m->mcp, &s->slot, CBX_RPC_INVALID_PARAMS,
+			      "Invalid params: notifications: it is too long to be acknowledged");
+		stream_free(m->mcp, s);
+		return;
+	}
 	cbx_mcp_notify_slot(m->mcp, &s->slot, "notifications/subscriptions/acknowledged", &params);
 	watch_tasks(m->mcp, s, agreed);
 }

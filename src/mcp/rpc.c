@@ -192,6 +192,11 @@ void cbx_mcp_errorv(struct cbx_mcp *mcp, struct cbx_mcp_slot *slot, int code, cJ
 	if (data)
 		cbx_json_set(error, "data", data);
 	cbx_json_print(&text, error);
+	if (data && text.len > cbx_mcp_room(slot)) { /* what the client asked about, at any length */
+		cJSON_DeleteItemFromObjectCaseSensitive(error, "data");
+		cbx_buf_drop(&text, text.len);
+		cbx_json_print(&text, error);
+	}
 	deliver(mcp, slot, "error", code, &text);
 }
 
@@ -230,11 +235,6 @@ static void notify(struct cbx_mcp *mcp, struct cbx_mcp_origin *origin, const cha
 	cbx_buf_add(&line, params->data, params->len);
 	cbx_buf_addc(&line, '}');
 	emit(mcp, origin, CBX_MCP_MORE, &line);
-}
-
-void cbx_mcp_notify(struct cbx_mcp *mcp, const char *method, const struct cbx_buf *params)
-{
-	notify(mcp, NULL, NULL, method, params);
 }
 
 void cbx_mcp_notify_slot(struct cbx_mcp *mcp, const struct cbx_mcp_slot *slot, const char *method,

@@ -12,6 +12,11 @@
 #include "fake_engine.h"
 #include "mcp/mcp.h"
 
+#define CALL(id, name, args)                                                                                           \
+	"{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"tools/call\",\"params\":{\"name\":\"" name                    \
+	"\",\"arguments\":" args "}}"
+#define CANCEL(id) "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":" id "}}"
+
 struct client {
 	struct event_base *base;
 	struct cbx_engine *engine;
@@ -129,6 +134,11 @@ static inline int int_at(cJSON *j, const char *path)
 
 	ck_assert_msg(cJSON_IsNumber(v), "no number at %s in %s", path, cJSON_PrintUnformatted(j));
 	return (int)v->valuedouble;
+}
+
+static inline const char *text(cJSON *m)
+{
+	return str_at(m, "result.content.0.text");
 }
 
 static inline bool true_at(cJSON *j, const char *path)

@@ -2,17 +2,8 @@
 /* Files, artifacts, and cells that go on without their call, on a toy engine. */
 #include "mcp_client.h"
 
-#define CALL(id, name, args)                                                                                           \
-	"{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"tools/call\",\"params\":{\"name\":\"" name                    \
-	"\",\"arguments\":" args "}}"
-#define CANCEL(id) "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":" id "}}"
 #define RUN(id, code) CALL(id, "run_code", "{\"background\":true,\"code\":\"" code "\"}")
 #define S "result.structuredContent."
-
-static const char *text(cJSON *m)
-{
-	return str_at(m, "result.content.0.text");
-}
 
 START_TEST(background)
 {

@@ -134,6 +134,30 @@ START_TEST(long_ids)
 }
 END_TEST
 
+/* What a client asked about goes into an error's data, unless it is as long as a message may not be. */
+START_TEST(long_questions)
+{
+	struct client *c = client_new();
+	_cleanup_buf_ struct cbx_buf line = { 0 };
+	cJSON *m = NULL;
+
+	for (int i = 0; i < 2; i++) {
+		size_t n = i ? CBX_REPLY_MAX : 100;
+
+		cbx_buf_drop(&line, line.len);
+		cbx_buf_adds(&line, "{\"jsonrpc\":\"2.0\",\"method\":\"resources/read\",\"id\":1,\"params\":{\"uri\":\"");
+		memset(cbx_buf_reserve(&line, n), 'x', n);
+		line.len += n;
+		line.data[line.len] = '\0';
+		cbx_buf_adds(&line, "\"}}");
+		m = client_ask(c, line.data);
+		ck_assert_int_eq(int_at(m, "error.code"), -32002);
+		ck_assert_int_eq(!at(m, "error.data"), i);
+	}
+	client_free(c);
+}
+END_TEST
+
 START_TEST(too_long)
 {
 	struct client *c = client_new();
@@ -236,6 +260,7 @@ static void add(TCase *t)
 	tcase_add_test(t, handshake_faults);
 	tcase_add_loop_test(t, messages, 0, ARRAY_SIZE(lines));
 	tcase_add_test(t, long_ids);
+	tcase_add_test(t, long_questions);
 	tcase_add_test(t, too_long);
 	tcase_add_test(t, before_initialize);
 	tcase_add_test(t, batches);

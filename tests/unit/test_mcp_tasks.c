@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tasks: run_code's cells for clients that come back for the result (io.modelcontextprotocol/tasks). */
-#include "mcp_client.h"
+#include "mcp_modern.h"
 
-#define REVISION "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\""
 #define EXTENSION "\"extensions\":{\"io.modelcontextprotocol/tasks\":{}}"
-#define PLAIN "\"_meta\":{" REVISION ",\"io.modelcontextprotocol/clientCapabilities\":{}}"
+#define PLAIN META
 #define TASKS "\"_meta\":{" REVISION ",\"io.modelcontextprotocol/clientCapabilities\":{" EXTENSION "}}"
 
 static cJSON *ask_as(struct client *c, const char *meta, const char *method, const char *more)

@@ -2,15 +2,6 @@
 /* The tools on a toy engine: what a model gets to see, sessions that come and go, cancellation, progress. */
 #include "mcp_client.h"
 
-#define CALL(id, name, args)                                                                                           \
-	"{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"tools/call\",\"params\":{\"name\":\"" name                    \
-	"\",\"arguments\":" args "}}"
-#define CANCEL(id) "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{\"requestId\":" id "}}"
-
-static const char *text(cJSON *m)
-{
-	return str_at(m, "result.content.0.text");
-}
 
 START_TEST(list)
 {
