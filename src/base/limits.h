@@ -180,6 +180,13 @@
 /* Control groups (cgroup). */
 #define CBX_CPUS_MILLI_MIN 10            /* policy: thousandths of a processor that may be asked for; less: error */
 #define CBX_CPUS_MILLI_MAX 1024000       /* policy: thousandths of a processor that may be asked for; more: error */
+#define CBX_IO_MIN KIB(64)               /* policy: bytes a second that may be asked for; less: error */
+#define CBX_IO_MAX GIB(1024)             /* policy: bytes a second that may be asked for; more: error */
+#define CBX_IO_OPERATIONS_MIN 10         /* policy: operations a second that may be asked for; less: error */
+#define CBX_IO_OPERATIONS_MAX 1000000000 /* policy: operations a second that may be asked for; more: error */
+#define CBX_IO_DISKS 10                  /* session: disks of one session, of its image and of each mount: enough */
+#define CBX_IO_DISKS_KNOWN 4096          /* cgroup: disks and partitions of the machine; of others a session's use is
+					 * not limited, and the answer says so */
 #define CBX_FREEZE_IDLE_S 60             /* cgroup: of a session without a cell; then its processes are stopped,
 					 * unless they are at work by themselves */
 #define CBX_FREEZE_LOOK_MS 5000          /* cgroup: between two looks whether they are */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -32,6 +33,24 @@ static int put_u64(int dir, const char *name, uint64_t value, struct cbx_err *er
 
 /* ---- making ---- */
 
+/* The kernel takes one disk at a time. */
+static int limit_io(int dir, const struct cbx_cgroup_limits *l, struct cbx_err *err)
+{
+	char text[200], bytes[24] = "max", operations[24] = "max";
+	int r = 0;
+
+	if (l->io_bytes)
+		snprintf(bytes, sizeof(bytes), "%" PRIu64, l->io_bytes);
+	if (l->io_operations)
+		snprintf(operations, sizeof(operations), "%" PRIu64, l->io_operations);
+	for (size_t i = 0; r == 0 && i < l->ndisks; i++) {
+		snprintf(text, sizeof(text), "%u:%u rbps=%s wbps=%s riops=%s wiops=%s", major(l->disks[i]),
+			 minor(l->disks[i]), bytes, bytes, operations, operations);
+		r = cbx_cgroup_put(dir, "io.max", text, err);
+	}
+	return r;
+}
+
 int cbx_cgroup_limit(int dir, unsigned controllers, const struct cbx_cgroup_limits *l, struct cbx_err *err)
 {
 	char cpu[64];
@@ -51,6 +70,8 @@ int cbx_cgroup_limit(int dir, unsigned controllers, const struct cbx_cgroup_limi
 		if (r < 0)
 			return r;
 	}
+	if ((l->io_bytes || l->io_operations) && (r = limit_io(dir, l, err)) < 0)
+		return r;
 	if ((r = put_u64(dir, "work/memory.max", l->memory_bytes, err)) < 0 ||
 	    (r = cbx_cgroup_put(dir, "work/memory.oom.group", "1", err)) < 0)
 		return r;

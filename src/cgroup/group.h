@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/limits.h"
 #include "cgroup/tree.h"
 
 #define CBX_CGROUP_SESSION "session-"
@@ -25,6 +26,9 @@ struct cbx_cgroup_limits {
 	uint64_t memory_bytes, disk_bytes;
 	uint32_t processes;  /* processes and threads of `work` */
 	uint32_t cpus_milli; /* thousandths of a processor; 0: no limit */
+	uint64_t io_bytes, io_operations; /* a second, read and written each; 0: no limit */
+	dev_t disks[CBX_IO_DISKS];	  /* of which these are the limits */
+	size_t ndisks;
 };
 
 struct cbx_cgroup {

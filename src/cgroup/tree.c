@@ -276,10 +276,13 @@ void cbx_cgroup_tree_open(struct cbx_cgroup_tree *tree, const struct cbx_service
 	}
 	name = strrchr(path, '/');
 	cbx_cgroup_tree_take(tree, dir, name && name[1] ? name + 1 : path, service);
+	if (tree->controllers & CBX_CONTROLLER_IO)
+		cbx_disks_read(&tree->disks, "/sys/dev/block");
 }
 
 void cbx_cgroup_tree_release(struct cbx_cgroup_tree *tree)
 {
 	cbx_close_p(&tree->dir);
 	cbx_close_p(&tree->lock);
+	cbx_disks_release(&tree->disks);
 }

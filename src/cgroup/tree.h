@@ -20,6 +20,7 @@
 
 #include "base/dirs.h"
 #include "base/err.h"
+#include "cgroup/disks.h"
 
 enum cbx_cgroup_backend {
 	CBX_CGROUP_NONE,
@@ -32,6 +33,7 @@ struct cbx_cgroup_tree {
 	int dir;	      /* the group; -1: none */
 	int lock;	      /* "supervisor", held so that no other codeboxd takes the same group; -1: none */
 	unsigned controllers; /* enum cbx_controller, those in force for sessions */
+	struct cbx_disks disks; /* of the machine; none without the io controller */
 	char reason[600];     /* NONE: why, and the remedy; else what was found, e.g. that a controller is missing */
 };
 

@@ -107,8 +107,9 @@ static void group_found(struct cbx_result *r, const char *whose, unsigned contro
 {
 	char found[256];
 
-	snprintf(found, sizeof(found), "version 2; %s%s", whose,
-		 controllers & CBX_CONTROLLER_CPU ? "" : ", without the cpu controller: cpus cannot be limited");
+	snprintf(found, sizeof(found), "version 2; %s%s%s", whose,
+		 controllers & CBX_CONTROLLER_CPU ? "" : ", without the cpu controller: cpus cannot be limited",
+		 controllers & CBX_CONTROLLER_IO ? "" : ", without the io controller: io cannot be limited");
 	cbx_result_set(r, CBX_CHECK_OK, found, group_means, "");
 }
 

@@ -191,9 +191,9 @@ static void read_cpuinfo(struct cbx_outer *outer)
 }
 
 /*
- * A time namespace for all that comes after us: the clocks that begin at the machine's start begin now instead, and so do
- * sysinfo(2)'s uptime and the start times in /proc. One for all sandboxes costs none of them anything at its start; what
- * they could compare with it, they could compare with the time of day as well.
+ * A time namespace for all that comes after us: the clocks that begin at the machine's start begin now instead, and so
+ * do sysinfo(2)'s uptime and the start times in /proc. One for all sandboxes costs none of them anything at its start;
+ * what they could compare with it, they could compare with the time of day as well.
  */
 static int start_clocks(struct cbx_err *err)
 {

@@ -335,6 +335,7 @@ cJSON *cbx_engine_to_json(const struct cbx_engine *e)
 	cbx_json_set_str(f, "backend", cbx_group_backend(e));
 	cbx_json_set_str(f, "reason", cbx_group_reason(e));
 	cbx_json_set_bool(f, "cpus", cbx_group_limits_cpus(e));
+	cbx_json_set_bool(f, "io", cbx_group_limits_io(e));
 	cbx_json_set(o, "cgroup", f);
 	if (trouble)
 		cbx_json_set_str(o, "trouble", trouble->msg);

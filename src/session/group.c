@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -53,8 +54,53 @@ bool cbx_group_limits_cpus(const struct cbx_engine *e)
 	return t && (t->controllers & CBX_CONTROLLER_CPU);
 }
 
-int cbx_group_check(const struct cbx_engine *e, const struct cbx_session_spec *spec, struct cbx_err *err)
+bool cbx_group_limits_io(const struct cbx_engine *e)
 {
+	const struct cbx_cgroup_tree *t = tree_of(e);
+
+	return t && (t->controllers & CBX_CONTROLLER_IO);
+}
+
+/* False: it is not known which disk that is. */
+static bool add_disk(struct cbx_session *s, const char *path, dev_t dev)
+{
+	const struct cbx_cgroup_tree *tree = tree_of(s->engine);
+	dev_t disk;
+	int r = tree ? cbx_disks_find(&tree->disks, path, dev, &disk) : -ENODEV;
+
+	if (r <= 0)
+		return r == 0;
+	for (size_t i = 0; i < s->ndisks; i++)
+		if (s->disks[i] == disk)
+			return true;
+	s->disks[s->ndisks++] = disk;
+	return true;
+}
+
+/* Of what is mounted in the session; its own files are held in memory. */
+static bool find_disks(struct cbx_session *s, const struct cbx_plan *plan)
+{
+	bool all = cbx_group_limits_io(s->engine) &&
+		   add_disk(s, s->engine->config.images_dir, (dev_t)s->image_mark.dev);
+	struct stat st;
+
+	_Static_assert(CBX_IO_DISKS >= CBX_PLAN_MOUNTS_MAX + 2, "a place for each");
+	for (uint32_t i = 0; i < plan->nlayers; i++)
+		if (strcmp(plan->layers[i].source, "host:/usr") == 0)
+			all = stat("/usr", &st) == 0 && add_disk(s, "/usr", st.st_dev) && all;
+	/* Below a recursive one there may be other file systems. */
+	for (uint32_t i = 0; i < plan->nmounts; i++)
+		all = add_disk(s, plan->mounts[i].source, (dev_t)plan->mounts[i].dev) && !plan->mounts[i].recursive &&
+		      all;
+	return all;
+}
+
+int cbx_group_check(struct cbx_session *s, const struct cbx_plan *plan, struct cbx_err *err)
+{
+	const struct cbx_session_spec *spec = &s->spec;
+	const struct cbx_engine *e = s->engine;
+
+	s->io_loose = (spec->io_bytes || spec->io_operations) && !find_disks(s, plan);
 	if (spec->cgroup != CBX_CGROUP_REQUIRED)
 		return 0;
 	if (!tree_of(e))
@@ -68,6 +114,13 @@ int cbx_group_check(const struct cbx_engine *e, const struct cbx_session_spec *s
 			"cgroup: \"required\", but cpus cannot be limited here: %.400s; leave cpus out, or delegate "
 			"the cpu controller",
 			cbx_group_reason(e));
+	if (s->io_loose)
+		return cbx_refuse(
+			err, "no_cgroup", ENOTSUP,
+			"cgroup: \"required\", but io and io_operations cannot be limited here: %s; leave them out, or %s",
+			cbx_group_limits_io(e) ? "the image or a mount is on a file system that names no disk" :
+						 "the io controller is not delegated",
+			cbx_group_limits_io(e) ? "use another file system, such as ext4 or xfs" : "delegate it");
 	return 0;
 }
 
@@ -84,8 +137,12 @@ int cbx_group_open(struct cbx_session *s, int ret_dirs[2], struct cbx_err *err)
 	struct cbx_cgroup_limits limits = { .memory_bytes = s->spec.memory_bytes,
 					    .disk_bytes = s->spec.disk_bytes,
 					    .processes = s->spec.processes,
-					    .cpus_milli = s->spec.cpus_milli };
+					    .cpus_milli = s->spec.cpus_milli,
+					    .io_bytes = s->spec.io_bytes,
+					    .io_operations = s->spec.io_operations,
+					    .ndisks = s->ndisks };
 
+	memcpy(limits.disks, s->disks, sizeof(limits.disks));
 	ret_dirs[0] = ret_dirs[1] = -1;
 	return tree ? cbx_cgroup_make(tree, s->sandbox, &limits, &s->group, ret_dirs, err) : 0;
 }

@@ -418,6 +418,9 @@ struct cbx_session {
 	cbx_ready_fn on_ready; /* until it was called */
 	void *on_ready_arg;
 	struct cbx_err end; /* CLOSING: why */
+	dev_t disks[CBX_IO_DISKS];   /* of its image and mounts, when its use of them is limited */
+	size_t ndisks;
+	bool io_loose;               /* it is to be, but some are not known, or there is no controller */
 	struct cbx_cgroup group;
 	unsigned moves; /* unanswered requests to move its processes */
 	bool frozen;
@@ -520,8 +523,9 @@ cJSON *cbx_pool_to_json(const struct cbx_engine *engine);
 const char *cbx_group_backend(const struct cbx_engine *engine); /* "none", "inherit", "scope" */
 const char *cbx_group_reason(const struct cbx_engine *engine);
 bool cbx_group_limits_cpus(const struct cbx_engine *engine);
-/* Can this session be limited as it asks to be? */
-int cbx_group_check(const struct cbx_engine *engine, const struct cbx_session_spec *spec, struct cbx_err *err);
+bool cbx_group_limits_io(const struct cbx_engine *engine);
+/* Can this session be limited as it asks to be? Finds out of which disks its use of them is limited. */
+int cbx_group_check(struct cbx_session *s, const struct cbx_plan *plan, struct cbx_err *err);
 /* RLIMIT_NPROC of its processes. */
 uint32_t cbx_group_process_rlimit(const struct cbx_engine *engine, const struct cbx_session_spec *spec);
 /* Make it, as the session's spec says; ret_dirs are for the supervisor, -1 where there are no groups. */

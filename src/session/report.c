@@ -149,6 +149,7 @@ cJSON *cbx_execution_to_json(const struct cbx_execution *x, bool with_displays)
 
 static cJSON *limits(const struct cbx_session *s)
 {
+	_cleanup_json_ cJSON *not = cbx_json_new_arr();
 	cJSON *o = cbx_json_new_obj();
 
 	cbx_json_set_u64(o, "memory_bytes", s->spec.memory_bytes);
@@ -161,15 +162,21 @@ static cJSON *limits(const struct cbx_session *s)
 		cbx_json_set_double(o, "cpus", (double)s->spec.cpus_milli / 1000);
 	else
 		cbx_json_set_null(o, "cpus");
+	if (s->spec.io_bytes)
+		cbx_json_set_u64(o, "io", s->spec.io_bytes);
+	if (s->spec.io_operations)
+		cbx_json_set_u64(o, "io_operations", s->spec.io_operations);
 	cbx_json_set_str(o, "enforced_by", cbx_group_on(s) ? "cgroup" : "rlimits and a watcher");
 	cbx_json_set_str(o, "backend", cbx_group_backend(s->engine));
 	cbx_json_set_str(o, "reason", cbx_group_reason(s->engine));
-	if (s->spec.cpus_milli && !cbx_group_limits_cpus(s->engine)) {
-		cJSON *not = cbx_json_new_arr();
-
+	if (s->spec.cpus_milli && !cbx_group_limits_cpus(s->engine))
 		cbx_json_push_str(not, "cpus");
-		cbx_json_set(o, "not_enforced", not);
-	}
+	if (s->spec.io_bytes && s->io_loose)
+		cbx_json_push_str(not, "io");
+	if (s->spec.io_operations && s->io_loose)
+		cbx_json_push_str(not, "io_operations");
+	if (not->child)
+		cbx_json_set(o, "not_enforced", take_ptr(&not));
 	return o;
 }
 

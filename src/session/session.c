@@ -510,9 +510,9 @@ int cbx_session_make(struct cbx_engine *e, const struct cbx_session_spec *spec, 
 	int r = cbx_session_settle(s, err);
 
 	if (r >= 0)
-		r = cbx_group_check(e, &s->spec, err);
-	if (r >= 0)
 		r = make_plan(s, ret_plan, err);
+	if (r >= 0)
+		r = cbx_group_check(s, ret_plan, err);
 	if (r >= 0 && (!s->work || !s->start_timer || !s->ttl_timer || !s->idle_timer || !s->cell_timer))
 		r = cbx_fail(err, ENOMEM, "watch a session");
 	if (r < 0) {

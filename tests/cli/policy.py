@@ -45,7 +45,8 @@ def test_strict_allows_no_more_than_default_and_default_than_dev():
         got = box.json("policy", "show", "--json", name)["limits"]
         return {k: v["max"] if isinstance(v, dict) else v for k, v in got.items()}
     strict, default, dev = map(values, ("strict", "default", "dev"))
-    assert strict.pop("cpus") == 1 and not default.pop("cpus") and not dev.pop("cpus")  # 0: no limit
+    for k in ("cpus", "io", "io_operations"):
+        assert strict.pop(k) and not default.pop(k) and not dev.pop(k), k  # 0: no limit
     assert all(strict[k] < default[k] <= dev[k] for k in default), (strict, default, dev)
 
 

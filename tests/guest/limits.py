@@ -200,6 +200,56 @@ def test_processors_are_limited():
         c.call("session.close", session_id="slow")
 
 
+READ = """
+import os
+n = 0
+for top in ('/usr/bin', '/usr/lib/x86_64-linux-gnu'):
+    for name in sorted(os.listdir(top)):
+        if n < LIMIT and os.path.isfile(top + '/' + name) and not os.path.islink(top + '/' + name):
+            try: n += len(open(top + '/' + name, 'rb').read())
+            except PermissionError: pass
+print(n)
+"""
+
+
+def empty_page_cache():
+    with open("/proc/sys/vm/drop_caches", "w") as f:
+        f.write("3")
+
+
+def test_reading_from_the_disk_is_limited():
+    """By units of the system: this distribution does not delegate the io controller to users."""
+    with Control(box) as c:
+        assert box.hello()["cgroup"]["io"] is AS_ROOT
+        if not AS_ROOT:
+            limits = create(c, "reads", io="1M", io_operations=500)["limits"]
+            assert limits["io"] == 1 << 20 and limits["not_enforced"] == ["io", "io_operations"], limits
+            c.call("session.close", session_id="reads")
+            try:
+                create(c, "reads", io="1M", cgroup="required")
+                raise AssertionError("it was made")
+            except ControlError as e:
+                assert e.kind == "no_cgroup" and "io controller" in str(e), e
+            return
+        rate = 512 << 10
+        limits = create(c, "reads", io=rate, cgroup="required")["limits"]
+        assert limits["io"] == rate and "not_enforced" not in limits, limits
+        name = of_session(c, "reads")
+        dev = os.stat("/usr").st_dev
+        with open(os.path.join(group(), name, "io.max")) as f:
+            assert f.read() == f"{os.major(dev)}:{os.minor(dev)} rbps={rate} wbps={rate} riops=max wiops=max\n"
+        took = {}
+        for session in ("a", "reads"):  # one without a limit, for comparison
+            empty_page_cache()
+            # What is mapped by some process stays in memory, and is not read from the disk.
+            r = c.call("run", session_id=session, code=READ.replace("LIMIT", str(3 << 20)), timeout=300)
+            assert r["status"] == "ok" and r["usage"]["io_read_bytes"] >= 1 << 20, r
+            took[session] = r["duration_ms"] * rate / r["usage"]["io_read_bytes"] / 1000
+        print(f"# of the time that the limit asks for: {took['reads']:.2f}, without a limit {took['a']:.2f}")
+        assert took["reads"] > 0.7, took  # not quite 1: a little is let through at once
+        c.call("session.close", session_id="reads")
+
+
 def test_what_counting_costs():
     """Only told: what codeboxd reads for a cell, at its start and at its end, from files that stay open."""
     with Control(box) as c:
@@ -261,27 +311,14 @@ def test_what_is_at_work_is_not_stopped():
         c.call("session.close", session_id="busy")
 
 
-READ = """
-import os
-n = 0
-for top in ('/usr/bin', '/usr/lib/x86_64-linux-gnu'):
-    for name in sorted(os.listdir(top)):
-        if n < 24 << 20 and os.path.isfile(top + '/' + name) and not os.path.islink(top + '/' + name):
-            try: n += len(open(top + '/' + name, 'rb').read())
-            except PermissionError: pass
-print(n)
-"""
-
-
 def test_a_stopped_session_gives_file_pages_back():
     if not AS_ROOT:  # only root can empty the page cache, so that the pages are charged to this session
         return
     with Control(box) as c:
         create(c, "pages")
         name = of_session(c, "pages")
-        with open("/proc/sys/vm/drop_caches", "w") as f:
-            f.write("3")
-        r = c.call("run", session_id="pages", code=READ, timeout=300)
+        empty_page_cache()
+        r = c.call("run", session_id="pages", code=READ.replace("LIMIT", str(24 << 20)), timeout=300)
         assert int(r["stdout"]) > 4 << 20, r
         before = int(value("file", name, "work", "memory.stat"))
         assert wait_until(lambda: c.call("session.info", session_id="pages")["usage"]["frozen"], 120)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -303,6 +304,62 @@ START_TEST(a_limit_that_cannot_be_written_is_an_error)
 }
 END_TEST
 
+START_TEST(use_of_disks_is_limited)
+{
+	struct cbx_cgroup_limits l = { .memory_bytes = GB, .disk_bytes = GB, .processes = 50, .io_bytes = 1 << 20,
+				       .disks = { makedev(254, 0) }, .ndisks = 1 };
+	struct cbx_err err;
+
+	make_session();
+	make_file("io.max", "");
+	ck_assert_int_eq(limit(CBX_CONTROLLER_IO, &l, &err), 0);
+	expect("io.max", "254:0 rbps=1048576 wbps=1048576 riops=max wiops=max");
+	l.io_bytes = 0;
+	ck_assert_int_eq(limit(CBX_CONTROLLER_IO, &l, &err), 0); /* none is asked for: nothing is written */
+	expect("io.max", "254:0 rbps=1048576 wbps=1048576 riops=max wiops=max");
+	l.io_operations = 100;
+	l.disks[0] = makedev(8, 16);
+	make_file("io.max", "");
+	ck_assert_int_eq(limit(CBX_CONTROLLER_IO, &l, &err), 0);
+	expect("io.max", "8:16 rbps=max wbps=max riops=100 wiops=100");
+}
+END_TEST
+
+/* A disk with a partition, as in /sys. */
+START_TEST(a_partition_lies_on_a_disk)
+{
+	struct cbx_disks disks;
+	char links[300];
+	dev_t d;
+
+	make_directory("devices");
+	make_directory("devices/sda");
+	make_directory("devices/sda/sda1");
+	make_file("devices/sda/dev", "8:0\n");
+	make_file("devices/sda/sda1/dev", "8:1\n");
+	make_file("devices/sda/sda1/partition", "1\n");
+	make_directory("block");
+	snprintf(links, sizeof(links), "ln -s ../devices/sda %s/block/8:0; ln -s ../devices/sda/sda1 %s/block/8:1", place,
+		 place);
+	ck_assert_int_eq(system(links), 0);
+	make_file("block/x", "");
+	snprintf(links, sizeof(links), "%s/block", place);
+	cbx_disks_read(&disks, links);
+	ck_assert_uint_eq(disks.n, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		ck_assert_int_eq(cbx_disks_find(&disks, "/", makedev(8, i), &d), 1);
+		ck_assert_uint_eq(d, makedev(8, 0));
+	}
+	ck_assert_int_eq(cbx_disks_find(&disks, "/proc", makedev(8, 2), &d), -ENODEV);
+	ck_assert_int_eq(cbx_disks_find(&disks, "/nonexistent", makedev(0, 50), &d), -ENODEV);
+	if (access("/dev/shm", F_OK) == 0)
+		ck_assert_int_eq(cbx_disks_find(&disks, "/dev/shm", makedev(0, 50), &d), 0);
+	cbx_disks_release(&disks);
+	cbx_disks_read(&disks, "/nonexistent");
+	ck_assert_uint_eq(disks.n, 0);
+}
+END_TEST
+
 START_TEST(groups_are_removed)
 {
 	struct cbx_err err;
@@ -337,6 +394,8 @@ int main(void)
 	tcase_add_test(files, a_group_of_somebody_else_is_not);
 	tcase_add_test(files, limits_are_written);
 	tcase_add_test(files, a_limit_that_cannot_be_written_is_an_error);
+	tcase_add_test(files, use_of_disks_is_limited);
+	tcase_add_test(files, a_partition_lies_on_a_disk);
 	tcase_add_test(files, groups_are_removed);
 	suite_add_tcase(s, texts);
 	suite_add_tcase(s, files);

@@ -38,7 +38,7 @@ static void has(const char *text, const char *part)
 	ck_assert_msg(strstr(text, part) != NULL, "\"%s\" does not say \"%s\"", text, part);
 }
 
-/* Ubuntu 24.04: a program without a profile, seen in its user namespace and, where the kernel shows no label, outside. */
+/* Ubuntu 24.04: a program without a profile, in its user namespace and, where the kernel shows no label, outside. */
 START_TEST(ubuntu)
 {
 	static const char *const labels[] = { "unprivileged_userns (enforce)", "unconfined", "" };

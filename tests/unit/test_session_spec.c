@@ -39,6 +39,9 @@ START_TEST(values)
 	ck_assert_uint_eq(spec.cgroup, CBX_CGROUP_REQUIRED);
 	ck_assert_int_eq(parse("{\"cpus\":\"1.5\"}", &spec, &err), 0);
 	ck_assert_uint_eq(spec.cpus_milli, 1500);
+	ck_assert_int_eq(parse("{\"io\":\"8M\",\"io_operations\":0}", &spec, &err), 0);
+	ck_assert_uint_eq(spec.io_bytes, 8 << 20);
+	ck_assert_uint_eq(spec.io_operations, 0);
 	ck_assert_int_eq(parse("{\"session_id\":\"a.b-c_1\",\"image\":\"host\",\"memory\":\"512M\",\"disk\":1048576,"
 			       "\"processes\":16,\"timeout\":0.5,\"ttl\":\"2h\",\"idle_timeout\":90,\"other\":[]}",
 			       &spec, &err),
@@ -61,6 +64,9 @@ START_TEST(refusals)
 	static const char *const bad[][2] = {
 		{ "{\"memory\":1}", "memory" },
 		{ "{\"cpus\":0.001}", "cpus" },
+		{ "{\"io\":1000}", "io" },
+		{ "{\"io\":\"2T\"}", "io" },
+		{ "{\"io_operations\":9}", "io_operations" },
 		{ "{\"cpus\":2000}", "cpus" },
 		{ "{\"cpus\":\"many\"}", "cpus" },
 		{ "{\"cgroup\":\"maybe\"}", "cgroup" },

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cgroup/disks.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "cgroup/files.h"
+
+static bool parse(const char *text, dev_t *ret)
+{
+	unsigned major, minor;
+	char end = '\n';
+
+	if (sscanf(text, "%u:%u%c", &major, &minor, &end) < 2 || end != '\n')
+		return false;
+	*ret = makedev(major, minor);
+	return true;
+}
+
+/* "8:1" is a link to the partition's directory, which lies in that of its disk. */
+static bool whole_of(int dir, const char *name, dev_t dev, dev_t *ret)
+{
+	char path[64], text[32];
+
+	*ret = dev;
+	snprintf(path, sizeof(path), "%.30s/partition", name);
+	if (faccessat(dir, path, F_OK, 0) < 0)
+		return true;
+	snprintf(path, sizeof(path), "%.30s/../dev", name);
+	return cbx_cgroup_get(dir, path, text, sizeof(text)) > 0 && parse(text, ret);
+}
+
+void cbx_disks_read(struct cbx_disks *disks, const char *dir)
+{
+	_cleanup_closedir_ DIR *d = opendir(dir);
+	struct dirent *e;
+
+	*disks = (struct cbx_disks){ 0 };
+	while (d && disks->n < CBX_IO_DISKS_KNOWN && (e = readdir(d))) {
+		struct cbx_disk disk;
+
+		if (!parse(e->d_name, &disk.dev) || !whole_of(dirfd(d), e->d_name, disk.dev, &disk.whole))
+			continue;
+		disks->all = cbx_xrealloc(disks->all, (disks->n + 1) * sizeof(*disks->all));
+		disks->all[disks->n++] = disk;
+	}
+}
+
+void cbx_disks_release(struct cbx_disks *disks)
+{
+	free(take_ptr(&disks->all));
+	disks->n = 0;
+}
+
+int cbx_disks_find(const struct cbx_disks *disks, const char *path, dev_t dev, dev_t *ret)
+{
+	struct statfs fs;
+
+	for (size_t i = 0; i < disks->n; i++) {
+		if (disks->all[i].dev == dev) {
+			*ret = disks->all[i].whole;
+			return 1;
+		}
+	}
+	return statfs(path, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC) ? 0 : -ENODEV;
+}
