@@ -111,11 +111,17 @@ int cbx_cgroup_tree_find(const struct cbx_service *service, char *ret_dir, size_
 static int give_to_service(int dir, const struct cbx_service *service, struct cbx_err *err)
 {
 	static const char *const files[] = { "", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads" };
+	struct stat st;
 
-	for (size_t i = 0; service->from_root && i < ARRAY_SIZE(files); i++)
+	if (!service->from_root)
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		if (fchownat(dir, files[i], service->uid, service->gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 			return cbx_fail(err, errno, "give our control group's %s to user %u",
 					files[i][0] ? files[i] : "directory", (unsigned)service->uid);
+	/* The root of all groups is nobody's to write, its owner's neither; only to root does that make no difference. */
+	if (fstat(dir, &st) < 0 || (!(st.st_mode & 0200) && fchmod(dir, (st.st_mode & 07777) | 0200) < 0))
+		return cbx_fail(err, errno, "let user %u write to our control group", (unsigned)service->uid);
 	return 0;
 }
 

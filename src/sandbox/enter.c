@@ -6,7 +6,9 @@
  *                                                                                                (supervisor)
  *  2  id maps: one id, written from the outer namespace; then the "go" byte                      (supervisor)
  *  3  die with the supervisor (PDEATHSIG), in a session of our own, with a session keyring of our own; a cgroup
- *     namespace: made by clone3 it would show the way from the supervisor's group to ours
+ *     namespace: made by clone3 it would show the way from the supervisor's group to ours. It begins at init's group, so
+ *     what runs in "work" reads "/../work": the group above both may hold no process that could make the namespace, and
+ *     to make it in "work" and then move init would cost every sandbox a move
  *  4  open the image's directories while we still have the ids that may reach them
  *  5  become the sandbox's user and group                              -- PDEATHSIG is set again: this cleared it
  *  6  mount events private; the session's tmpfs; the root overlay on it; further layers

@@ -389,5 +389,51 @@ def test_a_killed_daemon_leaves_nothing():
     assert wait_until(lambda: all(value("populated", n, "cgroup.events") == "1" for n in groups()), 60), groups()
 
 
+def test_a_successor_removes_what_is_left():
+    """In the root of the tree, as on a machine without systemd: here the leftovers of systemd's units and scopes are
+    removed by systemd. Of codeboxd and supervisor nothing can be removed by themselves: they are killed together."""
+    if not AS_ROOT:
+        return
+    os.setxattr(CGROUP, "trusted.delegate", b"1")
+    other = Unit()
+    other.dir = "/run/codebox-root"
+    other.env = dict(os.environ, CODEBOX_RUNTIME_DIR=other.dir)
+    command = f"echo 0 >{CGROUP}/cgroup.procs && exec {os.environ['CODEBOX_DAEMON']} --foreground --pool 0"
+
+    def start():
+        p = subprocess.Popen(["sh", "-c", command], env=other.env, stdin=subprocess.DEVNULL,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        assert wait_until(other.hello, 60)
+        assert other.hello()["cgroup"]["backend"] == "inherit", other.hello()
+        return p
+
+    def left():
+        return sorted(n for n in os.listdir(CGROUP) if n.startswith("session-"))
+
+    p = start()
+    with Control(other) as c:
+        for session in ("one", "two"):
+            create(c, session)
+            c.call("run", session_id=session,
+                   code="import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True)")
+    pids = [p.pid, *children(p.pid)]
+    was = left()
+    assert len(was) == 2 and len(pids) > 6, (was, pids)
+    for pid in pids[:2]:
+        os.kill(pid, signal.SIGKILL)
+    p.wait()
+    assert wait_until(lambda: not any(os.path.exists(f"/proc/{p}") for p in pids), 60)
+    assert left() == was
+    p = start()
+    assert left() == [], left()
+    with Control(other) as c:
+        create(c, "three", cgroup="required")
+        assert c.call("run", session_id="three", code="print(3)")["stdout"] == "3\n"
+    subprocess.run([CODEBOX, "stop"], env=other.env, stdout=subprocess.DEVNULL, timeout=60)
+    p.wait()
+    assert left() == [], left()
+    os.removexattr(CGROUP, "trusted.delegate")
+
+
 if __name__ == "__main__":
     run(globals())
