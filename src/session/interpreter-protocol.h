@@ -8,8 +8,9 @@
  * what is written there, by whatever process or library, is the cell's output.
  *
  * To the driver:
- *   {"op":"start","environment":{"NAME":"value"}}    to one that is a fork of a zygote, and before its "ready"; to be
- *                                                    added to the environment
+ *   {"op":"start","environment":{"NAME":"value"},"wanted":bool}
+ *                                                    to one that is a fork of a zygote, and before its "ready"; to be
+ *                                                    added to the environment. wanted: somebody waits for the session
  *   {"op":"session","environment":{"NAME":"value"}}  once, before anything else: what only this session has, to be
  *                                                    added to the environment; interpreters may be made before sessions
  *   {"op":"run","id":N,"code":"…","silent":false}    run a cell. Cells come one at a time.

@@ -277,6 +277,7 @@ bool cbx_zygote_enter(struct cbx_session *s, int fds[4])
 		cbx_json_set_str(environment, s->environment.all[i].name, s->environment.all[i].value);
 	cbx_json_set_str(frame, "op", "start");
 	cbx_json_set(frame, "environment", environment);
+	cbx_json_set_bool(frame, "wanted", !s->shape);
 	cbx_interp_send(s, frame);
 	cbx_link_enter(s->engine, s->sandbox, z->number, fds);
 	return true;

@@ -17,9 +17,9 @@
  * nothing looks up a path. The interpreter stays undumpable until then.
  *
  * This shared object is loaded into the Python of any image, whatever its C library: it makes system calls and calls
- * nothing (src/sandbox/rawcall.h). The one exception is fork: that is the interpreter's own C library's, handed in as a
- * pointer, because the library must learn that it is in another process (its thread's id, the handlers of
- * pthread_atfork). It is built without a stack protector, which would read the library's thread-local storage, and
+ * nothing (src/sandbox/rawcall.h). The exceptions are handed in as pointers: the interpreter's allocators, see
+ * cbx_zygote_fill(), and fork, that of its own C library, because the library must learn that it is in another process
+ * (its thread's id, the handlers of pthread_atfork). It is built without a stack protector, which would read the library's thread-local storage, and
  * without anything that the compiler could turn into a call of memcpy.
  */
 #include <asm/unistd.h>
@@ -220,4 +220,67 @@ int cbx_zygote_fork(int (*libc_fork)(void))
 	close_all();
 	answer(CBX_ZYGOTE_FD, CBX_ZYGOTE_FORKED, pid, pid < 0 ? made.step : 0);
 	return pid < 0 ? (int)pid : 1;
+}
+
+/* ---- memory ---- */
+
+#define FILL_MAX   (256ul << 10) /* bytes of one size: what is asked for when an allocator is not what we think */
+#define POOL_HEAD  48ul		 /* what Python's allocator keeps at the start of a pool of small blocks */
+#define SMALL_MAX  512ul
+#define SMALL_STEP 16ul
+
+typedef void *(*alloc_fn)(unsigned long);
+typedef void (*release_fn)(void *);
+
+/* Until a block is the first of a pool that has just been begun: the allocator does that when no other has room. */
+static void fill_pools(alloc_fn alloc, release_fn release, unsigned long size, unsigned long pool)
+{
+	for (unsigned long done = 0; done < FILL_MAX; done += size) {
+		char *first = alloc(size), *second, *third;
+
+		if (!first)
+			return;
+		if (((unsigned long)first & (pool - 1)) != POOL_HEAD)
+			continue;
+		second = alloc(size);
+		third = alloc(size);
+		if (second != first + size || third != second + size)
+			continue;
+		release(third);
+		release(second);
+		release(first);
+		return;
+	}
+}
+
+/* Until a block is behind the end that the heap had: the C library takes it from there when no gap has room. */
+static void fill_gaps(alloc_fn alloc, release_fn release, unsigned long size, const char *end)
+{
+	for (unsigned long done = 0; done < FILL_MAX; done += size) {
+		char *block = alloc(size);
+
+		if (block >= end) {
+			release(block);
+			return;
+		}
+	}
+}
+
+/*
+ * Use up what is free between the objects of what has been loaded. An interpreter that was given one of these places
+ * would have to copy the page, with all that others share on it; so it gets its memory from pages that hold nothing
+ * else, one after the other. The blocks are never given back. What was free was little: most of it is a few objects
+ * wide. The heap must have been trimmed.
+ */
+EXPORT void cbx_zygote_fill(alloc_fn object_alloc, release_fn object_release, unsigned long pool, alloc_fn alloc,
+			    release_fn release);
+void cbx_zygote_fill(alloc_fn object_alloc, release_fn object_release, unsigned long pool, alloc_fn alloc,
+		     release_fn release)
+{
+	const char *end = (const char *)cbx_raw1(__NR_brk, 0) - 2 * 4096;
+
+	for (unsigned long size = 64ul << 10; size >= SMALL_STEP; size -= size > 1024 ? size / 2 : SMALL_STEP)
+		fill_gaps(alloc, release, size - 8, end);
+	for (unsigned long size = SMALL_MAX; size; size -= SMALL_STEP)
+		fill_pools(object_alloc, object_release, size, pool);
 }

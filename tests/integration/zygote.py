@@ -78,6 +78,11 @@ RANDOM = """
         pass
     try:
         import numpy
+        # First: the second of a pair of normal deviates could be left over from the zygote.
+        out["numpy normal"] = numpy.random.randn()
+        kind, key, position, pair, left = numpy.random.get_state()
+        assert kind == "MT19937" and len(set(key.tolist())) > 600, (kind, position)
+        out["numpy state"] = hashlib.sha256(key[300:].tobytes()).hexdigest()
         out["numpy"] = numpy.random.random()
         out["numpy generator"] = numpy.random.default_rng().random()
     except ImportError:
@@ -104,6 +109,22 @@ def make_one(i):
         assert info["interpreter"]["started_by"] == "zygote", info
         state[name] = True
     return name
+
+
+def test_numpy_draws_as_it_should():
+    name = make_one(1)
+    if code(box, name, "import importlib.util; print(importlib.util.find_spec('numpy') is not None)") != "True":
+        raise Skip("the image has no numpy")
+    # Its state is made by us: it must be one of its own, uniform, and take a seed.
+    assert code(box, name, """
+        import numpy as np
+        x = np.random.random(20000)
+        print(abs(x.mean() - 0.5) < 0.02, abs(x.var() - 1 / 12) < 0.01, len(set(x.tolist())) > 19990)
+        np.random.seed(7)
+        a = np.random.random(1500)
+        b = np.random.RandomState(7).random_sample(1500)
+        print((a == b).all(), np.random.get_state()[3:])
+    """).splitlines() == ["True True True", "True (0, 0.0)"]
 
 
 # What a user can see of an interpreter, as text.

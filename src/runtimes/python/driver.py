@@ -54,6 +54,7 @@ DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 PROTOCOL_FD_MIN = 200  # out of the way of programs that close or count on low descriptors
 FRAME_MAX = 12 << 20   # codeboxd kills an interpreter that sends more
 SOCKET_WRITE_SAFE = 32 << 10  # so much goes in one piece; a signal handler that raises could cut a longer write
+WARM_UP_AFTER = 0.05   # seconds without a request, when there is to be one
 INTERRUPT_GAP = 0.05   # seconds; a second SIGINT within it is the same interrupt
 
 
@@ -167,15 +168,16 @@ class Channel:
         self._decode = JSONDecoder().scan_once
         self._read, self._write = os.read, os.write
         self.leave, self._sleep = os._exit, time.sleep
+        os.register_at_fork(after_in_child=self._forked)
 
     def open(self, fd):
         import fcntl
+        self.child = False
         try:
             self.fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, PROTOCOL_FD_MIN)
         except OSError:
             self.fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, fd + 1)
         os.close(fd)
-        os.register_at_fork(after_in_child=self._forked)
 
     def _forked(self):
         self.child = True
@@ -242,10 +244,10 @@ class Channel:
         except OSError:
             self.leave(1)
 
-    def waiting(self):
-        """True when a frame, or a part of one, is there to be read."""
+    def waiting(self, seconds=0):
+        """True when a frame, or a part of one, is there to be read, or comes in this time."""
         import select
-        return bool(self.buffer or select.select([self.fd], [], [], 0)[0])
+        return bool(self.buffer or select.select([self.fd], [], [], seconds)[0])
 
 
 class Workspace:
@@ -290,14 +292,20 @@ class Driver:
         self.hooks = self.part("hooks").install(self)
         self.shell = None
         self.held = b""          # a frame that goes with the next one
+        self.wanted = False      # somebody waits for the session, and will soon have something to run
         self.quiet = False       # nothing is sent: no cell has run, and none runs
         self.workspace = None
 
-    def connect(self, fd):
+    def begin(self, fd, settle=None):
         """From here on there is somebody to talk to."""
         self.channel.open(fd)
         self.streams.watch(self.channel.fd, self.send_held)
         self.workspace = Workspace()
+        if settle:
+            settle(self)
+            link_font_cache()
+        gc.enable()
+        self.send({"ev": "ready", "language": "python", "version": sys.version.split()[0], "kind": self.shell.kind})
 
     def part(self, name):
         """Load a file of the driver. It does not appear in sys.modules."""
@@ -482,7 +490,7 @@ class Driver:
         warm = False
         while True:
             try:
-                if not warm and not self.channel.waiting():
+                if not warm and not self.channel.waiting(WARM_UP_AFTER if self.wanted else 0):
                     warm = True
                     self.warm_up()
                 message = self.channel.receive()
@@ -553,14 +561,11 @@ def main():
     if os.environ.pop("CODEBOX_ZYGOTE", ""):
         zygote = driver.part("zygote")
         zygote.serve(driver, prepare)  # returns in the interpreters that it forks
-        driver.connect(fd)
-        zygote.settle(driver)
-        link_font_cache()
+        driver.begin(fd, zygote.settle)
+        del driver.parts["zygote"]
     else:
         prepare(driver)
-        driver.connect(fd)
-    gc.enable()
-    driver.send({"ev": "ready", "language": "python", "version": sys.version.split()[0], "kind": driver.shell.kind})
+        driver.begin(fd)
     driver.serve()
 
 

@@ -61,7 +61,7 @@ class Streams:
         self.send_held = None
         self.frame_waits = False  # a frame was sent and may still be in the socket
         self.budget = WAIT_BUDGET
-        self.spares = {fd: self._spare(fd) for fd in (1, 2)}
+        self.open_spares()
         self.out = self.err = None
         self._open()
         sys.stdout = sys.__stdout__ = self.out
@@ -75,6 +75,14 @@ class Streams:
             return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 200)
         except OSError:
             return -1
+
+    def open_spares(self):
+        self.spares = {fd: self._spare(fd) for fd in (1, 2)}
+
+    def close_spares(self):
+        for fd in self.spares.values():
+            os.close(fd)
+        self.spares = {}
 
     def _open(self):
         if self.out is None or self.out.closed:

@@ -10,11 +10,17 @@ loop.
 What must not be the same in two sessions is made anew after the fork: the states of all generators of random numbers
 that are loaded, names of temporary files, keys. What stays the same in all interpreters of one zygote is where things
 lie in memory and the hash seed.
+
+An interpreter shares the zygote's pages until it writes to them, and each page that it does write to is copied: that
+is what its start and its memory cost. So the zygote first does itself all that its interpreters are going to do, up to
+the end of a cell (rehearse): caches are filled, code is specialized, symbols are bound. And then it uses up what is
+free between the objects, so that new ones lie close together (cbx_zygote_fill).
 """
 import ctypes
 import gc
 import importlib
 import os
+import socket
 import stat
 import struct
 import sys
@@ -24,6 +30,8 @@ LIBRARY = "/run/codebox-zygote.so"
 SOCKET = 3
 READY = 1
 MESSAGE = struct.Struct("=IiIIQ200s")  # struct cbx_zygote_message
+POOL = 1 << 14 if sys.version_info >= (3, 10) else 1 << 12  # what Python's allocator divides into blocks of one size
+REHEARSALS = 16  # code is specialized when it has run a few times
 
 
 def say(value, text):
@@ -42,20 +50,57 @@ def preload(names):
     return missing
 
 
-def warm(driver):
-    """What the first cell, the first result and the first error would load."""
+class Python:
+    """The interpreter's C functions."""
+
+    def __init__(self):
+        self.api, self.libc, self.library = ctypes.pythonapi, ctypes.CDLL(None), ctypes.PyDLL(LIBRARY)
+        self.fork = self._pointer(self.libc.fork)
+        self.before, self.after = self.api.PyOS_BeforeFork, self.api.PyOS_AfterFork_Child
+        self.wait, self.split = self.library.cbx_zygote_wait, self.library.cbx_zygote_fork
+        self.split.argtypes = [ctypes.c_void_p]
+
+    @staticmethod
+    def _pointer(function):
+        return ctypes.cast(function, ctypes.c_void_p)
+
+    def pack(self):
+        """Return what is free in whole pages, and use up what is free beside objects."""
+        api, libc = self.api, self.libc
+        try:
+            libc.malloc_trim(0)
+        except AttributeError:
+            pass  # not glibc
+        self.library.cbx_zygote_fill(self._pointer(api.PyObject_Malloc), self._pointer(api.PyObject_Free),
+                                     ctypes.c_ulong(POOL), self._pointer(libc.malloc), self._pointer(libc.free))
+
+
+def rehearse(driver, python, start):
+    """What an interpreter does up to the end of its first cell, but for the fork."""
     for name in ("tracebacks", "figures"):
         driver.part(name)
-    if "_ssl" in sys.modules:
-        sys.modules["_ssl"].RAND_bytes(1)  # OpenSSL looks for its algorithms now, and not in each fork
-    driver.channel.child = True  # nothing is sent; what would be is printed to /dev/null
-    driver.shell.run("None", True)
-    driver.shell.run("1", True)
-    driver.channel.child = False
-    lines = sys.modules.get("linecache")
-    if lines is not None:
-        for name in [n for n in lines.cache if n.startswith("<cell")]:
-            del lines.cache[name]
+    if hasattr(sys, "_clear_type_cache"):
+        sys._clear_type_cache()  # to make an entry is to write to the name that had its place, wherever that is
+    channel = driver.channel
+    ours, theirs = socket.socketpair()
+    for _ in range(REHEARSALS):
+        python.before()
+        python.after()  # there is one thread, as there is after a fork
+        start()
+        for frame in {"environment": {}, "wanted": True}, {"op": "run", "id": 1, "code": "None", "silent": True}:
+            ours.sendall(channel.encode(frame))
+        driver.begin(os.dup(theirs.fileno()), settle)
+        driver.run(channel.receive())
+        channel.waiting()
+        ours.recv(1 << 16)
+        driver.cell = 0
+        driver.warm_up()
+        driver.streams.close_spares()
+    gc.disable()
+    os.close(channel.fd)
+    channel.fd, driver.streams.frame_waits = -1, False
+    ours.close()
+    theirs.close()
 
 
 def end_threads():
@@ -66,17 +111,22 @@ def end_threads():
     os.waitpid(pid, 0)
 
 
-def trim():
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except AttributeError:
-        pass  # not glibc
+def twister():
+    """Where numpy's global generator keeps its state, and how that is told that all of it is new."""
+    generator = sys.modules["numpy.random"].mtrand._rand._bit_generator
+    state = generator.state["state"]
+    address, end = generator.ctypes.state_address, struct.pack("=i", len(state["key"]))
+    known = state["key"].astype("uint32").tobytes() + struct.pack("=i", state["pos"])
+    return (address, len(known) - len(end), end) if ctypes.string_at(address, len(known)) == known else None
 
 
-def reseed():
+def reseed(numpy_state):
     """Nothing that is random may be the same in two forks."""
     modules = sys.modules
-    if "numpy.random" in modules:
+    if numpy_state:
+        address, size, end = numpy_state
+        ctypes.memmove(address, os.urandom(size) + end, size + len(end))
+    elif "numpy.random" in modules:
         modules["numpy.random"].seed()
     if "_ssl" in modules:
         modules["_ssl"].RAND_add(os.urandom(48), 48.0)
@@ -117,11 +167,33 @@ def hold_again(found):
             os.close(new)
 
 
-def forget_places():
-    """What was looked up here, in directories that are others there."""
-    for path in list(sys.path_importer_cache):
-        if path.startswith(("/workspace", "/home", "/tmp")):
-            del sys.path_importer_cache[path]
+def find_start(driver):
+    """What each interpreter begins with, as a function. All that can be looked up is looked up here."""
+    descriptors = held()
+    numpy_state = None
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()  # also forgets the second of a pair of normal deviates
+        try:
+            numpy_state = twister()
+        except Exception:  # another numpy, or another generator
+            pass
+    if "_ssl" in sys.modules:
+        sys.modules["_ssl"].RAND_bytes(1)  # OpenSSL looks for its algorithms now, and not in each fork
+    # What was looked up in directories that are others there.
+    places = [path for path in sys.path_importer_cache if path.startswith(("/workspace", "/home", "/tmp"))]
+    threads = sys.modules.get("threading")
+    set_native_id = getattr(threads.main_thread(), "_set_native_id", None) if threads else None
+
+    def start():
+        hold_again(descriptors)
+        reseed(numpy_state)
+        for path in places:
+            sys.path_importer_cache.pop(path, None)
+        if set_native_id:
+            set_native_id()
+        driver.streams.open_spares()
+
+    return start
 
 
 def serve(driver, prepare):
@@ -131,41 +203,33 @@ def serve(driver, prepare):
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: nobody is to look into it, or into forks too early
         prepare(driver)
         missing = preload(filter(None, names))
-        warm(driver)
-        library = ctypes.PyDLL(LIBRARY)
-        fork = ctypes.cast(ctypes.CDLL(None).fork, ctypes.c_void_p)
-        library.cbx_zygote_fork.argtypes = [ctypes.c_void_p]
         end_threads()
-        for fd in driver.streams.spares.values():
-            os.close(fd)
-        descriptors = held()
+        driver.streams.close_spares()
+        python = Python()
+        start = find_start(driver)
+        rehearse(driver, python, start)
+        end_threads()
         gc.collect()
         gc.freeze()
-        trim()
+        python.pack()
     except BaseException as e:
         say(-1, "%s: %s" % (type(e).__name__, e))
         os._exit(1)
     say(0, ", ".join(missing))
-    python = ctypes.pythonapi
     while True:
-        if library.cbx_zygote_wait() <= 0:
+        if python.wait() <= 0:
             os._exit(0)
-        python.PyOS_BeforeFork()
-        if library.cbx_zygote_fork(fork) == 0:
-            python.PyOS_AfterFork_Child()
+        python.before()
+        if python.split(python.fork) == 0:
+            python.after()
             break
-        python.PyOS_AfterFork_Parent()
-    hold_again(descriptors)
-    reseed()
-    forget_places()
-    main = sys.modules["threading"].main_thread() if "threading" in sys.modules else None
-    if hasattr(main, "_set_native_id"):
-        main._set_native_id()
-    driver.streams.spares = {fd: driver.streams._spare(fd) for fd in (1, 2)}
+        python.api.PyOS_AfterFork_Parent()
+    start()
 
 
 def settle(driver):
     """The first frame says what is this session's own."""
-    os.environ.update(driver.channel.receive()["environment"])
+    frame = driver.channel.receive()
+    os.environ.update(frame["environment"])
     time.tzset()
-    del driver.parts["zygote"]
+    driver.wanted = frame["wanted"]
