@@ -18,13 +18,14 @@
  *
  * This shared object is loaded into the Python of any image, whatever its C library: it makes system calls and calls
  * nothing (src/sandbox/rawcall.h). The exceptions are handed in as pointers: the interpreter's allocators, see
- * cbx_zygote_fill(), and fork, that of its own C library, because the library must learn that it is in another process
- * (its thread's id, the handlers of pthread_atfork). It is built without a stack protector, which would read the library's thread-local storage, and
- * without anything that the compiler could turn into a call of memcpy.
+ * cbx_zygote_pack(), and fork, that of its own C library, because the library must learn that it is in another process
+ * (its thread's id, the handlers of pthread_atfork). It is built without a stack protector, which would read the
+ * library's thread-local storage, and without anything that the compiler could turn into a call of memcpy.
  */
 #include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
+#include <linux/mman.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
 #include <sys/socket.h>
@@ -35,7 +36,10 @@
 #define NAMESPACES                                                                                                     \
 	(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP)
 #define SIGNAL_CHILD 17 /* SIGCHLD on x86-64 and aarch64 */
-#define HIGH 64         /* descriptors are moved up here before they are put in place */
+#define HIGH	     64 /* descriptors are moved up here before they are put in place */
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 #define EXPORT __attribute__((visibility("default")))
 
 /* Where an interpreter has what, until it has sent PLACED. */
@@ -161,8 +165,7 @@ __attribute__((noinline)) static long split(int (*libc_fork)(void))
 }
 
 /* Wait for the next request. 1: there is one; 0: the supervisor has gone; negative: -errno, it is not understood. */
-EXPORT int cbx_zygote_wait(void);
-int cbx_zygote_wait(void)
+static int wait_for_request(void)
 {
 	static union {
 		char bytes[CMSG_SPACE(sizeof(int) * CBX_ZYGOTE_DESCRIPTORS)];
@@ -197,10 +200,8 @@ int cbx_zygote_wait(void)
 	return -EBADMSG;
 }
 
-/* Carry it out. Returns twice: 0 in the interpreter, which is in its place; in the zygote 1, or -errno; both were
- * answered. libc_fork is the C library's fork(). */
-EXPORT int cbx_zygote_fork(int (*libc_fork)(void));
-int cbx_zygote_fork(int (*libc_fork)(void))
+/* Carry it out. True in the interpreter, which is in its place; false in the zygote; both were answered. */
+static int carry_out(int (*libc_fork)(void))
 {
 	long r, pid;
 
@@ -209,7 +210,7 @@ int cbx_zygote_fork(int (*libc_fork)(void))
 	r = split(libc_fork);
 	if (r == 0) {
 		become_interpreter();
-		return 0;
+		return 1;
 	}
 	if (r < 0)
 		made.value = r;
@@ -219,7 +220,22 @@ int cbx_zygote_fork(int (*libc_fork)(void))
 	pid = made.value;
 	close_all();
 	answer(CBX_ZYGOTE_FD, CBX_ZYGOTE_FORKED, pid, pid < 0 ? made.step : 0);
-	return pid < 0 ? (int)pid : 1;
+	return 0;
+}
+
+/*
+ * Returns in interpreters only. The zygote runs no Python any more: whatever it wrote to would be copied for it, and
+ * break up the large pages (below) that make a fork cheap. libc_fork is the C library's fork().
+ */
+EXPORT void cbx_zygote_serve(int (*libc_fork)(void));
+void cbx_zygote_serve(int (*libc_fork)(void))
+{
+	for (;;) {
+		if (wait_for_request() <= 0)
+			cbx_raw1(__NR_exit_group, 0);
+		if (carry_out(libc_fork))
+			return;
+	}
 }
 
 /* ---- memory ---- */
@@ -228,6 +244,99 @@ int cbx_zygote_fork(int (*libc_fork)(void))
 #define POOL_HEAD  48ul		 /* what Python's allocator keeps at the start of a pool of small blocks */
 #define SMALL_MAX  512ul
 #define SMALL_STEP 16ul
+#define LARGE	   (2ul << 20) /* a large page; also on aarch64 with pages of 4 KiB */
+#define CHUNKS_MAX 256
+
+/* Python's arenas are made here, so that they lie in pieces that can be large pages. */
+static struct {
+	char *next, *end; /* what is left of the last chunk */
+	char *chunks[CHUNKS_MAX];
+	unsigned n;
+} arenas;
+
+static void *map(unsigned long size)
+{
+	long r = cbx_raw(__NR_mmap, 0, (long)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return r < 0 && r > -4096 ? (void *)0 : (void *)r;
+}
+
+static void unmap(char *p, char *end)
+{
+	if (p < end)
+		cbx_raw2(__NR_munmap, p, end - p);
+}
+
+static int new_chunk(void)
+{
+	char *all = map(2 * LARGE), *chunk = (char *)(((unsigned long)all + LARGE - 1) & ~(LARGE - 1));
+
+	if (!all)
+		return 0;
+	unmap(all, chunk);
+	unmap(chunk + LARGE, all + 2 * LARGE);
+	arenas.next = chunk;
+	arenas.end = chunk + LARGE;
+	if (arenas.n < CHUNKS_MAX)
+		arenas.chunks[arenas.n++] = chunk;
+	return 1;
+}
+
+static void *arena_alloc(void *context, unsigned long size)
+{
+	char *p;
+
+	(void)context;
+	if (size > LARGE)
+		return map(size);
+	if ((unsigned long)(arenas.end - arenas.next) < size && !new_chunk())
+		return (void *)0;
+	p = arenas.next;
+	arenas.next += size;
+	return p;
+}
+
+static void arena_free(void *context, void *p, unsigned long size)
+{
+	(void)context;
+	unmap(p, (char *)p + size);
+}
+
+/* Python's PyObjectArenaAllocator. */
+struct arena_allocator {
+	void *context;
+	void *(*alloc)(void *, unsigned long);
+	void (*release)(void *, void *, unsigned long);
+};
+
+static struct arena_allocator original; /* it gives back what ours has made, too: both map and unmap */
+static void (*set_arenas)(const struct arena_allocator *);
+
+/* For as long as the zygote loads: there is one thread, and ours has no lock. */
+EXPORT void cbx_zygote_arenas(void (*get)(struct arena_allocator *), void (*set)(const struct arena_allocator *));
+void cbx_zygote_arenas(void (*get)(struct arena_allocator *), void (*set)(const struct arena_allocator *))
+{
+	struct arena_allocator ours = { (void *)0, arena_alloc, arena_free };
+
+	get(&original);
+	set_arenas = set;
+	set(&ours);
+}
+
+/*
+ * A fork copies a page table entry for each page, and a large page has one: with the heaps in large pages it takes half
+ * as long. An interpreter that writes to one gets entries of its own for its parts, and a copy of the one part. A
+ * kernel that cannot do it (before 6.1) leaves things as they are.
+ */
+static void make_large(const char *heap_end)
+{
+	char *p = (char *)((unsigned long)heap_end & ~(LARGE - 1));
+
+	for (unsigned i = 0; i < arenas.n; i++)
+		cbx_raw3(__NR_madvise, arenas.chunks[i], LARGE, MADV_COLLAPSE);
+	while (cbx_raw3(__NR_madvise, p -= LARGE, LARGE, MADV_COLLAPSE) == 0)
+		;
+}
 
 typedef void *(*alloc_fn)(unsigned long);
 typedef void (*release_fn)(void *);
@@ -270,17 +379,19 @@ static void fill_gaps(alloc_fn alloc, release_fn release, unsigned long size, co
  * Use up what is free between the objects of what has been loaded. An interpreter that was given one of these places
  * would have to copy the page, with all that others share on it; so it gets its memory from pages that hold nothing
  * else, one after the other. The blocks are never given back. What was free was little: most of it is a few objects
- * wide. The heap must have been trimmed.
+ * wide. The heap must have been trimmed; then the C library has left less than two pages of it at the end.
  */
-EXPORT void cbx_zygote_fill(alloc_fn object_alloc, release_fn object_release, unsigned long pool, alloc_fn alloc,
-			    release_fn release);
-void cbx_zygote_fill(alloc_fn object_alloc, release_fn object_release, unsigned long pool, alloc_fn alloc,
-		     release_fn release)
+EXPORT void cbx_zygote_pack(alloc_fn object_alloc, release_fn object_release, unsigned long pool, alloc_fn alloc,
+			    release_fn release, unsigned long page);
+void cbx_zygote_pack(alloc_fn object_alloc, release_fn object_release, unsigned long pool, alloc_fn alloc,
+		     release_fn release, unsigned long page)
 {
-	const char *end = (const char *)cbx_raw1(__NR_brk, 0) - 2 * 4096;
+	const char *end = (const char *)cbx_raw1(__NR_brk, 0) - 2 * page;
 
 	for (unsigned long size = 64ul << 10; size >= SMALL_STEP; size -= size > 1024 ? size / 2 : SMALL_STEP)
 		fill_gaps(alloc, release, size - 8, end);
 	for (unsigned long size = SMALL_MAX; size; size -= SMALL_STEP)
 		fill_pools(object_alloc, object_release, size, pool);
+	make_large(end);
+	set_arenas(&original);
 }

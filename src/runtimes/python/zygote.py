@@ -14,7 +14,7 @@ lie in memory and the hash seed.
 An interpreter shares the zygote's pages until it writes to them, and each page that it does write to is copied: that
 is what its start and its memory cost. So the zygote first does itself all that its interpreters are going to do, up to
 the end of a cell (rehearse): caches are filled, code is specialized, symbols are bound. And then it uses up what is
-free between the objects, so that new ones lie close together (cbx_zygote_fill).
+free between the objects, so that new ones lie close together (cbx_zygote_pack).
 """
 import ctypes
 import gc
@@ -55,24 +55,30 @@ class Python:
 
     def __init__(self):
         self.api, self.libc, self.library = ctypes.pythonapi, ctypes.CDLL(None), ctypes.PyDLL(LIBRARY)
-        self.fork = self._pointer(self.libc.fork)
         self.before, self.after = self.api.PyOS_BeforeFork, self.api.PyOS_AfterFork_Child
-        self.wait, self.split = self.library.cbx_zygote_wait, self.library.cbx_zygote_fork
-        self.split.argtypes = [ctypes.c_void_p]
+        self.library.cbx_zygote_arenas(self._pointer(self.api.PyObject_GetArenaAllocator),
+                                       self._pointer(self.api.PyObject_SetArenaAllocator))
 
     @staticmethod
     def _pointer(function):
         return ctypes.cast(function, ctypes.c_void_p)
 
     def pack(self):
-        """Return what is free in whole pages, and use up what is free beside objects."""
+        """Give back what is free in whole pages, use up what is free beside objects, and make large pages of it."""
         api, libc = self.api, self.libc
         try:
             libc.malloc_trim(0)
         except AttributeError:
             pass  # not glibc
-        self.library.cbx_zygote_fill(self._pointer(api.PyObject_Malloc), self._pointer(api.PyObject_Free),
-                                     ctypes.c_ulong(POOL), self._pointer(libc.malloc), self._pointer(libc.free))
+        self.library.cbx_zygote_pack(self._pointer(api.PyObject_Malloc), self._pointer(api.PyObject_Free),
+                                     ctypes.c_ulong(POOL), self._pointer(libc.malloc), self._pointer(libc.free),
+                                     ctypes.c_ulong(os.sysconf("SC_PAGE_SIZE")))
+
+    def serve(self):
+        """Returns in the interpreters that are forked."""
+        self.before()
+        self.library.cbx_zygote_serve(self._pointer(self.libc.fork))
+        self.after()
 
 
 def rehearse(driver, python, start):
@@ -201,11 +207,11 @@ def serve(driver, prepare):
     names = os.environ.pop("CODEBOX_PRELOAD", "").split(",")
     try:
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: nobody is to look into it, or into forks too early
+        python = Python()
         prepare(driver)
         missing = preload(filter(None, names))
         end_threads()
         driver.streams.close_spares()
-        python = Python()
         start = find_start(driver)
         rehearse(driver, python, start)
         end_threads()
@@ -216,14 +222,7 @@ def serve(driver, prepare):
         say(-1, "%s: %s" % (type(e).__name__, e))
         os._exit(1)
     say(0, ", ".join(missing))
-    while True:
-        if python.wait() <= 0:
-            os._exit(0)
-        python.before()
-        if python.split(python.fork) == 0:
-            python.after()
-            break
-        python.api.PyOS_AfterFork_Parent()
+    python.serve()
     start()
 
 
