@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/jsonscan.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 static bool is_space(char c)
@@ -49,4 +48,26 @@ const char *cbx_jsonscan_value(const char *p, const char *end)
 			return p;
 	}
 	return p;
+}
+
+const char *cbx_jsonscan_object(const char *p, const char *end)
+{
+	p = cbx_jsonscan_space(p, end);
+	return p < end && *p == '{' ? cbx_jsonscan_space(p + 1, end) : NULL;
+}
+
+bool cbx_jsonscan_member(const char **p, const char *end, struct cbx_jsonscan_member *ret)
+{
+	if (*p >= end || **p != '"')
+		return false;
+	ret->name = *p;
+	ret->name_end = cbx_jsonscan_string(ret->name, end);
+	ret->value = cbx_jsonscan_space(ret->name_end, end);
+	if (ret->value < end) /* the colon */
+		ret->value = cbx_jsonscan_space(ret->value + 1, end);
+	ret->end = cbx_jsonscan_value(ret->value, end);
+	*p = cbx_jsonscan_space(ret->end, end);
+	if (*p < end && **p == ',')
+		*p = cbx_jsonscan_space(*p + 1, end);
+	return true;
 }

@@ -8,11 +8,23 @@
  * p to at most end and returns where it stopped; on any other text too, it stays within these.
  */
 
+#include <stdbool.h>
+
 /* Behind white space. */
 const char *cbx_jsonscan_space(const char *p, const char *end);
 /* Behind the string that begins at p, a quote. */
 const char *cbx_jsonscan_string(const char *p, const char *end);
 /* Behind the value that begins at p. */
 const char *cbx_jsonscan_value(const char *p, const char *end);
+
+struct cbx_jsonscan_member {
+	const char *name, *name_end; /* with the quotes */
+	const char *value, *end;
+};
+
+/* The members of the object that begins at p, one after another: where the first may be, or NULL
+ * when there is no object; then the one at *p, which goes behind it; false: there are no more, and *p is at the brace. */
+const char *cbx_jsonscan_object(const char *p, const char *end);
+bool cbx_jsonscan_member(const char **p, const char *end, struct cbx_jsonscan_member *ret);
 
 #endif

@@ -14,14 +14,9 @@
 #include "base/cleanup.h"
 #include "base/jsonscan.h"
 
-struct member {
-	const char *name, *name_end; /* with the quotes */
-	const char *value, *end;
-};
-
 struct object {
 	const char *open, *close; /* its braces */
-	struct member *v;
+	struct cbx_jsonscan_member *v;
 	size_t n;
 };
 
@@ -35,29 +30,19 @@ static void object_release(struct object *o)
 /* False when p is not at an object. */
 static bool object_read(const char *p, const char *end, struct object *o)
 {
-	struct object got = { 0 };
+	struct cbx_jsonscan_member m;
+	struct object got = { .open = cbx_jsonscan_space(p, end) };
 	size_t cap = 0;
 
-	p = cbx_jsonscan_space(p, end);
-	if (p >= end || *p != '{')
+	p = cbx_jsonscan_object(p, end);
+	if (!p)
 		return false;
-	got.open = p;
-	p = cbx_jsonscan_space(p + 1, end);
-	while (p < end && *p == '"') {
-		struct member m = { .name = p };
-
-		m.name_end = cbx_jsonscan_string(p, end);
-		p = cbx_jsonscan_space(m.name_end, end);
-		m.value = cbx_jsonscan_space(p + 1, end); /* the colon */
-		m.end = cbx_jsonscan_value(m.value, end);
+	while (cbx_jsonscan_member(&p, end, &m)) {
 		if (got.n == cap) {
 			cap = cap ? 2 * cap : 16;
 			got.v = cbx_xrealloc(got.v, cap * sizeof(*got.v));
 		}
 		got.v[got.n++] = m;
-		p = cbx_jsonscan_space(m.end, end);
-		if (p < end && *p == ',')
-			p = cbx_jsonscan_space(p + 1, end);
 	}
 	got.close = p;
 	*o = got;
@@ -172,7 +157,7 @@ static void insert(const char *text, size_t len, const struct object *o, const c
 	_cleanup_free_ char *base = indentation(text, o->open), *inner = NULL;
 
 	if (o->n > 0) {
-		const struct member *last = &o->v[o->n - 1];
+		const struct cbx_jsonscan_member *last = &o->v[o->n - 1];
 		const char *lead = space_before(last->name, text);
 
 		st.lines = after_newline(lead, last->name) != NULL;

@@ -15,31 +15,12 @@
 struct cbx_raw cbx_mcp_raw_member(struct cbx_raw in, const char *key)
 {
 	size_t klen = strlen(key);
-	const char *end, *p;
+	const char *end = in.p ? in.p + in.n : NULL, *p = in.p ? cbx_jsonscan_object(in.p, end) : NULL;
+	struct cbx_jsonscan_member m;
 
-	if (!in.p)
-		return (struct cbx_raw){ 0 };
-	end = in.p + in.n;
-	p = cbx_jsonscan_space(in.p, end);
-	if (p >= end || *p != '{')
-		return (struct cbx_raw){ 0 };
-	p = cbx_jsonscan_space(p + 1, end);
-	while (p < end && *p == '"') {
-		const char *name = p + 1, *name_end, *v;
-
-		p = cbx_jsonscan_string(p, end);
-		name_end = p - 1;
-		v = cbx_jsonscan_space(p, end);
-		v = cbx_jsonscan_space(v + 1, end); /* the colon */
-		if (v >= end)
-			break;
-		p = cbx_jsonscan_value(v, end);
-		if ((size_t)(name_end - name) == klen && memcmp(name, key, klen) == 0)
-			return (struct cbx_raw){ v, (size_t)(p - v) };
-		p = cbx_jsonscan_space(p, end);
-		if (p < end && *p == ',')
-			p = cbx_jsonscan_space(p + 1, end);
-	}
+	while (p && cbx_jsonscan_member(&p, end, &m))
+		if ((size_t)(m.name_end - m.name) == klen + 2 && memcmp(m.name + 1, key, klen) == 0)
+			return (struct cbx_raw){ m.value, (size_t)(m.end - m.value) };
 	return (struct cbx_raw){ 0 };
 }
 
