@@ -112,18 +112,10 @@ static void choose_form(struct reading *d, const char **ret_image)
 	}
 }
 
-static cJSON *block(const char *type)
-{
-	cJSON *b = cbx_json_new_obj();
-
-	cbx_json_set_str(b, "type", type);
-	return b;
-}
-
 /* The blocks and the structured content of a part of n bytes. */
 static cJSON *build(struct cbx_mcp_call *call, const struct reading *d, size_t n, const char *image)
 {
-	cJSON *result = cbx_json_new_obj(), *content = cbx_json_new_arr(), *s = cbx_json_new_obj(), *b;
+	cJSON *result = cbx_json_new_obj(), *content = cbx_json_new_arr(), *s = cbx_json_new_obj();
 	const char *mime = image ? image : cbx_mime_by_name(d->path);
 	_cleanup_buf_ struct cbx_buf value = { 0 };
 	_cleanup_buf_ struct cbx_buf facts = { 0 };
@@ -143,7 +135,7 @@ static cJSON *build(struct cbx_mcp_call *call, const struct reading *d, size_t n
 	cbx_json_set_str(s, "mime_type", mime);
 	cbx_json_set_str(s, "encoding", form_names[d->form]);
 	if (d->form != FORM_IMAGE)
-		cbx_json_set_strn(s, "content", cbx_buf_str(&value), value.len);
+		cbx_json_set_str(s, "content", cbx_buf_str(&value));
 	cbx_buf_adds(&facts, "[");
 	cbx_mcp_clean_name(&facts, d->path);
 	cbx_buf_addf(&facts, ": bytes %llu to %llu of %llu, %s%s", (unsigned long long)d->offset,
@@ -152,22 +144,12 @@ static cJSON *build(struct cbx_mcp_call *call, const struct reading *d, size_t n
 	if (next < d->size)
 		cbx_buf_addf(&facts, "; there is more: go on with offset %llu", (unsigned long long)next);
 	cbx_buf_adds(&facts, "]");
-	if (d->form != FORM_IMAGE) {
-		b = block("text");
-		cbx_json_set_strn(b, "text", cbx_buf_str(&value), value.len);
-		cbx_json_push(content, b);
-	}
-	if (d->form != FORM_TEXT || next < d->size || d->offset) {
-		b = block("text");
-		cbx_json_set_str(b, "text", cbx_buf_str(&facts));
-		cbx_json_push(content, b);
-	}
-	if (d->form == FORM_IMAGE) {
-		b = block("image");
-		cbx_json_set_str(b, "data", cbx_buf_str(&value));
-		cbx_json_set_str(b, "mimeType", mime);
-		cbx_json_push(content, b);
-	}
+	if (d->form != FORM_IMAGE)
+		cbx_json_set_str(cbx_mcp_add_block(content, "text"), "text", cbx_buf_str(&value));
+	if (d->form != FORM_TEXT || next < d->size || d->offset)
+		cbx_json_set_str(cbx_mcp_add_block(content, "text"), "text", cbx_buf_str(&facts));
+	if (d->form == FORM_IMAGE)
+		cbx_mcp_add_image(content, mime, cbx_buf_str(&value));
 	cbx_json_set(result, "content", content);
 	if (call->rev->structured)
 		cbx_json_set(result, "structuredContent", s);

@@ -147,6 +147,7 @@ bool cbx_mcp_is_modern(const struct cbx_mcp_message *m);
 const struct cbx_mcp_revision *cbx_mcp_modern_newest(void);
 /* Takes over the slot. */
 void cbx_mcp_modern_request(struct cbx_mcp_message *m, struct cbx_mcp_slot *slot);
+#define CBX_TTL_LIST_MS 3600000 /* of lists that are part of the program */
 /* Puts into a result how long, and for whom, it may be kept; nothing where the revision does not know that. */
 void cbx_mcp_set_caching(cJSON *result, const struct cbx_mcp_revision *rev, uint64_t ttl_ms, bool is_public);
 
@@ -163,8 +164,11 @@ struct cbx_mcp_method {
 	void (*fn)(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot);
 };
 
-/* False: there is none of that name, and the slot is as it was. */
+/* False: there is none of that name, and the slot is as it was. A table ends with one without a name; NULL: none. */
+bool cbx_mcp_call_method(const struct cbx_mcp_method *table, const struct cbx_mcp_message *m,
+			 struct cbx_mcp_slot *slot);
 bool cbx_mcp_common_request(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot);
+void cbx_mcp_no_method(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot);
 /* A list of one page: false, and the slot was answered, when there is a cursor. */
 bool cbx_mcp_check_no_cursor(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot);
 
@@ -323,6 +327,8 @@ struct cbx_mcp_uri {
 	char session_id[CBX_NAME_MAX + 1];
 	char *path;
 };
+/* The bytes that %XX stand for; malloc'd, NULL: nothing is there, it is not well-formed, or it has a NUL. */
+char *cbx_mcp_percent_decode(const char *p, size_t n);
 struct cbx_mcp_uri cbx_mcp_uri_parse(const char *uri);
 void cbx_mcp_uri_release(struct cbx_mcp_uri *uri);
 /* Whether its owner is this connection, or everybody: what lists show. `info` is cbx_session_to_json(). */
@@ -367,6 +373,7 @@ void cbx_mcp_listen(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot);
 void cbx_mcp_resources_subscribe(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot);   /* legacy */
 void cbx_mcp_resources_unsubscribe(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot); /* legacy */
 void cbx_mcp_news_legacy(struct cbx_mcp *mcp); /* the handshake is over: list_changed may be sent */
+struct cbx_mcp_stream *cbx_mcp_stream_find(struct cbx_mcp *mcp, const char *id); /* by its raw id; or NULL */
 bool cbx_mcp_streams_cancel(struct cbx_mcp *mcp, const char *id);
 void cbx_mcp_news_drop(struct cbx_mcp *mcp); /* the connection has gone */
 /* Tell now what would be told a moment later: before an answer, since there are clients (a connection for each call,
@@ -415,9 +422,7 @@ extern const struct cbx_mcp_tool cbx_mcp_write_file;
 extern const struct cbx_mcp_tool cbx_mcp_upload_file;
 
 cJSON *cbx_mcp_tools_list(const struct cbx_mcp *mcp, const struct cbx_mcp_revision *rev);
-/* tools/call; takes over the slot. */
-void cbx_mcp_tools_call(const struct cbx_mcp_message *m, const struct cbx_mcp_revision *rev,
-			struct cbx_mcp_slot *slot);
+void cbx_mcp_tools_call(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot); /* takes over the slot */
 void cbx_mcp_tools_cancel(struct cbx_mcp *mcp, const char *id); /* an id that is not known is ignored */
 
 void cbx_mcp_call_end(struct cbx_mcp_call *call, const char *text, cJSON *structured); /* takes structured */
@@ -432,6 +437,10 @@ struct cbx_mcp_call *cbx_mcp_call_new(struct cbx_mcp *mcp, const struct cbx_mcp_
 				      const struct cbx_mcp_revision *rev, struct cbx_mcp_slot *slot);
 void cbx_mcp_call_drop(struct cbx_mcp_call *call); /* cancelled, or nobody is there: no answer */
 void cbx_mcp_call_unref(struct cbx_mcp_call *call);
+
+/* One more block of content, which is returned; an image. */
+cJSON *cbx_mcp_add_block(cJSON *content, const char *type);
+void cbx_mcp_add_image(cJSON *content, const char *mime, const char *base64);
 
 /* What cbx_mcp_schema_session() says of its argument; where there is no default session, it is required. */
 #define CBX_SESSION_ARGUMENT "The session, as an earlier answer told it; left out: this connection's own."

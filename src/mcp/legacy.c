@@ -68,19 +68,13 @@ static const struct cbx_mcp_method methods[] = {
 	{ "ping", do_ping },
 	{ "resources/subscribe", cbx_mcp_resources_subscribe },
 	{ "resources/unsubscribe", cbx_mcp_resources_unsubscribe },
+	{ NULL, NULL },
 };
 
 void cbx_mcp_legacy_request(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
 {
-	if (cbx_mcp_common_request(m, slot))
-		return;
-	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
-		if (strcmp(m->method, methods[i].name) == 0) {
-			methods[i].fn(m, slot);
-			return;
-		}
-	}
-	cbx_mcp_error(m->mcp, slot, CBX_RPC_NO_METHOD, "Method not found: %.100s", m->method);
+	if (!cbx_mcp_common_request(m, slot) && !cbx_mcp_call_method(methods, m, slot))
+		cbx_mcp_no_method(m, slot);
 }
 
 void cbx_mcp_legacy_notification(const struct cbx_mcp_message *m)

@@ -7,8 +7,6 @@
 
 #include "mcp/internal.h"
 
-#define TTL_LIST_MS 3600000 /* lists that are part of the program */
-
 bool cbx_mcp_check_no_cursor(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
 {
 	const char *cursor = "";
@@ -28,17 +26,12 @@ static void tools_list(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slo
 	if (!cbx_mcp_check_no_cursor(m, slot))
 		return;
 	result = cbx_mcp_tools_list(m->mcp, m->rev);
-	cbx_mcp_set_caching(result, m->rev, TTL_LIST_MS, true);
+	cbx_mcp_set_caching(result, m->rev, CBX_TTL_LIST_MS, true);
 	cbx_mcp_answer(m->mcp, slot, result);
 }
 
-static void tools_call(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
-{
-	cbx_mcp_tools_call(m, m->rev, slot);
-}
-
 static const struct cbx_mcp_method methods[] = {
-	{ "tools/call", tools_call },
+	{ "tools/call", cbx_mcp_tools_call },
 	{ "tools/list", tools_list },
 	{ "resources/list", cbx_mcp_resources_list },
 	{ "resources/templates/list", cbx_mcp_resources_templates },
@@ -49,7 +42,8 @@ static const struct cbx_mcp_method methods[] = {
 	{ NULL, NULL },
 };
 
-static bool call_one_of(const struct cbx_mcp_method *table, const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+bool cbx_mcp_call_method(const struct cbx_mcp_method *table, const struct cbx_mcp_message *m,
+			 struct cbx_mcp_slot *slot)
 {
 	for (; table && table->name; table++) {
 		if (strcmp(table->name, m->method) == 0) {
@@ -60,7 +54,12 @@ static bool call_one_of(const struct cbx_mcp_method *table, const struct cbx_mcp
 	return false;
 }
 
+void cbx_mcp_no_method(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+{
+	cbx_mcp_error(m->mcp, slot, CBX_RPC_NO_METHOD, "Method not found: %.100s", m->method);
+}
+
 bool cbx_mcp_common_request(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
 {
-	return call_one_of(m->mcp->registry->methods, m, slot) || call_one_of(methods, m, slot);
+	return cbx_mcp_call_method(m->mcp->registry->methods, m, slot) || cbx_mcp_call_method(methods, m, slot);
 }

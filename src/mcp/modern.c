@@ -11,8 +11,6 @@
 #include "base/cleanup.h"
 #include "mcp/internal.h"
 
-#define TTL_DISCOVER_MS 3600000
-
 static const struct cbx_mcp_revision revision = {
 	.name = "2026-07-28",
 	.annotations = true,
@@ -50,7 +48,7 @@ static void discover(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
 	cbx_json_set(result, "supportedVersions", versions);
 	cbx_json_set(result, "capabilities", cbx_mcp_server_capabilities(m->mcp, m->rev));
 	cbx_json_set_str(result, "instructions", text);
-	cbx_mcp_set_caching(result, m->rev, TTL_DISCOVER_MS, true);
+	cbx_mcp_set_caching(result, m->rev, CBX_TTL_LIST_MS, true);
 	cbx_mcp_answer(m->mcp, slot, result);
 	if (m->mcp->engine)
 		cbx_engine_expect(m->mcp->engine);
@@ -59,6 +57,7 @@ static void discover(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
 static const struct cbx_mcp_method methods[] = {
 	{ "server/discover", discover },
 	{ "subscriptions/listen", cbx_mcp_listen },
+	{ NULL, NULL },
 };
 
 static const cJSON *meta_of(const struct cbx_mcp_message *m)
@@ -73,8 +72,8 @@ bool cbx_mcp_is_modern(const struct cbx_mcp_message *m)
 	if (m->mcp->modern_only || cJSON_GetObjectItemCaseSensitive(meta, CBX_META "protocolVersion") ||
 	    cJSON_GetObjectItemCaseSensitive(meta, CBX_META "clientCapabilities"))
 		return true;
-	for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
-		if (strcmp(m->method, methods[i].name) == 0)
+	for (const struct cbx_mcp_method *known = methods; known->name; known++)
+		if (strcmp(m->method, known->name) == 0)
 			return true;
 	return false;
 }
@@ -123,13 +122,6 @@ void cbx_mcp_modern_request(struct cbx_mcp_message *m, struct cbx_mcp_slot *slot
 		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "Invalid params: %s", fault);
 		return;
 	}
-	if (cbx_mcp_common_request(m, slot))
-		return;
-	for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
-		if (strcmp(m->method, methods[i].name) == 0) {
-			methods[i].fn(m, slot);
-			return;
-		}
-	}
-	cbx_mcp_error(m->mcp, slot, CBX_RPC_NO_METHOD, "Method not found: %.100s", m->method);
+	if (!cbx_mcp_common_request(m, slot) && !cbx_mcp_call_method(methods, m, slot))
+		cbx_mcp_no_method(m, slot);
 }

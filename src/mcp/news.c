@@ -267,18 +267,25 @@ void cbx_mcp_news_unsubscribe(struct cbx_mcp *mcp, const char *uri)
 	}
 }
 
-bool cbx_mcp_streams_cancel(struct cbx_mcp *mcp, const char *id)
+struct cbx_mcp_stream *cbx_mcp_stream_find(struct cbx_mcp *mcp, const char *id)
 {
 	struct cbx_mcp_stream *s;
 
-	TAILQ_FOREACH(s, &mcp->streams, entry) {
-		if (s->slot.id && strcmp(s->slot.id, id) == 0) {
-			cbx_mcp_drop(mcp, &s->slot);
-			stream_free(mcp, s);
-			return true;
-		}
-	}
-	return false;
+	TAILQ_FOREACH(s, &mcp->streams, entry)
+		if (s->slot.id && strcmp(s->slot.id, id) == 0)
+			break;
+	return s;
+}
+
+bool cbx_mcp_streams_cancel(struct cbx_mcp *mcp, const char *id)
+{
+	struct cbx_mcp_stream *s = cbx_mcp_stream_find(mcp, id);
+
+	if (!s)
+		return false;
+	cbx_mcp_drop(mcp, &s->slot);
+	stream_free(mcp, s);
+	return true;
 }
 
 void cbx_mcp_end_streams(struct cbx_mcp *mcp)
@@ -396,16 +403,6 @@ static void watch_tasks(struct cbx_mcp *mcp, struct cbx_mcp_stream *s, const cJS
 			s->tasks[n++] = cbx_mcp_task_watch(mcp, s, x);
 }
 
-static bool stream_id_in_use(struct cbx_mcp *mcp, const char *id)
-{
-	struct cbx_mcp_stream *s;
-
-	TAILQ_FOREACH(s, &mcp->streams, entry)
-		if (s->slot.id && strcmp(s->slot.id, id) == 0)
-			return true;
-	return false;
-}
-
 void cbx_mcp_listen(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
 {
 	_cleanup_json_ cJSON *caps = NULL;
@@ -425,7 +422,7 @@ void cbx_mcp_listen(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
 		cbx_mcp_tasks_needed(m, slot);
 		return;
 	}
-	if (slot->batch || !slot->id || stream_id_in_use(m->mcp, slot->id) || m->mcp->nstreams >= CBX_STREAMS_MAX) {
+	if (slot->batch || !slot->id || cbx_mcp_stream_find(m->mcp, slot->id) || m->mcp->nstreams >= CBX_STREAMS_MAX) {
 		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_REQUEST,
 			      "Invalid Request: %s", slot->batch ? "subscriptions/listen in a batch"
 			      : m->mcp->nstreams >= CBX_STREAMS_MAX ? "too many subscriptions/listen requests are open"

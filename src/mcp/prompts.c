@@ -8,7 +8,6 @@
 #include "base/cleanup.h"
 #include "mcp/internal.h"
 
-#define TTL_LIST_MS 3600000
 #define ARGUMENTS 3
 
 struct argument {
@@ -132,7 +131,7 @@ void cbx_mcp_prompts_list(const struct cbx_mcp_message *m, struct cbx_mcp_slot *
 	for (size_t i = 0; i < ARRAY_SIZE(prompts); i++)
 		cbx_json_push(list, describe(&prompts[i], m->rev));
 	cbx_json_set(result, "prompts", list);
-	cbx_mcp_set_caching(result, m->rev, TTL_LIST_MS, true);
+	cbx_mcp_set_caching(result, m->rev, CBX_TTL_LIST_MS, true);
 	cbx_mcp_answer(m->mcp, slot, result);
 }
 

@@ -13,7 +13,6 @@
 #include "mcp/internal.h"
 
 #define PAGE_MIN 100 /* resources after which a page ends with its session */
-#define TTL_LIST_MS 3600000
 #define AFTER "after:" /* cursors */
 
 bool cbx_mcp_session_visible(const struct cbx_mcp *mcp, const struct cbx_mcp_revision *rev, const cJSON *info)
@@ -57,7 +56,7 @@ void cbx_mcp_resources_templates(const struct cbx_mcp_message *m, struct cbx_mcp
 	add_template(list, CBX_URI_SESSIONS "/{session_id}", "session", "Session",
 		     "State, limits and times of a session.", "application/json", m->rev);
 	cbx_json_set(result, "resourceTemplates", list);
-	cbx_mcp_set_caching(result, m->rev, TTL_LIST_MS, true);
+	cbx_mcp_set_caching(result, m->rev, CBX_TTL_LIST_MS, true);
 	cbx_mcp_answer(m->mcp, slot, result);
 }
 

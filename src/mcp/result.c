@@ -124,19 +124,13 @@ static void add_image(struct render *r, const char *mime, const char *data)
 
 	if (len > r->image_max - r->image_used) {
 		snprintf(more, sizeof(more), ": too large to send; save it to a file, or make it smaller");
-		bytes.len = 0;
 	} else {
 		unwrap(&b64, data);
 		len = b64.len;
 		if (cbx_base64_decode(&bytes, cbx_buf_str(&b64), len) < 0 || !cbx_mcp_image_sound(mime, &bytes)) {
 			snprintf(more, sizeof(more), ": damaged, not sent");
 		} else {
-			cJSON *block = cbx_json_new_obj();
-
-			cbx_json_set_str(block, "type", "image");
-			cbx_json_set(block, "data", cJSON_CreateString(b64.data));
-			cbx_json_set_str(block, "mimeType", mime);
-			cbx_json_push(r->content, block);
+			cbx_mcp_add_image(r->content, mime, b64.data);
 			r->image_used += len;
 			sent = true;
 			png_size(mime, &bytes, more, sizeof(more));
@@ -236,18 +230,13 @@ static bool add_written(struct render *r, const char *path)
 	for (size_t i = 0; i < r->nwritten; i++) {
 		const struct cbx_mcp_image *m = &r->written[i];
 		_cleanup_buf_ struct cbx_buf b64 = { 0 };
-		cJSON *block;
 
 		if (strcmp(m->path, path) != 0 || m->bytes.len != m->size || !cbx_mcp_image_sound(m->mime, &m->bytes))
 			continue;
 		cbx_base64_encode(&b64, m->bytes.data, m->bytes.len);
 		if (b64.len > r->image_max - r->image_used)
 			continue;
-		block = cbx_json_new_obj();
-		cbx_json_set_str(block, "type", "image");
-		cbx_json_set(block, "data", cJSON_CreateString(b64.data));
-		cbx_json_set_str(block, "mimeType", m->mime);
-		cbx_json_push(r->content, block);
+		cbx_mcp_add_image(r->content, m->mime, b64.data);
 		r->image_used += b64.len;
 		return true;
 	}
@@ -257,15 +246,13 @@ static bool add_written(struct render *r, const char *path)
 static void add_link(struct render *r, const cJSON *file, const char *path)
 {
 	const char *slash = strrchr(path, '/');
-	cJSON *block = cbx_json_new_obj();
+	cJSON *block = cbx_mcp_add_block(r->content, "resource_link");
 
-	cbx_json_set_str(block, "type", "resource_link");
 	cbx_json_set_str(block, "uri", cbx_mcp_str_of(file, "uri"));
 	cbx_json_set_str(block, "name", slash ? slash + 1 : path);
 	cbx_json_set_str(block, "description", path);
 	cbx_json_set_str(block, "mimeType", cbx_mcp_str_of(file, "mime_type"));
 	cbx_json_set_u64(block, "size", cbx_mcp_num_of(file, "size"));
-	cbx_json_push(r->content, block);
 }
 
 /* What the cell changed: the first few by name in the text, and as blocks; all in r->files. */
@@ -447,16 +434,15 @@ static void print_once(struct cbx_buf *out, struct render *r, const struct cbx_m
 {
 	_cleanup_json_ cJSON *result = cbx_json_new_obj();
 	const char *status = cbx_mcp_str_of(r->x, "status");
-	cJSON *text = cbx_json_new_obj();
+	cJSON *text;
 
 	r->image_used = 0;
 	r->text.len = 0;
 	r->content = cbx_json_new_arr();
 	r->images = cbx_json_new_arr();
 	r->files = cbx_json_new_arr();
-	cbx_json_push(r->content, text);
+	text = cbx_mcp_add_block(r->content, "text");
 	build_text(r, call);
-	cbx_json_set_str(text, "type", "text");
 	cbx_json_set_str(text, "text", cbx_buf_str(&r->text));
 	cbx_json_set(result, "content", r->content);
 	if (call->rev->structured) {

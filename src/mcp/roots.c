@@ -40,31 +40,21 @@ void cbx_mcp_roots_drop(struct cbx_mcp *mcp)
 /* "file:///home/a%20b" as a path; malloc'd, NULL: it is no such address. */
 static char *path_of(const char *uri)
 {
-	_cleanup_buf_ struct cbx_buf path = { 0 };
+	_cleanup_free_ char *path = NULL;
+	size_t n;
 
-	if (strncmp(uri, "file://localhost/", 17) == 0)
-		uri += 16;
-	else if (strncmp(uri, "file:///", 8) == 0)
-		uri += 7;
+	if (cbx_starts_with(uri, "file://localhost/"))
+		uri += strlen("file://localhost");
+	else if (cbx_starts_with(uri, "file:///"))
+		uri += strlen("file://");
 	else
 		return NULL;
-	for (; *uri && *uri != '?' && *uri != '#'; uri++) {
-		char hex[3] = "", *end;
-
-		if (*uri != '%') {
-			cbx_buf_addc(&path, *uri);
-			continue;
-		}
-		if (uri[1])
-			memcpy(hex, uri + 1, 2);
-		if (strspn(hex, "0123456789abcdefABCDEF") != 2 || strcmp(hex, "00") == 0)
-			return NULL;
-		cbx_buf_addc(&path, (char)strtoul(hex, &end, 16));
-		uri += 2;
-	}
-	while (path.len > 1 && path.data[path.len - 1] == '/')
-		path.data[--path.len] = '\0';
-	return cbx_utf8_valid(path.data, path.len) ? cbx_buf_steal(&path) : NULL;
+	path = cbx_mcp_percent_decode(uri, strcspn(uri, "?#"));
+	if (!path || !cbx_utf8_valid(path, strlen(path)))
+		return NULL;
+	for (n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
+		path[n - 1] = '\0';
+	return take_ptr(&path);
 }
 
 static cJSON *mounts_of(const cJSON *answer)
@@ -100,8 +90,8 @@ static void settled(struct cbx_mcp *mcp)
 		event_del(mcp->roots.late);
 	do {
 		TAILQ_FOREACH(call, &mcp->calls, entry)
-		if (call->held)
-			break;
+			if (call->held)
+				break;
 		if (call)
 			cbx_mcp_tools_resume(call);
 	} while (call);

@@ -373,9 +373,8 @@ void cbx_mcp_line(struct cbx_mcp *mcp, const char *line, size_t len)
 	if (i == len)
 		return;
 	if (cbx_json_parse(line, len, &doc, &err) < 0) {
-		struct cbx_mcp_slot slot = slot_open(mcp, NULL);
-
-		cbx_mcp_error(mcp, &slot, CBX_RPC_PARSE, "Parse error: %s", err.msg);
+		cbx_wrap(&err, "Parse error");
+		refuse_message(mcp, NULL, CBX_RPC_PARSE, err.msg);
 	} else if (cJSON_IsArray(doc.root)) {
 		receive_batch(mcp, doc.root, text);
 	} else if (!cJSON_IsObject(doc.root)) {

@@ -176,23 +176,13 @@ static void telling_free(void *state)
 	free(t);
 }
 
-static struct cbx_mcp_stream *find_stream(struct cbx_mcp *mcp, const char *id)
-{
-	struct cbx_mcp_stream *s;
-
-	TAILQ_FOREACH(s, &mcp->streams, entry)
-		if (s->slot.id && strcmp(s->slot.id, id) == 0)
-			return s;
-	return NULL;
-}
-
 /* call->finish: `result` is a printed object, or empty for a task without one. */
 static void finish(struct cbx_mcp_call *call, const struct cbx_buf *result)
 {
 	struct telling *t = call->state;
 	_cleanup_buf_ struct cbx_buf text = { 0 };
 	_cleanup_buf_ struct cbx_buf head = { 0 };
-	struct cbx_mcp_stream *stream = t->stream ? find_stream(call->mcp, t->stream) : NULL;
+	struct cbx_mcp_stream *stream = t->stream ? cbx_mcp_stream_find(call->mcp, t->stream) : NULL;
 
 	if (t->stream && !stream)
 		return;
@@ -250,7 +240,7 @@ static struct cbx_execution *find(const struct cbx_mcp_message *m, struct cbx_mc
 	struct cbx_err err;
 
 	if (!m->rev->modern) {
-		cbx_mcp_error(m->mcp, slot, CBX_RPC_NO_METHOD, "Method not found: %.100s", m->method);
+		cbx_mcp_no_method(m, slot);
 	} else if (!cbx_mcp_takes_tasks(m->params)) {
 		cbx_mcp_tasks_needed(m, slot);
 	} else if (cbx_json_get_str(m->params, "taskId", &id, &err) < 0 || !id) {

@@ -199,13 +199,28 @@ void cbx_mcp_call_end_text(struct cbx_mcp_call *call, const struct cbx_buf *resu
 	call_leave(call);
 }
 
+cJSON *cbx_mcp_add_block(cJSON *content, const char *type)
+{
+	cJSON *block = cbx_json_new_obj();
+
+	cbx_json_set_str(block, "type", type);
+	cbx_json_push(content, block);
+	return block;
+}
+
+void cbx_mcp_add_image(cJSON *content, const char *mime, const char *base64)
+{
+	cJSON *block = cbx_mcp_add_block(content, "image");
+
+	cbx_json_set(block, "data", cJSON_CreateString(base64));
+	cbx_json_set_str(block, "mimeType", mime);
+}
+
 static cJSON *text_content(const char *text)
 {
-	cJSON *content = cbx_json_new_arr(), *block = cbx_json_new_obj();
+	cJSON *content = cbx_json_new_arr();
 
-	cbx_json_set_str(block, "type", "text");
-	cbx_json_set_str(block, "text", text);
-	cbx_json_push(content, block);
+	cbx_json_set_str(cbx_mcp_add_block(content, "text"), "text", text);
 	return content;
 }
 
@@ -324,7 +339,7 @@ static void begin(struct cbx_mcp_call *call, const cJSON *params, const cJSON *a
 	cbx_mcp_call_unref(call);
 }
 
-void cbx_mcp_tools_call(const struct cbx_mcp_message *m, const struct cbx_mcp_revision *rev, struct cbx_mcp_slot *slot)
+void cbx_mcp_tools_call(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
 {
 	const struct cbx_mcp_tool *tool;
 	const struct cbx_err *trouble = m->mcp->engine ? cbx_engine_trouble(m->mcp->engine) : NULL;
@@ -348,7 +363,7 @@ void cbx_mcp_tools_call(const struct cbx_mcp_message *m, const struct cbx_mcp_re
 			      "Invalid Request: a call with this id is still going on");
 		return;
 	}
-	call = cbx_mcp_call_new(m->mcp, tool, rev, slot);
+	call = cbx_mcp_call_new(m->mcp, tool, m->rev, slot);
 	if (trouble) {
 		cbx_mcp_call_refuse(call, trouble);
 	} else if (m->mcp->ncalls > CBX_CALLS_MAX) {

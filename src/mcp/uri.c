@@ -21,13 +21,13 @@ static int hex(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* malloc'd; NULL: not well-formed, or it has a NUL. */
-static char *decode(const char *p)
+char *cbx_mcp_percent_decode(const char *p, size_t n)
 {
 	_cleanup_buf_ struct cbx_buf b = { 0 };
+	const char *end = p + n;
 
-	for (; *p; p++) {
-		int hi = *p == '%' ? hex(p[1]) : -1, lo = hi >= 0 ? hex(p[2]) : -1;
+	for (; p < end; p++) {
+		int hi = *p == '%' && end - p > 2 ? hex(p[1]) : -1, lo = hi >= 0 ? hex(p[2]) : -1;
 
 		if (*p != '%') {
 			cbx_buf_addc(&b, *p);
@@ -75,7 +75,7 @@ struct cbx_mcp_uri cbx_mcp_uri_parse(const char *uri)
 		return u;
 	if (!*slash) {
 		u.kind = CBX_URI_SESSION;
-	} else if (cbx_starts_with(slash, "/files/") && (path = decode(slash + 7))) {
+	} else if (cbx_starts_with(slash, "/files/") && (path = cbx_mcp_percent_decode(slash + 7, strlen(slash + 7)))) {
 		u.path = cbx_xstrdup(in_workspace(path));
 		u.kind = CBX_URI_FILE;
 	}

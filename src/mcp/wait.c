@@ -128,6 +128,5 @@ int cbx_mcp_arg_session(struct cbx_mcp_call *call, const cJSON *args, struct cbx
 
 void cbx_mcp_schema_session(cJSON *properties)
 {
-	cbx_mcp_schema_property(properties, "session_id", "string",
-				CBX_SESSION_ARGUMENT);
+	cbx_mcp_schema_property(properties, "session_id", "string", CBX_SESSION_ARGUMENT);
 }
