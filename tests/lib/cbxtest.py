@@ -110,7 +110,7 @@ def children(pid):
     return out
 
 
-def wait_until(condition, seconds=20.0):
+def wait_until(condition, seconds=60.0):
     """Poll until condition() is true. The limit only bounds a failing test."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
