@@ -178,6 +178,15 @@ size_t cbx_utf8_len(const char *s, size_t n)
 	return need;
 }
 
+size_t cbx_utf8_count(const char *p, size_t n)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += ((unsigned char)p[i] & 0xc0) != 0x80;
+	return count;
+}
+
 bool cbx_utf8_valid(const char *p, size_t n)
 {
 	while (n) {

@@ -35,6 +35,7 @@ void cbx_format_size(uint64_t bytes, char out[32]); /* "1.5 MiB" */
 /* Length (1..4) of the valid UTF-8 sequence at p with n > 0 bytes left, or 0 when there is none: overlong forms,
  * surrogates and code points above U+10FFFF are not valid. */
 size_t cbx_utf8_len(const char *p, size_t n);
+size_t cbx_utf8_count(const char *p, size_t n); /* characters in valid UTF-8 */
 bool cbx_utf8_valid(const char *p, size_t n);
 /* Append p with every invalid byte replaced by U+FFFD and every NUL by U+2400. */
 void cbx_utf8_append(struct cbx_buf *out, const char *p, size_t n);

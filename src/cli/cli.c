@@ -7,40 +7,46 @@
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "base/limits.h"
 #include "base/str.h"
-#include "policy/environment.h"
-#include "policy/keys.h"
 
-static void say(const char *text, const char *more)
+/* Append a line, with what a terminal would obey made visible. */
+static void add_line(struct cbx_buf *out, const char *prefix, const char *fmt, va_list ap)
 {
-	_cleanup_buf_ struct cbx_buf line = { 0 };
+	_cleanup_free_ char *text = NULL;
 
-	cbx_buf_adds(&line, "codebox: ");
-	cbx_escape(&line, text);
-	cbx_buf_addc(&line, '\n');
-	cbx_buf_adds(&line, more);
-	(void)cbx_write_all(STDERR_FILENO, line.data, line.len);
+	if (vasprintf(&text, fmt, ap) < 0)
+		abort();
+	cbx_buf_adds(out, prefix);
+	cbx_escape(out, text);
+	cbx_buf_addc(out, '\n');
 }
 
 void cbx_cli_say(const char *fmt, ...)
 {
-	_cleanup_free_ char *text = NULL;
+	_cleanup_buf_ struct cbx_buf line = { 0 };
 	va_list ap;
-	int n;
 
 	va_start(ap, fmt);
-	n = vasprintf(&text, fmt, ap);
+	add_line(&line, "codebox: ", fmt, ap);
 	va_end(ap);
-	if (n < 0) {
-		text = NULL;
-		return;
-	}
-	say(text, "");
+	(void)cbx_write_all(STDERR_FILENO, line.data, line.len);
+}
+
+int cbx_cli_tell(const char *fmt, ...)
+{
+	_cleanup_buf_ struct cbx_buf line = { 0 };
+	va_list ap;
+
+	va_start(ap, fmt);
+	add_line(&line, "", fmt, ap);
+	va_end(ap);
+	return cbx_cli_out(line.data, line.len);
 }
 
 int cbx_cli_fail(const struct cbx_err *err)
@@ -49,7 +55,7 @@ int cbx_cli_fail(const struct cbx_err *err)
 					   "daemon_stuck",     "no_sandbox",   "invalid_json", "unsafe_peer",
 					   "unsafe_directory", "unsafe_start", "internal" };
 
-	say(err->msg, "");
+	cbx_cli_say("%s", err->msg);
 	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
 		if (strcmp(err->kind, own[i]) == 0)
 			return CBX_EXIT_OWN;
@@ -58,19 +64,14 @@ int cbx_cli_fail(const struct cbx_err *err)
 
 int cbx_cli_usage(const char *command, const char *fmt, ...)
 {
-	_cleanup_free_ char *text = NULL, *hint = NULL;
+	_cleanup_buf_ struct cbx_buf lines = { 0 };
 	va_list ap;
-	int n;
 
 	va_start(ap, fmt);
-	n = vasprintf(&text, fmt, ap);
+	add_line(&lines, "codebox: ", fmt, ap);
 	va_end(ap);
-	if (n < 0) {
-		text = NULL;
-		return CBX_EXIT_USAGE;
-	}
-	hint = cbx_xasprintf("Try: codebox %s%s--help\n", command, command[0] ? " " : "");
-	say(text, hint);
+	cbx_buf_addf(&lines, "Try: codebox %s%s--help\n", command, command[0] ? " " : "");
+	(void)cbx_write_all(STDERR_FILENO, lines.data, lines.len);
 	return CBX_EXIT_USAGE;
 }
 
@@ -120,127 +121,29 @@ double cbx_cli_num(const cJSON *obj, const char *key, double otherwise)
 	return cJSON_IsNumber(v) ? v->valuedouble : otherwise;
 }
 
-int cbx_cli_spec_check(const char *command, const struct cbx_cli_spec *spec)
+int cbx_cli_client(bool start, struct cbx_client *ret, struct cbx_err *err)
 {
-	struct cbx_err err;
-	uint64_t v;
+	struct cbx_dirs dirs;
+	int r = cbx_dirs_init(&dirs, err);
 
-	if (spec->session && !cbx_name_valid(spec->session))
-		return cbx_cli_usage(command,
-				     "--session: \"%s\" is no name; use up to %d letters, digits, '-', '_' and "
-				     "'.', starting with a letter or a digit",
-				     spec->session, CBX_NAME_MAX);
-	if (spec->image && !cbx_name_valid(spec->image))
-		return cbx_cli_usage(command, "--image: \"%s\" is no name of an image; see codebox image ls",
-				     spec->image);
-	if (spec->memory && cbx_parse_size(spec->memory, "--memory", CBX_MEMORY_MIN, CBX_MEMORY_MAX, &v, &err) < 0)
-		return cbx_cli_usage(command, "%s", err.msg);
-	if (spec->policy && !cbx_name_valid(spec->policy))
-		return cbx_cli_usage(command,
-				     "--policy: \"%s\" is no name of a shipped policy: default, strict, net, dev",
-				     spec->policy);
-	if (spec->disk && cbx_parse_size(spec->disk, "--disk", CBX_DISK_MIN, CBX_DISK_MAX, &v, &err) < 0)
-		return cbx_cli_usage(command, "%s", err.msg);
-	return 0;
+	if (r < 0)
+		return r;
+	r = start ? cbx_client_open(&dirs, ret, err) : cbx_client_open_running(&dirs, ret, err);
+	cbx_dirs_release(&dirs);
+	return r >= 0 ? 1 : strcmp(err->kind, "no_daemon") == 0 ? 0 : r;
 }
 
-void cbx_cli_spec_json(const struct cbx_cli_spec *spec, cJSON *params)
+int cbx_cli_exec(const char *program, char **argv)
 {
-	const cJSON *v;
-
-	cbx_json_set_str(params, "session_id", spec->session);
-	cbx_json_set_str(params, "image", spec->image);
-	cbx_json_set_str(params, "memory", spec->memory);
-	cbx_json_set_str(params, "disk", spec->disk);
-	cbx_json_set_str(params, "policy", spec->policy);
-	if (spec->environment)
-		cbx_json_set(params, "environment", cJSON_Duplicate(spec->environment, 1));
-	if (spec->mounts)
-		cbx_json_set(params, "mounts", cJSON_Duplicate(spec->mounts, 1));
-	cJSON_ArrayForEach (v, spec->set)
-		cbx_json_set(params, v->string, cJSON_Duplicate(v, 1));
-}
-
-void cbx_cli_spec_release(struct cbx_cli_spec *spec)
-{
-	cJSON_Delete(spec->set);
-	cJSON_Delete(spec->environment);
-	cJSON_Delete(spec->mounts);
-	spec->set = spec->environment = spec->mounts = NULL;
-}
-
-int cbx_cli_spec_set(const char *command, struct cbx_cli_spec *spec, const char *arg)
-{
-	const char *eq = strchr(arg, '=');
-	_cleanup_free_ char *name = eq ? cbx_xasprintf("%.*s", (int)(eq - arg), arg) : NULL;
-	_cleanup_json_ cJSON *v = NULL;
-	struct cbx_err err;
-	enum cbx_key k = 0;
-	uint64_t value;
-
-	if (!eq)
-		return cbx_cli_usage(command, "--set: KEY=VALUE is expected, as in processes=32");
-	while (k < CBX_KEYS && (strcmp(cbx_keys[k].name, name) != 0 || cbx_keys[k].server_only))
-		k++;
-	if (k == CBX_KEYS)
-		return cbx_cli_usage(
-			command, "--set: \"%s\" is no setting of a session; codebox policy explain lists them", name);
-	v = cbx_key_from_text(k, eq + 1);
-	if (cbx_key_parse(k, v, &value, &err) < 0)
-		return cbx_cli_usage(command, "--set: %s", err.msg);
-	if (!spec->set)
-		spec->set = cbx_json_new_obj();
-	cJSON_DeleteItemFromObjectCaseSensitive(spec->set, name);
-	cbx_json_set(spec->set, name, take_ptr(&v));
-	return 0;
-}
-
-int cbx_cli_spec_mount(const char *command, struct cbx_cli_spec *spec, const char *arg)
-{
-	_cleanup_free_ char *source = cbx_xstrdup(arg), *absolute = NULL;
-	char *target = strchr(source, ':'), *mode = NULL;
-	cJSON *m;
-
-	if (target) {
-		*target++ = '\0';
-		mode = target[0] == '/' ? strchr(target, ':') : target;
-		if (mode == target)
-			target = NULL;
-		else if (mode)
-			*mode++ = '\0';
-	}
-	if (mode && strcmp(mode, "rw") != 0 && strcmp(mode, "ro") != 0)
-		return cbx_cli_usage(command,
-				     "--mount: SOURCE, SOURCE:TARGET, SOURCE:rw or SOURCE:TARGET:rw is expected");
-	absolute = realpath(source, NULL);
-	if (!absolute)
-		return cbx_cli_usage(command, "--mount: %s: %s", source, strerror(errno));
-	m = cbx_json_new_obj();
-	cbx_json_set_str(m, "source", absolute);
-	cbx_json_set_str(m, "target", target);
-	if (mode && strcmp(mode, "rw") == 0)
-		cbx_json_set_bool(m, "writable", true);
-	if (!spec->mounts)
-		spec->mounts = cbx_json_new_arr();
-	cbx_json_push(spec->mounts, m);
-	return 0;
-}
-
-int cbx_cli_spec_env(const char *command, struct cbx_cli_spec *spec, const char *arg)
-{
-	const char *eq = strchr(arg, '='), *value = eq ? eq + 1 : getenv(arg);
-	_cleanup_free_ char *name = eq ? cbx_xasprintf("%.*s", (int)(eq - arg), arg) : cbx_xstrdup(arg);
+	_cleanup_free_ char *path = NULL;
+	struct cbx_dirs dirs;
 	struct cbx_err err;
 
-	if (!value)
-		return cbx_cli_usage(command, "--env: %s is not set here; give NAME=VALUE", arg);
-	if (!cbx_utf8_valid(value, strlen(value)))
-		return cbx_cli_usage(command, "--env: the value of %s is not valid UTF-8", name);
-	if (!spec->environment)
-		spec->environment = cbx_json_new_obj();
-	cJSON_DeleteItemFromObjectCaseSensitive(spec->environment, name);
-	cbx_json_set_str(spec->environment, name, value);
-	if (cbx_environment_check(spec->environment, NULL, &err) < 0)
-		return cbx_cli_usage(command, "--env: %s", err.msg);
-	return 0;
+	if (cbx_dirs_init(&dirs, &err) < 0)
+		return cbx_cli_fail(&err);
+	path = cbx_xasprintf("%s/%s", dirs.libexec, program);
+	cbx_dirs_release(&dirs);
+	execv(path, argv);
+	cbx_cli_say("execute %s: %s; is codebox installed completely?", path, strerror(errno));
+	return CBX_EXIT_OWN;
 }

@@ -50,27 +50,46 @@ int cbx_cli_fail(const struct cbx_err *err);
 int cbx_cli_usage(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* For getopt_long() that returned '?' or ':' with a leading ':' in its option string. */
 int cbx_cli_bad_option(const char *command, int c, char *const *argv);
+/* A client of the daemon. 1; 0: none runs, and it was not to be started; or an error. */
+int cbx_cli_client(bool start, struct cbx_client *ret, struct cbx_err *err);
+/* Become another program of codebox, in libexec. An exit status after saying why that is not possible. */
+int cbx_cli_exec(const char *program, char **argv);
 /* Print JSON and a newline on standard output. */
 int cbx_cli_print_json(const cJSON *v);
 /* Write to standard output; a failure (other than a reader that left) is said. 0 or an exit status. */
 int cbx_cli_out(const void *p, size_t n);
+/* A line on standard output, made as that of cbx_cli_say(); likewise. */
+int cbx_cli_tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Text of a member that is a string, else "". Borrowed. */
 const char *cbx_cli_str(const cJSON *obj, const char *key);
 double cbx_cli_num(const cJSON *obj, const char *key, double otherwise);
 
-/* The options that describe a new sandbox, for run and repl. */
+/* ---- spec.c: the options that run and repl share, most of which describe a new sandbox ---- */
+
 struct cbx_cli_spec {
-	const char *session, *image, *memory, *disk, *policy;
+	const char *session, *image, *memory, *disk, *policy, *timeout, *out;
 	cJSON *set, *environment, *mounts; /* NULL: nothing; owned by this struct */
 };
-void cbx_cli_spec_release(struct cbx_cli_spec *spec);
-/* --set KEY=VALUE, --mount SOURCE[:TARGET][:rw] and --env NAME=VALUE (or NAME, for that of this process). 0, or an exit
- * status after saying what is wrong. */
-int cbx_cli_spec_set(const char *command, struct cbx_cli_spec *spec, const char *arg);
-int cbx_cli_spec_mount(const char *command, struct cbx_cli_spec *spec, const char *arg);
-int cbx_cli_spec_env(const char *command, struct cbx_cli_spec *spec, const char *arg);
-/* Checks the values where they were typed. 0, or an exit status after saying what is wrong. */
+/* For getopt_long(); a command's own options have other values. */
+enum { CBX_OPT_SESSION = 256, CBX_OPT_IMAGE, CBX_OPT_MEMORY, CBX_OPT_DISK, CBX_OPT_POLICY, CBX_OPT_TIMEOUT, CBX_OPT_OUT,
+       CBX_OPT_SET, CBX_OPT_ENV, CBX_OPT_MOUNT };
+#define CBX_CLI_SPEC_OPTIONS \
+	{ "session", required_argument, NULL, CBX_OPT_SESSION }, \
+	{ "image", required_argument, NULL, CBX_OPT_IMAGE }, \
+	{ "memory", required_argument, NULL, CBX_OPT_MEMORY }, \
+	{ "disk", required_argument, NULL, CBX_OPT_DISK }, \
+	{ "policy", required_argument, NULL, CBX_OPT_POLICY }, \
+	{ "timeout", required_argument, NULL, CBX_OPT_TIMEOUT }, \
+	{ "out", required_argument, NULL, CBX_OPT_OUT }, \
+	{ "set", required_argument, NULL, CBX_OPT_SET }, \
+	{ "env", required_argument, NULL, CBX_OPT_ENV }, \
+	{ "mount", required_argument, NULL, CBX_OPT_MOUNT }
+
+/* What getopt_long() returned: 0, or an exit status after saying what is wrong, also for an option that is none. */
+int cbx_cli_spec_option(const char *command, struct cbx_cli_spec *spec, int c, char *const *argv);
+/* Checks the values where they were typed; likewise. */
 int cbx_cli_spec_check(const char *command, const struct cbx_cli_spec *spec);
-void cbx_cli_spec_json(const struct cbx_cli_spec *spec, cJSON *params);
+void cbx_cli_spec_json(const struct cbx_cli_spec *spec, cJSON *params); /* all but the time and --out */
+void cbx_cli_spec_release(struct cbx_cli_spec *spec);
 
 #endif

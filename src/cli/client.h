@@ -13,20 +13,18 @@
 #include "base/err.h"
 #include "base/json.h"
 
+/* What a start left to know: whether this call started the daemon, and where in the log file its lines begin. */
+struct cbx_daemon_start {
+	bool started;
+	off_t log_from;
+};
+
 /*
  * Connect to a socket of the daemon (CBX_CONTROL_SOCKET or CBX_MCP_SOCKET), starting the daemon when nobody listens.
  * Starting: under a lock in the run-time directory, the starter makes and listens on both sockets and hands them to
  * codeboxd as LISTEN_FDS, the way systemd would; so a connection succeeds at once, and there is one way to be started.
  * Returns a descriptor, or -errno. Without may_start and without a daemon: -ENOENT, kind "no_daemon".
  */
-int cbx_daemon_connect(const struct cbx_dirs *dirs, const char *socket_name, int may_start, struct cbx_err *err);
-
-/* What a start left to know: whether this call started the daemon, and where in the log file its lines begin. */
-struct cbx_daemon_start {
-	bool started;
-	off_t log_from;
-};
-/* The same; *ret_start (may be NULL) tells whether the daemon was started by this call. */
 int cbx_daemon_reach(const struct cbx_dirs *dirs, const char *socket_name, int may_start,
 		     struct cbx_daemon_start *ret_start, struct cbx_err *err);
 /* Fill err for a daemon that closed the connection before it said anything: kind "daemon_gone", with the last lines of

@@ -69,8 +69,9 @@ static int copy_all(struct cbx_copy *c, const struct place *src, size_t n, const
 			    : cbx_copy_put(c, src[i].path, dst->path, into, &err);
 
 		if (r < 0)
-			status = strcmp(err.kind, "system") == 0 ? (cbx_cli_fail(&err), CBX_EXIT_FAILURE)
-								 : cbx_cli_fail(&err);
+			status = cbx_cli_fail(&err);
+		if (r < 0 && strcmp(err.kind, "system") == 0)
+			status = CBX_EXIT_FAILURE;
 	}
 	return status == CBX_EXIT_OK && c->errors ? CBX_EXIT_FAILURE : status;
 }
@@ -93,16 +94,11 @@ static int check_places(const struct place *src, size_t n, const struct place *d
 static int connect_and_copy(struct cbx_copy *c, const struct place *src, size_t n, const struct place *dst)
 {
 	struct cbx_client client;
-	struct cbx_dirs dirs;
 	struct cbx_err err;
-	int r;
+	int r = cbx_cli_client(false, &client, &err);
 
-	if (cbx_dirs_init(&dirs, &err) < 0)
-		return cbx_cli_fail(&err);
-	r = cbx_client_open_running(&dirs, &client, &err);
-	cbx_dirs_release(&dirs);
 	c->remote.session = dst->session[0] ? dst->session : src[0].session;
-	if (r < 0 && strcmp(err.kind, "no_daemon") == 0) {
+	if (r == 0) {
 		cbx_cli_say("there is no session \"%s\" (codeboxd is not running)", c->remote.session);
 		return CBX_EXIT_FAILURE;
 	}

@@ -112,21 +112,6 @@ static int by_hand(const struct options *o, const struct cbx_registry *r, const 
 	return CBX_EXIT_FAILURE;
 }
 
-static int say_done(const char *fmt, const char *a, const char *b)
-{
-	_cleanup_buf_ struct cbx_buf out = { 0 }, one = { 0 }, two = { 0 };
-
-	cbx_escape(&one, a);
-	cbx_escape(&two, b);
-	for (; *fmt; fmt++) {
-		if (*fmt == '1' || *fmt == '2')
-			cbx_buf_adds(&out, cbx_buf_str(*fmt == '1' ? &one : &two));
-		else
-			cbx_buf_addc(&out, *fmt);
-	}
-	return cbx_cli_out(out.data, out.len);
-}
-
 /* A client that was never started has no directory: nothing is put where nobody may ever look. */
 static int check_installed(const struct options *o, const struct cbx_registry *r, const struct cbx_confile *f)
 {
@@ -162,13 +147,10 @@ static int write_file(const struct options *o, struct cbx_confile *f, const stru
 		return cbx_cli_fail(&err);
 	if (cbx_confile_replace(f, text->data, text->len, &err) < 0)
 		return cbx_cli_fail(&err);
-	if (o->remove)
-		say_done("\"1\" was removed from 2.\n", o->name, f->path);
-	else
-		say_done("\"1\" is now in 2.\n", o->name, f->path);
+	cbx_cli_tell("\"%s\" %s %s.", o->name, o->remove ? "was removed from" : "is now in", f->path);
 	if (existed)
-		say_done("As it was before: 12\n", backup, "");
-	return say_done("1\n", o->client->then, "");
+		cbx_cli_tell("As it was before: %s", backup);
+	return cbx_cli_tell("%s", o->client->then);
 }
 
 static int edit(const struct options *o, const struct cbx_registry *r, const char *path)
@@ -195,8 +177,8 @@ static int edit(const struct options *o, const struct cbx_registry *r, const cha
 		return n ? cbx_cli_out(text.data, text.len) : cbx_cli_out(cbx_buf_str(&f.text), f.text.len);
 	}
 	if (n == 0)
-		return say_done(o->remove ? "\"1\" is not in 2; nothing was changed.\n"
-					  : "\"1\" is in 2 already; nothing was changed.\n", o->name, f.path);
+		return cbx_cli_tell("\"%s\" is %sin %s%s; nothing was changed.", o->name, o->remove ? "not " : "", f.path,
+				    o->remove ? "" : " already");
 	return write_file(o, &f, &text);
 }
 

@@ -1,26 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation: the prompt is a program of its own, codebox-repl (repl.c), because the line editor and what it
  * needs would double the size of every other command. */
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/cleanup.h"
 #include "cli/cli.h"
 
 static int run_repl(int argc, char **argv)
 {
-	_cleanup_free_ char *path = NULL;
-	struct cbx_dirs dirs;
-	struct cbx_err err;
-
-	if (cbx_dirs_init(&dirs, &err) < 0)
-		return cbx_cli_fail(&err);
-	path = cbx_xasprintf("%s/codebox-repl", dirs.libexec);
-	cbx_dirs_release(&dirs);
-	execv(path, argv);
-	cbx_cli_say("execute %s: %s; is codebox installed completely?", path, strerror(errno));
-	return CBX_EXIT_OWN;
+	return cbx_cli_exec("codebox-repl", argv);
 }
 
 static const char help[] =

@@ -21,97 +21,38 @@ struct run {
 	struct cbx_cli_spec spec;
 	const char *code_arg; /* -c */
 	const char *file;     /* as typed; "-" or NULL: standard input */
-	const char *timeout;
-	const char *out;
 	bool json, keep;
 	char **args; /* NULL-terminated: sys.argv behind the name */
 	struct cbx_buf code;
 };
 
-enum { OPT_IMAGE = 256, OPT_MEMORY, OPT_DISK, OPT_JSON, OPT_OUT, OPT_KEEP, OPT_TIMEOUT, OPT_SESSION, OPT_POLICY,
-       OPT_SET, OPT_ENV, OPT_MOUNT };
-
 static int parse_options(int argc, char **argv, struct run *run)
 {
-	static const struct option options[] = { { "session", required_argument, NULL, OPT_SESSION },
-						 { "image", required_argument, NULL, OPT_IMAGE },
-						 { "timeout", required_argument, NULL, OPT_TIMEOUT },
-						 { "memory", required_argument, NULL, OPT_MEMORY },
-						 { "disk", required_argument, NULL, OPT_DISK },
-						 { "policy", required_argument, NULL, OPT_POLICY },
-						 { "set", required_argument, NULL, OPT_SET },
-						 { "env", required_argument, NULL, OPT_ENV },
-						 { "mount", required_argument, NULL, OPT_MOUNT },
-						 { "json", no_argument, NULL, OPT_JSON },
-						 { "out", required_argument, NULL, OPT_OUT },
-						 { "keep", no_argument, NULL, OPT_KEEP },
+	static const struct option options[] = { CBX_CLI_SPEC_OPTIONS,
+						 { "json", no_argument, NULL, 'j' },
+						 { "keep", no_argument, NULL, 'k' },
 						 { 0 } };
-	int c, r;
+	int c, r = 0;
 
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, "+:c:", options, NULL)) >= 0) {
-		switch (c) {
-		case 'c':
+	while (r == 0 && (c = getopt_long(argc, argv, "+:c:", options, NULL)) >= 0) {
+		if (c == 'c')
 			run->code_arg = optarg;
-			break;
-		case OPT_SESSION:
-			run->spec.session = optarg;
-			break;
-		case OPT_IMAGE:
-			run->spec.image = optarg;
-			break;
-		case OPT_TIMEOUT:
-			run->timeout = optarg;
-			break;
-		case OPT_MEMORY:
-			run->spec.memory = optarg;
-			break;
-		case OPT_DISK:
-			run->spec.disk = optarg;
-			break;
-		case OPT_POLICY:
-			run->spec.policy = optarg;
-			break;
-		case OPT_SET:
-		case OPT_ENV:
-		case OPT_MOUNT:
-			r = c == OPT_SET ? cbx_cli_spec_set("run", &run->spec, optarg) :
-			    c == OPT_ENV ? cbx_cli_spec_env("run", &run->spec, optarg) :
-					   cbx_cli_spec_mount("run", &run->spec, optarg);
-			if (r)
-				return r;
-			break;
-		case OPT_JSON:
+		else if (c == 'j')
 			run->json = true;
-			break;
-		case OPT_OUT:
-			run->out = optarg;
-			break;
-		case OPT_KEEP:
+		else if (c == 'k')
 			run->keep = true;
-			break;
-		default:
-			return cbx_cli_bad_option("run", c, argv);
-		}
+		else
+			r = cbx_cli_spec_option("run", &run->spec, c, argv);
 	}
+	if (r)
+		return r;
 	if (!run->code_arg && optind < argc)
 		run->file = argv[optind++];
 	run->args = argv + optind;
-	return 0;
-}
-
-static int check_options(const struct run *run)
-{
-	struct cbx_err err;
-	uint64_t ms;
-
-	if (run->timeout && cbx_parse_duration_ms(run->timeout, "--timeout", 1, CBX_TIMEOUT_MAX_MS, &ms, &err) < 0)
-		return cbx_cli_usage("run", "%s", err.msg);
 	if (run->keep && run->spec.session)
 		return cbx_cli_usage("run",
 				     "--keep: a session with a name of its own is always kept; use --session alone");
-	if (run->out && !run->out[0])
-		return cbx_cli_usage("run", "--out: the name of a directory is expected");
 	return cbx_cli_spec_check("run", &run->spec);
 }
 
@@ -180,7 +121,7 @@ static cJSON *run_params(const struct run *run, const struct cbx_cell *cell)
 		cbx_json_set_bool(params, "create", true);
 	else if (run->keep)
 		cbx_json_set_str(params, "session_id", cell->session);
-	cbx_json_set_str(params, "timeout", run->timeout);
+	cbx_json_set_str(params, "timeout", run->spec.timeout);
 	return params;
 }
 
@@ -283,7 +224,7 @@ static int run_connected(const struct run *run, struct cbx_client *client)
 
 	cbx_term_init(&out, STDOUT_FILENO);
 	cbx_term_init(&errs, STDERR_FILENO);
-	cbx_figures_init(&figures, run->out);
+	cbx_figures_init(&figures, run->spec.out);
 	cell.sigfd = cbx_cell_signals(&err);
 	if (cell.sigfd < 0)
 		return cbx_cli_fail(&err);
@@ -308,24 +249,17 @@ static int run_run(int argc, char **argv)
 {
 	struct run run = { 0 };
 	struct cbx_client client;
-	struct cbx_dirs dirs;
 	struct cbx_err err;
 	int r = parse_options(argc, argv, &run);
 
 	if (r == 0)
-		r = check_options(&run);
-	if (r == 0)
 		r = load_code(&run);
 	if (r == 0) {
-		if (cbx_dirs_init(&dirs, &err) < 0) {
+		if (cbx_cli_client(true, &client, &err) <= 0) {
 			r = failed(&run, &err);
-		} else if (cbx_client_open(&dirs, &client, &err) < 0) {
-			r = failed(&run, &err);
-			cbx_dirs_release(&dirs);
 		} else {
 			r = run_connected(&run, &client);
 			cbx_client_close(&client);
-			cbx_dirs_release(&dirs);
 		}
 	}
 	cbx_buf_release(&run.code);

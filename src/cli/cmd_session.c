@@ -211,16 +211,13 @@ static int rm(struct cbx_client *client, const struct options *o)
 static int with_client(int (*fn)(struct cbx_client *, const struct options *), bool start, const struct options *o)
 {
 	struct cbx_client client;
-	struct cbx_dirs dirs;
 	struct cbx_err err;
-	int r;
+	int r = cbx_cli_client(start, &client, &err);
 
-	if (cbx_dirs_init(&dirs, &err) < 0)
-		return cbx_cli_fail(&err);
-	r = start ? cbx_client_open(&dirs, &client, &err) : cbx_client_open_running(&dirs, &client, &err);
-	cbx_dirs_release(&dirs);
 	if (r < 0)
-		return strcmp(err.kind, "no_daemon") == 0 ? fn(NULL, o) : cbx_cli_fail(&err);
+		return cbx_cli_fail(&err);
+	if (r == 0)
+		return fn(NULL, o);
 	r = fn(&client, o);
 	cbx_client_close(&client);
 	return r;

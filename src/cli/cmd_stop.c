@@ -36,22 +36,18 @@ static int stop(struct cbx_client *c)
 static int run_stop(int argc, char **argv)
 {
 	struct cbx_client c;
-	struct cbx_dirs dirs;
 	struct cbx_err err;
 	int r;
 
 	if (argc > 1)
 		return cbx_cli_usage("stop", "%s: codebox stop takes no arguments", argv[1]);
-	if (cbx_dirs_init(&dirs, &err) < 0)
+	r = cbx_cli_client(false, &c, &err);
+	if (r < 0)
 		return cbx_cli_fail(&err);
-	r = cbx_client_open_running(&dirs, &c, &err);
-	cbx_dirs_release(&dirs);
-	if (r < 0 && strcmp(err.kind, "no_daemon") == 0) {
+	if (r == 0) {
 		cbx_cli_say("codeboxd is not running");
 		return CBX_EXIT_OK;
 	}
-	if (r < 0)
-		return cbx_cli_fail(&err);
 	r = stop(&c);
 	cbx_client_close(&c);
 	return r;

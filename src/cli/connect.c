@@ -222,13 +222,11 @@ static int lock_or_connect(const struct cbx_dirs *dirs, const char *name, const 
 int cbx_daemon_reach(const struct cbx_dirs *dirs, const char *socket_name, int may_start,
 		     struct cbx_daemon_start *ret_start, struct cbx_err *err)
 {
-	struct cbx_daemon_start start = { 0 };
 	struct cbx_service service;
 	_cleanup_fd_ int lock = -1;
 	int fd = -1, r;
 
-	if (ret_start)
-		*ret_start = start;
+	*ret_start = (struct cbx_daemon_start){ 0 };
 	r = cbx_service_init(&service, err);
 	if (r < 0)
 		return r;
@@ -246,20 +244,13 @@ int cbx_daemon_reach(const struct cbx_dirs *dirs, const char *socket_name, int m
 	r = lock_or_connect(dirs, socket_name, &service, lock, &fd, err);
 	if (r != 0)
 		return r < 0 ? r : fd;
-	r = start_daemon(dirs, &service, &start.log_from, err);
+	r = start_daemon(dirs, &service, &ret_start->log_from, err);
 	if (r < 0)
 		return r;
-	start.started = true;
-	if (ret_start)
-		*ret_start = start;
+	ret_start->started = true;
 	fd = try_connect(dirs, socket_name, &service, err);
 	/* Listening sockets that are closed already: codeboxd has ended within these microseconds. */
-	return fd >= 0 ? fd : nobody_listens(fd) ? cbx_daemon_gone(dirs, &start, err) : fd;
-}
-
-int cbx_daemon_connect(const struct cbx_dirs *dirs, const char *socket_name, int may_start, struct cbx_err *err)
-{
-	return cbx_daemon_reach(dirs, socket_name, may_start, NULL, err);
+	return fd >= 0 ? fd : nobody_listens(fd) ? cbx_daemon_gone(dirs, ret_start, err) : fd;
 }
 
 /* The log's last lines, at most `max` bytes, from a position on; on one line, control characters replaced. */
@@ -295,7 +286,7 @@ int cbx_daemon_gone(const struct cbx_dirs *dirs, const struct cbx_daemon_start *
 	_cleanup_free_ char *path = cbx_daemon_log_path(dirs);
 	char tail[401] = "";
 
-	if (start && start->started)
+	if (start->started)
 		log_tail(path, start->log_from, sizeof(tail) - 1, tail);
 	if (tail[0])
 		return cbx_refuse(err, "daemon_gone", ECONNRESET,

@@ -111,15 +111,6 @@ static char *get_prompt(EditLine *el)
 	return copy;
 }
 
-static size_t characters(const char *s, size_t n)
-{
-	size_t count = 0;
-
-	for (size_t i = 0; i < n; i++)
-		count += ((unsigned char)s[i] & 0xc0) != 0x80;
-	return count;
-}
-
 void cbx_candidates_release(struct cbx_candidates *c)
 {
 	for (char **t = c->texts; t && *t; t++)
@@ -181,9 +172,9 @@ static unsigned char on_tab(EditLine *el, int ch)
 		return CC_ERROR;
 	common = common_prefix(found.texts);
 	insert = strndup(found.texts[0], common);
-	if (!insert || !cbx_plain(insert) || found.replaced > characters(li->buffer, len))
+	if (!insert || !cbx_plain(insert) || found.replaced > cbx_utf8_count(li->buffer, len))
 		return CC_ERROR;
-	if (found.texts[1] && characters(insert, common) <= found.replaced) {
+	if (found.texts[1] && cbx_utf8_count(insert, common) <= found.replaced) {
 		list_candidates(found.texts);
 		return CC_REDISPLAY;
 	}

@@ -23,7 +23,6 @@
 
 struct repl {
 	struct cbx_cli_spec spec;
-	const char *timeout, *out;
 	struct cbx_client client;
 	struct cbx_cell cell;
 	struct cbx_term term_out, term_err;
@@ -32,51 +31,20 @@ struct repl {
 	int status; /* of the last cell */
 };
 
-enum { OPT_SESSION = 256, OPT_IMAGE, OPT_MEMORY, OPT_DISK, OPT_TIMEOUT, OPT_OUT, OPT_POLICY, OPT_SET, OPT_ENV,
-       OPT_MOUNT };
-
 static int parse_options(int argc, char **argv, struct repl *repl)
 {
-	static const struct option options[] = { { "session", required_argument, NULL, OPT_SESSION },
-						 { "image", required_argument, NULL, OPT_IMAGE },
-						 { "memory", required_argument, NULL, OPT_MEMORY },
-						 { "disk", required_argument, NULL, OPT_DISK },
-						 { "timeout", required_argument, NULL, OPT_TIMEOUT },
-						 { "out", required_argument, NULL, OPT_OUT },
-						 { "policy", required_argument, NULL, OPT_POLICY },
-						 { "set", required_argument, NULL, OPT_SET },
-						 { "env", required_argument, NULL, OPT_ENV },
-						 { "mount", required_argument, NULL, OPT_MOUNT },
-						 { 0 } };
-	struct cbx_err err;
-	uint64_t ms;
-	int c;
+	static const struct option options[] = { CBX_CLI_SPEC_OPTIONS, { 0 } };
+	int c, r = 0;
 
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, "+:", options, NULL)) >= 0) {
-		const char **value[] = { &repl->spec.session, &repl->spec.image, &repl->spec.memory,
-					 &repl->spec.disk,    &repl->timeout,	 &repl->out,
-					 &repl->spec.policy };
-
-		if (c < OPT_SESSION)
-			return cbx_cli_bad_option("repl", c, argv);
-		if (c >= OPT_SET) {
-			int r = c == OPT_SET ? cbx_cli_spec_set("repl", &repl->spec, optarg) :
-				c == OPT_ENV ? cbx_cli_spec_env("repl", &repl->spec, optarg) :
-					       cbx_cli_spec_mount("repl", &repl->spec, optarg);
-
-			if (r)
-				return r;
-			continue;
-		}
-		*value[c - OPT_SESSION] = optarg;
-	}
+	while (r == 0 && (c = getopt_long(argc, argv, "+:", options, NULL)) >= 0)
+		r = cbx_cli_spec_option("repl", &repl->spec, c, argv);
+	if (r)
+		return r;
 	if (optind < argc)
 		return cbx_cli_usage("repl", "%s: no argument is expected; codebox run runs a file", argv[optind]);
-	if (repl->timeout && cbx_parse_duration_ms(repl->timeout, "--timeout", 1, CBX_TIMEOUT_MAX_MS, &ms, &err) < 0)
-		return cbx_cli_usage("repl", "%s", err.msg);
-	if (!repl->out || !repl->out[0])
-		repl->out = ".";
+	if (!repl->spec.out)
+		repl->spec.out = ".";
 	return cbx_cli_spec_check("repl", &repl->spec);
 }
 
@@ -103,15 +71,6 @@ static bool incomplete(struct repl *repl, const char *code, char *indent, size_t
 	return strcmp(cbx_cli_str(result, "status"), "incomplete") == 0;
 }
 
-static size_t characters(const char *s)
-{
-	size_t n = 0;
-
-	for (; *s; s++)
-		n += ((unsigned char)*s & 0xc0) != 0x80;
-	return n;
-}
-
 static bool complete(void *arg, const char *text, struct cbx_candidates *ret)
 {
 	_cleanup_json_ cJSON *result = NULL;
@@ -119,7 +78,7 @@ static bool complete(void *arg, const char *text, struct cbx_candidates *ret)
 	cJSON *params = session_params(repl);
 	const cJSON *matches, *m;
 	struct cbx_err ignored;
-	size_t n = 0, cursor = characters(text);
+	size_t n = 0, cursor = cbx_utf8_count(text, strlen(text));
 	double start;
 
 	cbx_json_set_str(params, "code", text);
@@ -199,7 +158,7 @@ static int run_cell(struct repl *repl, const char *code, struct cbx_err *err)
 	cJSON *params = session_params(repl);
 	int r;
 
-	cbx_json_set_str(params, "timeout", repl->timeout);
+	cbx_json_set_str(params, "timeout", repl->spec.timeout);
 	r = cbx_cell_run(&repl->cell, code, params, &execution, err);
 	if (r < 0) {
 		if (strcmp(err->kind, "code_too_long") != 0)
@@ -247,7 +206,7 @@ static void banner(struct repl *repl)
 		cbx_escape(&image, cbx_cli_str(info, "image"));
 	printf("codebox %s, image %s, session %s%s\nFigures are saved in %s. Ctrl-D ends %s.\n", PACKAGE_VERSION,
 	       image.len ? cbx_buf_str(&image) : "?", repl->cell.session, repl->spec.session ? " (kept)" : "",
-	       strcmp(repl->out, ".") == 0 ? "the current directory" : repl->out,
+	       strcmp(repl->spec.out, ".") == 0 ? "the current directory" : repl->spec.out,
 	       repl->spec.session ? "this prompt, not the session" : "the session");
 	fflush(stdout);
 }
@@ -288,7 +247,7 @@ static int run(struct repl *repl, const struct cbx_dirs *dirs)
 		return cbx_cli_fail(&err);
 	cbx_term_init(&repl->term_out, STDOUT_FILENO);
 	cbx_term_init(&repl->term_err, STDERR_FILENO);
-	cbx_figures_init(&repl->figures, repl->out);
+	cbx_figures_init(&repl->figures, repl->spec.out);
 	repl->cell = (struct cbx_cell){ .client = &repl->client,
 					.out = &repl->term_out,
 					.errs = &repl->term_err,

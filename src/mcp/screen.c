@@ -94,15 +94,6 @@ void cbx_mcp_screen(struct cbx_buf *out, const char *text)
 	free(row.cells);
 }
 
-static size_t count_chars(const char *p)
-{
-	size_t n = 0;
-
-	for (; *p; p++)
-		n += ((unsigned char)*p & 0xc0) != 0x80;
-	return n;
-}
-
 /* Bytes of the first n characters. */
 static size_t bytes_of(const char *p, size_t n)
 {
@@ -118,7 +109,7 @@ size_t cbx_mcp_cut(struct cbx_buf *out, const char *text, size_t max, uint64_t b
 {
 	size_t len = strlen(text), chars, head, tail;
 
-	chars = len <= max ? len : count_chars(text);
+	chars = len <= max ? len : cbx_utf8_count(text, len);
 	if (chars <= max) {
 		cbx_buf_add(out, text, len);
 		return 0;
