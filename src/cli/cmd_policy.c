@@ -436,7 +436,7 @@ static const char help[] =
 	"\n"
 	"Examples:\n"
 	"  codebox policy check ~/.config/codebox/policy.json\n"
-	"  codebox policy explain memory=16G timeout=2h\n"
+	"  codebox policy explain memory=16G timeout=30m\n"
 	"  codebox policy explain --policy strict\n"
 	"  codebox policy diff default strict\n";
 
