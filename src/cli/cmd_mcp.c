@@ -25,7 +25,7 @@
 #include "cli/cli.h"
 #include "daemon/control-protocol.h"
 
-#define LINGER_MS  1000 /* from the end of standard input to our own */
+#define LINGER_MS  1000 /* after the end of standard input: of silence, then we end too */
 #define RECONNECTS 2
 
 struct lane {
@@ -145,14 +145,15 @@ static int turn(struct bridge *b)
 		{ .fd = b->fd, .events = (short)((up_full ? POLLOUT : 0) | (down_full ? 0 : POLLIN)) },
 		{ .fd = STDOUT_FILENO, .events = (short)(down_full ? POLLOUT : 0) },
 	};
-	int r = 0;
+	int n, r = 0;
 
 	/* With bytes still in our buffer the socket's hang-up is not looked at, or poll would spin on it. */
 	if (down_full && !up_full)
 		p[1].fd = -1;
-	if (poll(p, 3, timeout_ms(b)) < 0 && errno != EINTR)
+	n = poll(p, 3, timeout_ms(b));
+	if (n < 0 && errno != EINTR)
 		return CBX_EXIT_FAILURE;
-	if (b->deadline && cbx_now_ms() >= b->deadline)
+	if (n == 0 && b->deadline && cbx_now_ms() >= b->deadline)
 		return CBX_EXIT_OK;
 	if (down_full && (p[2].revents & (POLLOUT | POLLERR)) && !write_output())
 		return CBX_EXIT_OK;
@@ -172,7 +173,7 @@ static int turn(struct bridge *b)
 	}
 	if (r > 0)
 		return r;
-	if (!b->in_open && !b->deadline)
+	if (!b->in_open && (n > 0 || !b->deadline))
 		b->deadline = cbx_now_ms() + LINGER_MS;
 	if (!b->in_open && up.at == up.len && !b->shut) {
 		shutdown(b->fd, SHUT_WR);
