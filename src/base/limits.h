@@ -235,6 +235,6 @@
 #define CBX_SUPERVISOR_WAIT_S 10         /* daemon: for the supervisor's first word; then clients are served without
 					 * it */
 #define CBX_LOG_FILE_MAX MIB(4)          /* daemon: log file; then renamed to .1, one kept
-					 * [cli/cli.py:log_rotation] */
+					 * [cli/start.py:log_rotation] */
 
 #endif

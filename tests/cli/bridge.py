@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""codebox mcp: the bridge between standard input and output and the daemon."""
+import os
+import time
+
+from common_cli import Box, contains, read_until, run, same, WAIT
+def test_mcp_echo_and_end():
+    box = Box()
+    p = box.popen("mcp")
+    for line in (b"one\n", b"x" * 500000 + b"\n", b"\0\xff\r\n"):
+        p.stdin.write(line)
+        p.stdin.flush()
+        same(p.stdout.readline(), line)
+    p.stdin.close()
+    same(p.wait(WAIT), 0)
+    same(p.stdout.read(), b"")
+    same(p.stderr.read(), b"")
+
+
+def test_mcp_all_input_is_answered_after_its_end():
+    box = Box()
+    data = b"".join(b"%d\n" % i for i in range(20000))
+    r = box("mcp", input=data)
+    same(r.returncode, 0)
+    same(r.stdout, data)
+    same(box("mcp", input=b"").returncode, 0)
+
+
+def test_mcp_back_pressure():
+    box = Box()
+    p = box.popen("mcp")
+    for _ in range(8):
+        p.stdin.write(b"flood\n")
+    p.stdin.flush()
+    time.sleep(0.3)
+    with open(f"/proc/{p.pid}/status") as f:
+        rss = [line for line in f if line.startswith("VmRSS")][0]
+    if "SANITIZERS" not in os.environ:
+        print("# codebox mcp with a reader that waits: " + rss.strip())
+    total = 0
+    while total < 8 << 20:
+        total += len(p.stdout.read1(1 << 20))
+    same(total, 8 << 20)
+    p.stdin.write(b"after\n")
+    p.stdin.flush()
+    same(p.stdout.readline(), b"after\n")
+    p.stdin.close()
+    same(p.wait(WAIT), 0)
+
+
+def test_mcp_client_that_stops_reading():
+    box = Box()
+    p = box.popen("mcp")
+    p.stdin.write(b"flood\n" * 4)
+    p.stdin.flush()
+    read_until(p.stdout.fileno(), b"z")
+    p.stdout.close()
+    same(p.wait(WAIT), 0)
+    p = box.popen("mcp")  # it ends although it owes much output to a reader that does not read
+    p.stdin.write(b"flood\n" * 4)
+    p.stdin.close()
+    same(p.wait(WAIT), 0)
+
+
+def test_mcp_daemon_goes_away():
+    box = Box()
+    for word in (b"quit\n", b"die\n"):
+        p = box.popen("mcp")
+        p.stdin.write(b"first\n")
+        p.stdin.flush()
+        same(p.stdout.readline(), b"first\n")
+        p.stdin.write(word)
+        p.stdin.flush()
+        same(p.wait(WAIT), 1)
+        contains(p.stderr.read(), b"codeboxd has closed the connection")
+        same(p.stdout.read(), b"")
+
+
+def test_mcp_daemon_that_lingers():
+    box = Box()
+    p = box.popen("mcp")
+    p.stdin.write(b"linger\n")
+    p.stdin.close()
+    same(p.wait(WAIT), 0)
+
+
+if __name__ == "__main__":
+    run(globals())
