@@ -3,7 +3,6 @@
 #define CBX_TESTS_MCP_CLIENT_H
 
 /* A client of the MCP core in the same process: lines in, parsed messages out. */
-#include <check.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -11,6 +10,7 @@
 #include "base/limits.h"
 #include "fake_engine.h"
 #include "mcp/mcp.h"
+#include "unit_main.h"
 
 #define CALL(id, name, args)                                                                                           \
 	"{\"jsonrpc\":\"2.0\",\"id\":" id ",\"method\":\"tools/call\",\"params\":{\"name\":\"" name                    \
@@ -188,22 +188,5 @@ static inline cJSON *client_run(struct client *c, const char *code, const char *
 	ck_assert_ptr_nonnull(m);
 	return m;
 }
-
-#define TEST_MAIN(title, add)                                                                  \
-	int main(void)                                                                         \
-	{                                                                                      \
-		Suite *suite = suite_create(title);                                            \
-		TCase *tcase = tcase_create(title);                                            \
-		SRunner *runner;                                                               \
-                                                                                               \
-		add(tcase);                                                                    \
-		tcase_set_timeout(tcase, 120);                                                 \
-		suite_add_tcase(suite, tcase);                                                 \
-		runner = srunner_create(suite);                                                \
-		srunner_set_tap(runner, "-");                                                  \
-		srunner_run_all(runner, CK_SILENT);                                            \
-		srunner_free(runner);                                                          \
-		return 0; /* the TAP lines say what failed */                                  \
-	}
 
 #endif

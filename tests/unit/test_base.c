@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names, numbers, UTF-8, base64, frames, errors, and the check of a sandbox's plan. */
-#include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "sandbox/plan.h"
+#include "unit_main.h"
 
 START_TEST(names)
 {
@@ -234,12 +234,8 @@ START_TEST(plans)
 }
 END_TEST
 
-int main(void)
+static void add(TCase *t)
 {
-	Suite *s = suite_create("base");
-	TCase *t = tcase_create("base");
-	SRunner *r;
-
 	tcase_add_test(t, names);
 	tcase_add_test(t, paths);
 	tcase_add_test(t, numbers);
@@ -250,10 +246,6 @@ int main(void)
 	tcase_add_test(t, descriptors_from_a_sandbox_are_refused);
 	tcase_add_test(t, errors);
 	tcase_add_test(t, plans);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_set_tap(r, "-");
-	srunner_run_all(r, CK_SILENT);
-	srunner_free(r);
-	return 0;
 }
+
+TEST_MAIN("base", add)

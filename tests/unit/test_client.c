@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client of the control socket: lines, answers, errors and files, against answers written beforehand. */
-#include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/fd.h"
 #include "cli/client.h"
 #include "cli/remote.h"
+#include "unit_main.h"
 
 static struct cbx_client client;
 static int peer;
@@ -226,13 +226,8 @@ START_TEST(short_writes_are_a_full_disk)
 }
 END_TEST
 
-int main(void)
+static void add(TCase *t)
 {
-	Suite *s = suite_create("client");
-	TCase *t = tcase_create("client");
-	SRunner *r;
-	int failed;
-
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, sends_lines_with_growing_ids);
 	tcase_add_test(t, receives_what_comes_in_pieces);
@@ -245,12 +240,6 @@ int main(void)
 	tcase_add_test(t, reads_files);
 	tcase_add_test(t, stats_are_read_with_care);
 	tcase_add_test(t, short_writes_are_a_full_disk);
-	tcase_set_timeout(t, 60);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_set_tap(r, "-");
-	srunner_run_all(r, CK_SILENT);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
+
+TEST_MAIN("client", add)

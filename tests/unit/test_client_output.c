@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the command line writes: filtering for terminals, escaping of names, figures, exit statuses. */
-#include <check.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/figures.h"
 #include "cli/term.h"
+#include "unit_main.h"
 
 static struct cbx_term term;
 static int reader;
@@ -212,13 +212,8 @@ START_TEST(exit_statuses)
 }
 END_TEST
 
-int main(void)
+static void add(TCase *t)
 {
-	Suite *s = suite_create("client output");
-	TCase *t = tcase_create("client output");
-	SRunner *r;
-	int failed;
-
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, terminals_are_protected, 0, (int)ARRAY_SIZE(filtered));
 	tcase_add_loop_test(t, sequences_may_be_split_anywhere, 0, (int)ARRAY_SIZE(filtered));
@@ -228,12 +223,6 @@ int main(void)
 	tcase_add_test(t, figures_are_mentioned);
 	tcase_add_test(t, figures_are_saved_without_overwriting);
 	tcase_add_loop_test(t, exit_statuses, 0, (int)ARRAY_SIZE(statuses));
-	tcase_set_timeout(t, 60);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_set_tap(r, "-");
-	srunner_run_all(r, CK_SILENT);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
+
+TEST_MAIN("client output", add)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recipes, names in archives, and comparing lists of files. */
-#include <check.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "image/recipe.h"
 #include "image/scan.h"
 #include "image/unpack.h"
+#include "unit_main.h"
 
 static int read_text(const char *text, struct cbx_recipe *recipe, struct cbx_err *err)
 {
@@ -180,21 +180,13 @@ START_TEST(comparing)
 }
 END_TEST
 
-int main(void)
+static void add(TCase *t)
 {
-	Suite *s = suite_create("recipes");
-	TCase *t = tcase_create("recipes");
-	SRunner *r;
-
 	tcase_add_test(t, good_recipes);
 	tcase_add_test(t, bad_recipes);
 	tcase_add_test(t, names_in_archives);
 	tcase_add_test(t, long_names_in_archives);
 	tcase_add_test(t, comparing);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_set_tap(r, "-");
-	srunner_run_all(r, CK_SILENT);
-	srunner_free(r);
-	return 0;
 }
+
+TEST_MAIN("recipes", add)

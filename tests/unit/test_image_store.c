@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The read side of the image store: what is an image, what is a damaged one, and what the errors say. */
-#include <check.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 
 #include "base/buf.h"
 #include "image/store.h"
+#include "unit_main.h"
 
 static char dir[] = "/tmp/codebox-test-XXXXXX";
 
@@ -242,12 +242,8 @@ START_TEST(lists)
 }
 END_TEST
 
-int main(void)
+static void add(TCase *t)
 {
-	Suite *s = suite_create("image store");
-	TCase *t = tcase_create("image store");
-	SRunner *r;
-
 	tcase_add_checked_fixture(t, set_up, tear_down);
 	tcase_add_test(t, good_image);
 	tcase_add_test(t, missing_image);
@@ -256,10 +252,6 @@ int main(void)
 	tcase_add_test(t, damaged_layers);
 	tcase_add_test(t, damaged_directories);
 	tcase_add_test(t, lists);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_set_tap(r, "-");
-	srunner_run_all(r, CK_SILENT);
-	srunner_free(r);
-	return 0;
 }
+
+TEST_MAIN("image store", add)

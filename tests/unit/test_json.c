@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The strict JSON reader: what it takes, refuses, and repairs; typed members; building. */
-#include <check.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "unit_main.h"
 
 static const char *const good[] = {
 	"null", "true", "false", "0", "-0", "1.5", "-1.25e+10", "1E5", "\"\"", "\"\\u00e9\\n\\/\\\\\\\"\"", "[]", "{}",
@@ -278,12 +278,8 @@ START_TEST(building)
 }
 END_TEST
 
-int main(void)
+static void add(TCase *t)
 {
-	Suite *suite = suite_create("json");
-	TCase *t = tcase_create("json");
-	SRunner *runner;
-
 	tcase_add_loop_test(t, accepts, 0, ARRAY_SIZE(good));
 	tcase_add_loop_test(t, refuses, 0, ARRAY_SIZE(bad));
 	tcase_add_loop_test(t, repairs, 0, ARRAY_SIZE(faulty));
@@ -296,11 +292,6 @@ int main(void)
 	tcase_add_test(t, only);
 	tcase_add_test(t, building);
 	tcase_add_test(t, cut_values);
-	tcase_set_timeout(t, 60);
-	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_set_tap(runner, "-");
-	srunner_run_all(runner, CK_SILENT);
-	srunner_free(runner);
-	return 0; /* the TAP lines say what failed */
 }
+
+TEST_MAIN("json", add)

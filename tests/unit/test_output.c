@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bounded record of an execution's output: order, cuts, characters, counts. */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "session/output.h"
+#include "unit_main.h"
 
 static struct cbx_buf passed; /* what feed and flush said is recorded */
 
@@ -231,13 +231,8 @@ START_TEST(counts)
 }
 END_TEST
 
-int main(void)
+static void add(TCase *t)
 {
-	Suite *s = suite_create("output");
-	TCase *t = tcase_create("output");
-	SRunner *r;
-	int failed;
-
 	tcase_add_checked_fixture(t, NULL, teardown);
 	tcase_add_test(t, order_and_streams);
 	tcase_add_test(t, nothing_is_lost_up_to_the_limit);
@@ -248,11 +243,6 @@ int main(void)
 	tcase_add_test(t, bytes_that_are_no_text);
 	tcase_add_test(t, replay_and_clear);
 	tcase_add_test(t, counts);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_set_tap(r, "-");
-	srunner_run_all(r, CK_SILENT);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
 }
+
+TEST_MAIN("output", add)

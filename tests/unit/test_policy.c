@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Policy files: where their faults are, what is laid over what, and the lower of two. */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/limits.h"
 #include "policy/policy.h"
+#include "unit_main.h"
 
 /* Files that can be included. */
 static const char *const library[][2] = {
@@ -278,13 +278,8 @@ START_TEST(keys)
 }
 END_TEST
 
-int main(void)
+static void add(TCase *t)
 {
-	Suite *s = suite_create("policy");
-	TCase *t = tcase_create("policy");
-	SRunner *r;
-	int failed;
-
 	tcase_add_loop_test(t, every_fault, 0, sizeof(faults) / sizeof(faults[0]));
 	tcase_add_test(t, deep_nesting_is_refused);
 	tcase_add_test(t, values_and_origins);
@@ -293,11 +288,6 @@ int main(void)
 	tcase_add_test(t, settling);
 	tcase_add_test(t, narrowing);
 	tcase_add_test(t, keys);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_set_tap(r, "-");
-	srunner_run_all(r, CK_SILENT);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
 }
+
+TEST_MAIN("policy", add)

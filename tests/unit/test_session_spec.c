@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a client may ask of a session, and what a display may hold. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +9,7 @@
 #include "sandbox/plan.h"
 #include "session/bundle.h"
 #include "session/session.h"
+#include "unit_main.h"
 
 static int parse(const char *text, struct cbx_session_spec *spec, struct cbx_err *err)
 {
@@ -159,23 +159,13 @@ START_TEST(bundles)
 }
 END_TEST
 
-int main(void)
+static void add(TCase *t)
 {
-	Suite *s = suite_create("session");
-	TCase *t = tcase_create("session");
-	SRunner *r;
-	int failed;
-
 	tcase_add_test(t, values);
 	tcase_add_test(t, refusals);
 	tcase_add_test(t, schema_names_what_is_parsed);
 	tcase_add_test(t, profiles_have_one_order);
 	tcase_add_test(t, bundles);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_set_tap(r, "-");
-	srunner_run_all(r, CK_SILENT);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
 }
+
+TEST_MAIN("session", add)
