@@ -14,7 +14,7 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 
 from common import PATIENCE
-from scenario import Reply, scenario
+from scenario import Reply, give_up, scenario
 
 tap = common.Tap()
 
@@ -34,19 +34,7 @@ async def fastmcp():
                          [b["data"] for b in blocks if b["type"] == "image"], r.is_error)
 
         async def cancel(tool, arguments):
-            started = anyio.Event()
-
-            async def on_progress(progress, total, message):
-                if message and "started" in message:
-                    started.set()
-
-            async with anyio.create_task_group() as tg:
-                async def long():
-                    await call(tool, arguments, progress_handler=on_progress)
-                tg.start_soon(long)
-                with anyio.fail_after(PATIENCE):
-                    await started.wait()
-                tg.cancel_scope.cancel()
+            await give_up(call, tool, arguments, "progress_handler")
 
         tools = [t.name for t in await c.list_tools()]
         await scenario(tap, "fastmcp", call, tools, cancel)

@@ -15,7 +15,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
 from common import PATIENCE
-from scenario import Reply, scenario
+from scenario import Reply, give_up, scenario
 
 tap = common.Tap()
 
@@ -31,19 +31,7 @@ async def works():
                          [b.data for b in r.content if b.type == "image"], r.is_error)
 
         async def cancel(tool, arguments):
-            started = anyio.Event()
-
-            async def on_progress(progress, total, message):
-                if message and "started" in message:
-                    started.set()
-
-            async with anyio.create_task_group() as tg:
-                async def long():
-                    await call(tool, arguments, progress_callback=on_progress)
-                tg.start_soon(long)
-                with anyio.fail_after(PATIENCE):
-                    await started.wait()
-                tg.cancel_scope.cancel()
+            await give_up(call, tool, arguments, "progress_callback")
 
         tools = [t.name for t in (await c.list_tools()).tools]
         await scenario(tap, "python, auto", call, tools, cancel)

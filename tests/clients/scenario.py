@@ -20,6 +20,23 @@ class Reply:
     error: bool
 
 
+async def give_up(call, tool, arguments, keyword):
+    """A call that is cancelled once its progress says "started"; `keyword` of call() is for what hears of that."""
+    import anyio  # a client's own, where it has that
+
+    started = anyio.Event()
+
+    async def on_progress(progress, total, message):
+        if message and "started" in message:
+            started.set()
+
+    async with anyio.create_task_group() as tg:
+        tg.start_soon(lambda: call(tool, arguments, **{keyword: on_progress}))
+        with anyio.fail_after(PATIENCE):
+            await started.wait()
+        tg.cancel_scope.cancel()
+
+
 # A cell that waits for another to have started, without asking the clock: the two are in different sessions.
 LONG = "open('started', 'w').close()\ny = 1\nimport time\nprint('started', flush=True)\ntime.sleep(3000)"
 
