@@ -23,6 +23,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -40,6 +41,14 @@
 #define SOCK 3
 #define WATCH_MS 250        /* between two looks of the memory watcher */
 #define WATCH_AT_ONCE 64    /* sandboxes looked at each time, in turn */
+
+uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
 
 void send_event(const struct cbx_event *e)
 {
@@ -73,16 +82,18 @@ struct sandbox *find_sandbox(struct supervisor *s, uint64_t id)
 	return NULL;
 }
 
-/* An id that no live sandbox has; 0, shared by all, where there is no range. */
-static uint32_t free_outer_id(const struct supervisor *s)
+/* An id that no live sandbox has, the one after the last that was given before any other; 0, shared by all, where there
+ * is no range. */
+static uint32_t free_outer_id(struct supervisor *s)
 {
-	for (uint32_t id = 1; id <= s->ids.count; id++) {
+	for (uint32_t tried = 0; tried < s->ids.count; tried++) {
 		bool taken = false;
 
+		s->last_id = s->last_id % s->ids.count + 1;
 		for (size_t i = 0; i < s->n && !taken; i++)
-			taken = s->all[i].outer_id == id;
+			taken = s->all[i].outer_id == s->last_id;
 		if (!taken)
-			return id;
+			return s->last_id;
 	}
 	return 0;
 }
@@ -171,8 +182,14 @@ static void reap(struct supervisor *s)
 	}
 }
 
+/* A look at its time, and not whenever there is something else to do: it reads files of every process. */
 static void watch(struct supervisor *s)
 {
+	uint64_t now = now_ms();
+
+	if (!s->n || now < s->watch_ms)
+		return;
+	s->watch_ms = now + WATCH_MS;
 	for (size_t k = 0; k < s->n && k < WATCH_AT_ONCE; k++) {
 		struct sandbox *b = &s->all[s->watched++ % s->n];
 		struct cbx_event e = { .type = CBX_EVENT_OOM, .sandbox = b->id };
@@ -308,8 +325,7 @@ static void serve(struct supervisor *s)
 		}
 		if (p[0].revents && !receive(s))
 			return;
-		if (s->n)
-			watch(s);
+		watch(s);
 		zygotes_check(s);
 	}
 }

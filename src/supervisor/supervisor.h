@@ -53,10 +53,12 @@ struct supervisor {
 	struct cbx_outer outer;
 	struct cbx_filter own; /* until it is loaded */
 	struct cbx_ids ids;
+	uint32_t last_id; /* of them: given last */
 	struct cbx_facts facts;
 	struct sandbox *all;
 	size_t n;
-	size_t watched; /* index of the next sandbox to look at */
+	size_t watched;    /* index of the next sandbox to look at ... */
+	uint64_t watch_ms; /* ... and when */
 	struct zygote *zygotes;
 	size_t nzygotes;
 	bool strangers; /* a zygote has ended: look for processes that it left */
@@ -64,6 +66,7 @@ struct supervisor {
 	int sigfd;
 };
 
+uint64_t now_ms(void);
 void send_event(const struct cbx_event *e);
 struct sandbox *find_sandbox(struct supervisor *s, uint64_t id);
 /* Take in what its set-up reports, waiting for it. 1 when there is more to come; 0: `report` is closed. */
