@@ -151,6 +151,7 @@ static void forget(struct supervisor *s, struct sandbox *b)
 	cbx_close_p(&b->report);
 	cbx_close_p(&b->landlock);
 	cbx_group_release(&b->group);
+	zygote_forget(b);
 	free(b->plan);
 	*b = s->all[--s->n];
 }

@@ -16,8 +16,9 @@
 
 /* The first interpreter of a sandbox, when a zygote makes it. */
 struct placing {
-	enum { PLACE_NONE, PLACE_ASKED, PLACE_DONE } state;
-	uint64_t zygote; /* ASKED: who was asked */
+	enum { PLACE_NONE, PLACE_WAITING, PLACE_ASKED, PLACE_DONE } state;
+	uint64_t zygote; /* WAITING, ASKED: who is, or was, asked */
+	int fds[4];      /* WAITING: the interpreter's; its zygote's socket had no room */
 	pid_t placed;    /* told by itself, the kernel vouching for it; 0: not yet */
 	pid_t forked;    /* told by the zygote; 0: not yet */
 	uint64_t deadline_ms;
@@ -76,8 +77,10 @@ int set_up_goes_on(struct sandbox *b);
 /* One descriptor: a file with its arguments and environment. What cannot be done is told by an event. */
 void zygote_start(struct supervisor *s, const struct cbx_request *q, const int *fds, size_t nfds);
 void zygote_end(struct supervisor *s, uint64_t id);
-/* Four descriptors: the interpreter's. */
-void zygote_enter(struct supervisor *s, const struct cbx_request *q, const int *fds, size_t nfds);
+/* Four descriptors: the interpreter's. Those that are kept are taken. */
+void zygote_enter(struct supervisor *s, const struct cbx_request *q, int *fds, size_t nfds);
+/* Its sandbox goes: nobody is asked for an interpreter any more. */
+void zygote_forget(struct sandbox *b);
 /* At most 2 entries for each zygote; returns how many. */
 size_t zygotes_poll(const struct supervisor *s, struct pollfd *p);
 void zygotes_readable(struct supervisor *s, const struct pollfd *p, size_t n);

@@ -6,6 +6,9 @@
  * With both, what it is is verified (verify.h), it is put into the sandbox's control group, and only then codeboxd is
  * told, which has sent it nothing to run so far.
  *
+ * A zygote forks one interpreter after another, and its socket holds about ten requests. More of them wait here, the
+ * oldest sandbox first, until there is room.
+ *
  * Code of an image has run in a zygote. Whatever goes wrong with one, or that it says out of turn, kills it. When it is
  * reaped, processes that it may have left behind have become our children; we know all of ours, so what we do not know
  * is killed too. Then whoever waited for an interpreter is told to start it the slow way. An interpreter that does not
@@ -149,6 +152,13 @@ void zygote_end(struct supervisor *s, uint64_t id)
 
 /* ---- interpreters ---- */
 
+void zygote_forget(struct sandbox *b)
+{
+	if (b->placing.state == PLACE_WAITING)
+		for (size_t i = 0; i < ARRAY_SIZE(b->placing.fds); i++)
+			cbx_close_p(&b->placing.fds[i]);
+}
+
 static void entered(struct sandbox *b, const struct cbx_err *err)
 {
 	struct cbx_event e = { .type = CBX_EVENT_ENTERED, .sandbox = b->id, .pid = b->placing.inside };
@@ -160,18 +170,27 @@ static void entered(struct sandbox *b, const struct cbx_err *err)
 	cbx_close_p(&b->landlock);
 }
 
-static int ask(struct supervisor *s, const struct cbx_request *q, const int *fds, size_t nfds, struct sandbox *b,
-	       struct cbx_err *err)
+/* The oldest sandbox that a zygote is still to be asked for; NULL: none. */
+static struct sandbox *next_waiting(const struct supervisor *s, uint64_t zygote)
+{
+	struct sandbox *next = NULL;
+
+	for (size_t i = 0; i < s->n; i++) {
+		struct sandbox *b = &s->all[i];
+
+		if (b->placing.state == PLACE_WAITING && b->placing.zygote == zygote && (!next || b->id < next->id))
+			next = b;
+	}
+	return next;
+}
+
+/* 1: its socket has no room. */
+static int ask(struct supervisor *s, struct sandbox *b, uint64_t zygote, const int fds[4], struct cbx_err *err)
 {
 	static struct cbx_zygote_enter enter; /* 16 KiB */
-	struct zygote *z = find(s, q->zygote);
+	struct zygote *z = find(s, zygote);
 	int all[CBX_ZYGOTE_DESCRIPTORS], r;
 
-	/* Its init may have told codeboxd that it runs before we have seen the end of its set-up. */
-	while (b->report >= 0 && set_up_goes_on(b))
-		;
-	if (nfds != 4 || b->failed || b->placing.state != PLACE_NONE || !b->plan)
-		return cbx_refuse(err, "protocol", EPROTO, "an enter request that makes no sense");
 	if (b->plan->landlock != CBX_LANDLOCK_OFF && s->outer.landlock_abi && b->landlock < 0)
 		return cbx_refuse(err, "zygote", ENOENT, "the sandbox's Landlock ruleset is not there");
 	if (!z || !z->ready || z->killed)
@@ -185,6 +204,8 @@ static int ask(struct supervisor *s, const struct cbx_request *q, const int *fds
 	memcpy(all + 1, fds, 4 * sizeof(*fds));
 	all[5] = b->landlock;
 	r = cbx_send_fds(z->sock, &enter, sizeof(enter), all, b->landlock < 0 ? 5 : 6);
+	if (r == -EAGAIN)
+		return 1;
 	if (r < 0)
 		return cbx_fail(err, -r, "ask the zygote");
 	b->placing = (struct placing){ .state = PLACE_ASKED, .zygote = z->id,
@@ -192,13 +213,50 @@ static int ask(struct supervisor *s, const struct cbx_request *q, const int *fds
 	return 0;
 }
 
-void zygote_enter(struct supervisor *s, const struct cbx_request *q, const int *fds, size_t nfds)
+void zygote_enter(struct supervisor *s, const struct cbx_request *q, int *fds, size_t nfds)
 {
 	struct sandbox *b = find_sandbox(s, q->sandbox);
 	struct cbx_err err = { 0 };
+	int r;
 
-	if (b && ask(s, q, fds, nfds, b, &err) < 0)
+	if (!b)
+		return;
+	/* Its init may have told codeboxd that it runs before we have seen the end of its set-up. */
+	while (b->report >= 0 && set_up_goes_on(b))
+		;
+	if (nfds != 4 || b->failed || b->placing.state != PLACE_NONE || !b->plan)
+		r = cbx_refuse(&err, "protocol", EPROTO, "an enter request that makes no sense");
+	else if (next_waiting(s, q->zygote))
+		r = 1;
+	else
+		r = ask(s, b, q->zygote, fds, &err);
+	if (r < 0)
 		entered(b, &err);
+	if (r <= 0)
+		return;
+	b->placing = (struct placing){ .state = PLACE_WAITING, .zygote = q->zygote };
+	for (size_t i = 0; i < nfds; i++)
+		b->placing.fds[i] = take_fd(&fds[i]);
+}
+
+static void ask_waiting(struct supervisor *s, const struct zygote *z)
+{
+	struct sandbox *b;
+
+	while ((b = next_waiting(s, z->id))) {
+		struct placing waiting = b->placing;
+		struct cbx_err err = { 0 };
+		int r = ask(s, b, z->id, waiting.fds, &err);
+
+		if (r > 0)
+			return;
+		for (size_t i = 0; i < ARRAY_SIZE(waiting.fds); i++)
+			cbx_close_p(&waiting.fds[i]);
+		if (r < 0) {
+			b->placing = (struct placing){ .state = PLACE_DONE };
+			entered(b, &err);
+		}
+	}
 }
 
 /* Both have reported. */
@@ -345,7 +403,8 @@ size_t zygotes_poll(const struct supervisor *s, struct pollfd *p)
 		if (s->zygotes[i].report >= 0)
 			p[n++] = (struct pollfd){ s->zygotes[i].report, POLLIN, 0 };
 		if (s->zygotes[i].sock >= 0)
-			p[n++] = (struct pollfd){ s->zygotes[i].sock, POLLIN, 0 };
+			p[n++] = (struct pollfd){ s->zygotes[i].sock,
+						  next_waiting(s, s->zygotes[i].id) ? POLLIN | POLLOUT : POLLIN, 0 };
 	}
 	return n;
 }
@@ -358,8 +417,10 @@ void zygotes_readable(struct supervisor *s, const struct pollfd *p, size_t n)
 
 			if (z->report == p[i].fd)
 				set_up_done(z);
-			else if (z->sock == p[i].fd)
+			else if (z->sock == p[i].fd && (p[i].revents & ~POLLOUT))
 				listen_to(s, z);
+			if (z->sock == p[i].fd && (p[i].revents & POLLOUT))
+				ask_waiting(s, z);
 		}
 }
 
@@ -386,7 +447,8 @@ static void zygote_reaped(struct supervisor *s, struct zygote *z, int status)
 	for (size_t i = 0; i < s->n; i++) {
 		struct sandbox *b = &s->all[i];
 
-		if (b->placing.state == PLACE_ASKED && b->placing.zygote == id) {
+		if ((b->placing.state == PLACE_ASKED || b->placing.state == PLACE_WAITING) && b->placing.zygote == id) {
+			zygote_forget(b);
 			b->placing.state = PLACE_DONE;
 			b->placing.placed = 0;
 			entered(b, &e.err);

@@ -63,6 +63,29 @@ def test_sessions_come_from_it():
 
 
 
+def at_once(n, after_first=lambda: None):
+    """So many sessions are asked for before the first answer; the numbers of those that were started in each way."""
+    with Control(box) as c:
+        asked = [c.send("session.create", image=setup()) for _ in range(n)]
+        got = []
+        while len(got) < n:
+            m = c.recv()
+            if m.get("id") in asked:
+                got.append(m["result"])
+                if len(got) == 1:
+                    after_first()
+        for s in got:
+            r = c.call("run", session_id=s["session_id"], code=f"print('{s['session_id']}')")
+            assert r["stdout"] == s["session_id"] + "\n", r
+            c.call("session.close", session_id=s["session_id"])
+    return {how: sum(s["interpreter"]["started_by"] == how for s in got) for how in ("zygote", "exec")}
+
+
+def test_more_at_once_than_its_socket_holds():
+    setup()
+    assert at_once(40) == {"zygote": 40, "exec": 0}, log(box)
+
+
 RANDOM = """
     import random, tempfile, uuid, secrets, os, json, hashlib
     out = {"random": random.random(), "uuid4": str(uuid.uuid4()), "uuid1": str(uuid.uuid1()),
@@ -317,6 +340,13 @@ def test_when_it_is_killed_sessions_start_the_slow_way():
     assert code(box, "slow", "print(1)") == "1"
     assert wait_until(lambda: log(box).count("ready after") > before, 60), log(box)
     assert make(box, "warm")["interpreter"]["started_by"] == "zygote"
+
+
+def test_when_it_is_killed_those_that_wait_start_the_slow_way():
+    setup()
+    assert wait_until(lambda: zygotes() and box.hello()["zygotes"][0]["state"] == "ready", 60), box.hello()
+    found = at_once(24, lambda: [os.kill(pid, signal.SIGKILL) for pid in zygotes()])
+    assert found["exec"] > 0 and sum(found.values()) == 24, found
 
 
 if __name__ == "__main__":
