@@ -82,7 +82,7 @@ int cbx_image_ls(const char *images_dir, bool json, struct cbx_err *err)
 
 int cbx_image_show(const char *images_dir, const char *name, struct cbx_err *err)
 {
-	struct cbx_image image;
+	struct cbx_image image = { 0 };
 	char *out;
 	int r = cbx_image_open(images_dir, name, &image, err);
 
@@ -99,7 +99,7 @@ int cbx_image_show(const char *images_dir, const char *name, struct cbx_err *err
 
 int cbx_image_summary(const char *images_dir, const char *name, struct cbx_err *err)
 {
-	struct cbx_image image;
+	struct cbx_image image = { 0 };
 	char size[32];
 	int r = cbx_image_open(images_dir, name, &image, err);
 
@@ -184,7 +184,7 @@ static int compare(const char *name, const char *digest, int dir, int rootfs, st
 static int verify_one(const char *images_dir, const char *name, struct cbx_err *err)
 {
 	_cleanup_fd_ int dir = -1, rootfs = -1;
-	struct cbx_image image;
+	struct cbx_image image = { 0 };
 	int r = cbx_image_open(images_dir, name, &image, err);
 
 	if (r < 0 && strcmp(err->kind, "image_damaged") == 0) {

@@ -228,13 +228,23 @@ static int check_manifest(const char *name, int dir, const cJSON *m, struct cbx_
 	return r < 0 ? r : check_layers(name, dir, m, err);
 }
 
-static int read_manifest(const char *name, int dir, struct cbx_json_doc *doc, struct cbx_err *err)
+static struct cbx_image_mark mark_of(const struct stat *st)
+{
+	return (struct cbx_image_mark){ st->st_dev, st->st_ino,
+					(int64_t)st->st_ctim.tv_sec * 1000000000 + st->st_ctim.tv_nsec };
+}
+
+/* Read it into *image, unless that holds it. */
+static int read_manifest(const char *name, int dir, struct cbx_image *image, struct cbx_err *err)
 {
 	_cleanup_fd_ int fd = openat(dir, "manifest.json", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
 	_cleanup_free_ char *text = NULL;
+	struct cbx_image found = { 0 };
 	struct cbx_err e;
 	struct stat st;
 	ssize_t n;
+	int r;
 
 	if (fd < 0 && errno == EACCES)
 		return cbx_fail(err, errno, "read the manifest of the image \"%s\"", name);
@@ -242,21 +252,33 @@ static int read_manifest(const char *name, int dir, struct cbx_json_doc *doc, st
 		return damaged(err, name, "its manifest.json cannot be opened (%s)", strerror(errno));
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > (off_t)CBX_MANIFEST_MAX)
 		return damaged(err, name, "its manifest.json is not a file of up to %zu bytes", CBX_MANIFEST_MAX);
+	found.file.mark = mark_of(&st);
+	found.file.size = st.st_size;
+	found.file.mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+	if (image->manifest && strcmp(image->name, name) == 0 &&
+	    memcmp(&image->file, &found.file, sizeof(found.file)) == 0)
+		return check_layers(name, dir, image->manifest, err);
 	text = cbx_xcalloc(1, (size_t)st.st_size + 1);
 	n = cbx_read_full(fd, text, (size_t)st.st_size);
 	if (n < 0)
 		return cbx_fail(err, (int)-n, "read the manifest of the image \"%s\"", name);
-	if (cbx_json_parse(text, (size_t)n, doc, &e) < 0)
+	if (cbx_json_parse(text, (size_t)n, &doc, &e) < 0)
 		return damaged(err, name, "its manifest: %s", e.msg);
-	if (doc->problem.code)
-		return damaged(err, name, "its manifest: %s", doc->problem.msg);
+	if (doc.problem.code)
+		return damaged(err, name, "its manifest: %s", doc.problem.msg);
+	r = check_manifest(name, dir, doc.root, err);
+	if (r < 0)
+		return r;
+	cbx_image_release(image);
+	snprintf(image->name, sizeof(image->name), "%s", name);
+	image->file = found.file;
+	image->manifest = take_ptr(&doc.root);
 	return 0;
 }
 
 int cbx_image_open(const char *images_dir, const char *name, struct cbx_image *ret, struct cbx_err *err)
 {
 	_cleanup_fd_ int store = -1, dir = -1;
-	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
 	struct stat st;
 	int r;
 
@@ -274,16 +296,10 @@ int cbx_image_open(const char *images_dir, const char *name, struct cbx_image *r
 		return damaged(err, name, "its directory cannot be opened (%s)", strerror(errno));
 	if (fstat(dir, &st) < 0)
 		return cbx_fail(err, errno, "look at the image \"%s\"", name);
-	r = read_manifest(name, dir, &doc, err);
+	r = read_manifest(name, dir, ret, err);
 	if (r == 0)
-		r = check_manifest(name, dir, doc.root, err);
-	if (r < 0)
-		return r;
-	snprintf(ret->name, sizeof(ret->name), "%s", name);
-	ret->mark = (struct cbx_image_mark){ st.st_dev, st.st_ino,
-					     (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec };
-	ret->manifest = take_ptr(&doc.root);
-	return 0;
+		ret->mark = mark_of(&st);
+	return r;
 }
 
 void cbx_image_release(struct cbx_image *image)

@@ -37,9 +37,14 @@ struct cbx_image {
 	char name[CBX_NAME_MAX + 1];
 	struct cbx_image_mark mark;
 	cJSON *manifest; /* owned */
+	struct {
+		struct cbx_image_mark mark;
+		int64_t size, mtime_ns;
+	} file; /* that it was read from */
 };
 
-/* Errors: "image_not_found" (says which there are and how to build one), "image_damaged" (what is wrong with it). */
+/* Errors: "image_not_found" (says which there are and how to build one), "image_damaged" (what is wrong with it).
+ * *ret is empty, or an image that was opened before: then a manifest that is the same file still is not read again. */
 int cbx_image_open(const char *images_dir, const char *name, struct cbx_image *ret, struct cbx_err *err);
 void cbx_image_release(struct cbx_image *image);
 /* Fill image and layers of a plan from the manifest. */

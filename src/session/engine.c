@@ -120,6 +120,7 @@ void cbx_engine_free(struct cbx_engine *e)
 	free((char *)e->config.runtime_dir);
 	free((char *)e->config.state_dir);
 	free((char *)e->config.config_dir);
+	cbx_image_release(&e->image);
 	cbx_policy_free(e->builtin);
 	free(e->trouble);
 	free(e->diagnosed);

@@ -114,6 +114,7 @@ struct cbx_engine {
 	const struct cbx_policy *policy; /* config's, or builtin */
 	struct cbx_policy *builtin;
 	struct cbx_link link;
+	struct cbx_image image; /* that a session was made of last: its manifest is seldom read anew */
 	struct cbx_sessions sessions; /* closing ones too */
 	size_t live, closing;
 	size_t kept; /* bytes of ended executions, CBX_OUTPUT_TOTAL_MAX */

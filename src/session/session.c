@@ -424,21 +424,20 @@ static int find_preload(struct cbx_session *s, const struct cbx_image *image, st
 
 static int make_plan(struct cbx_session *s, struct cbx_plan *plan, struct cbx_err *err)
 {
-	struct cbx_image image = { 0 };
+	struct cbx_image *image = &s->engine->image;
 	int r;
 
 	memset(plan, 0, sizeof(*plan));
-	r = cbx_image_open(s->engine->config.images_dir, s->spec.image, &image, err);
+	r = cbx_image_open(s->engine->config.images_dir, s->spec.image, image, err);
 	if (r < 0)
 		return r;
 	plan->version = CBX_PLAN_VERSION;
-	s->image_mark = image.mark;
-	r = cbx_image_to_plan(&image, plan, err);
+	s->image_mark = image->mark;
+	r = cbx_image_to_plan(image, plan, err);
 	if (r >= 0)
-		r = make_spawn(s, &image, err);
+		r = make_spawn(s, image, err);
 	if (r >= 0)
-		r = find_preload(s, &image, err);
-	cbx_image_release(&image);
+		r = find_preload(s, image, err);
 	if (r < 0)
 		return r;
 	snprintf(plan->hostname, sizeof(plan->hostname), "codebox");

@@ -56,7 +56,7 @@ static void make_image(const char *name)
 static void check_damaged(const char *what, const char *instead, const char *says)
 {
 	char *good = cbx_xasprintf(GOOD, "img"), *at = strstr(good, what), *text;
-	struct cbx_image image;
+	struct cbx_image image = { 0 };
 	struct cbx_err err;
 
 	ck_assert_ptr_nonnull(at);
@@ -85,7 +85,7 @@ START_TEST(good_image)
 {
 	struct cbx_plan plan = { .version = CBX_PLAN_VERSION, .memory_bytes = 77 };
 	const cJSON *argv = NULL;
-	struct cbx_image image;
+	struct cbx_image image = { 0 };
 	struct cbx_err err;
 
 	make_image("img");
@@ -108,9 +108,37 @@ START_TEST(good_image)
 }
 END_TEST
 
+START_TEST(opened_again)
+{
+	struct cbx_image image = { 0 };
+	struct cbx_err err;
+	const cJSON *first;
+
+	make_image("img");
+	make_image("two");
+	ck_assert_int_eq(cbx_image_open(dir, "img", &image, &err), 0);
+	first = image.manifest;
+	ck_assert_int_eq(cbx_image_open(dir, "img", &image, &err), 0);
+	ck_assert_ptr_eq(image.manifest, first);
+	run("rm -r $D/$N/rootfs", "img");
+	ck_assert_int_lt(cbx_image_open(dir, "img", &image, &err), 0);
+	ck_assert_str_eq(err.kind, "image_damaged");
+	run("mkdir $D/$N/rootfs; sed 's/python3/python4/' $D/$N/manifest.json >$D/new; mv $D/new $D/$N/manifest.json",
+	    "img");
+	ck_assert_int_eq(cbx_image_open(dir, "img", &image, &err), 0);
+	ck_assert_int_eq(cbx_image_interpreter(&image, "python", &first, &err), 0);
+	ck_assert_str_eq(cJSON_GetArrayItem(first, 0)->valuestring, "/usr/bin/python4");
+	ck_assert_int_eq(cbx_image_open(dir, "two", &image, &err), 0);
+	ck_assert_str_eq(image.name, "two");
+	ck_assert_int_eq(cbx_image_interpreter(&image, "python", &first, &err), 0);
+	ck_assert_str_eq(cJSON_GetArrayItem(first, 0)->valuestring, "/usr/bin/python3");
+	cbx_image_release(&image);
+}
+END_TEST
+
 START_TEST(missing_image)
 {
-	struct cbx_image image;
+	struct cbx_image image = { 0 };
 	struct cbx_err err;
 
 	ck_assert_int_eq(cbx_image_open(dir, "img", &image, &err), -ENOENT);
@@ -131,7 +159,7 @@ START_TEST(names_are_no_paths)
 	static const char *const names[] = {
 		"", ".", "..", "../img", "img/", "/", "img/../img", ".img", "-img", "i\nm"
 	};
-	struct cbx_image image;
+	struct cbx_image image = { 0 };
 	struct cbx_err err;
 
 	make_image("img");
@@ -188,7 +216,7 @@ END_TEST
 
 START_TEST(damaged_directories)
 {
-	struct cbx_image image;
+	struct cbx_image image = { 0 };
 	struct cbx_err err;
 
 	make_image("img");
@@ -249,6 +277,7 @@ static void add(TCase *t)
 	tcase_add_test(t, missing_image);
 	tcase_add_test(t, names_are_no_paths);
 	tcase_add_test(t, damaged_manifests);
+	tcase_add_test(t, opened_again);
 	tcase_add_test(t, damaged_layers);
 	tcase_add_test(t, damaged_directories);
 	tcase_add_test(t, lists);
