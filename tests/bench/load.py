@@ -4,6 +4,8 @@
 
     make load                              64 clients, 128 sessions, every shape of load once
     load.py --clients 500 --sessions 500   more of both
+    load.py --resident --sessions 500      small cells of a few clients among sessions that hold the data libraries
+    load.py --stream 100 --seconds 60      that many sessions a second: made, one cell, closed
     load.py --soak 3600                    shapes in turn for that long; fails when something grows
 
 Every answer is checked: it belongs to its session, in order, and is complete. At the end nothing may be left behind.
@@ -11,6 +13,7 @@ Latencies are reported and never judged.
 """
 import argparse
 import asyncio
+import collections
 import json
 import os
 import random
@@ -23,14 +26,18 @@ from cbxtest import Box, CODEBOX, Skip, children, wait_until  # noqa: E402
 
 LINE_MAX = 64 << 20
 OUTPUT = 10_000_000
+LIBRARIES = "import numpy, pandas, matplotlib.pyplot, IPython\n"
 # How often of 100, and the cell; each also counts in its session, and prints the count.
 KINDS = {
+    "small": (0, "pass"),
     "1 ms": (74, "import time\nend = time.perf_counter() + .001\nwhile time.perf_counter() < end: pass"),
     "100 ms": (20, "import time\ntime.sleep(.1)"),
     "1 s": (2, "import time\ntime.sleep(1)"),
     "10 MB": (4, f"import sys\nx = 'y' * 99 + '\\n'\nfor _ in range({OUTPUT // 1000000}): sys.stdout.write(x * 10000)"),
 }
 DEPTH = 16  # cells of one session on their way at most
+AT_ONCE = 32  # sessions of a stream
+KEPT = "processes", "descriptors", "sessions", "mounts", "files", "groups"  # of these there are no more afterwards
 
 
 class Refused(Exception):
@@ -133,13 +140,13 @@ class Tally:
     """What became of the cells of one shape of load."""
 
     def __init__(self):
-        self.seconds = {kind: [] for kind in KINDS}
+        self.seconds = collections.defaultdict(list)
         self.by_client = {}
         self.errors, self.wrong = {}, []
 
     def took(self, client, kind, seconds):
         self.seconds[kind].append(seconds)
-        if kind == "1 ms":
+        if kind in ("1 ms", "small"):
             self.by_client.setdefault(client, []).append(seconds)
 
     def jain(self):
@@ -149,20 +156,22 @@ class Tally:
 
 
 class Client:
-    def __init__(self, number, connection, seed):
+    def __init__(self, number, connection, seed, first="", only=None):
         self.number, self.connection = number, connection
         self.random = random.Random(f"{seed}/{number}")
         self.sessions, self.counts = [], {}
+        self.first = first  # what every session runs at first
+        self.only = only  # kind of all cells; None: drawn
 
     async def create(self, image):
         s = await self.connection.create(image=image)
         self.sessions.append(s)
         self.counts[s] = 0
-        status, *_ = await self.connection.run(s, "n = 0")
+        status, *_ = await self.connection.run(s, self.first + "n = 0")
         assert status == "ok", status
 
     def kind(self):
-        return self.random.choices(list(KINDS), [weight for weight, _ in KINDS.values()])[0]
+        return self.only or self.random.choices(list(KINDS), [weight for weight, _ in KINDS.values()])[0]
 
     async def cell(self, tally, kind=None):
         """One cell of one of its sessions, and a look at the answer."""
@@ -218,6 +227,38 @@ async def bursts(client, cells, tally, rate):
         await asyncio.gather(*(client.cell(tally) for _ in range(min(DEPTH, cells - at))))
 
 
+async def stream(clients, image, rate, seconds, tally):
+    """So many sessions a second, whether or not earlier ones are done, up to AT_ONCE of them: made, one cell, closed."""
+    room, tasks = asyncio.Semaphore(AT_ONCE), []
+    begin = time.perf_counter()
+
+    async def one(number):
+        connection, made = clients[number % len(clients)].connection, None
+        try:
+            at = [time.perf_counter()]
+            made = await connection.create(image=image)
+            at.append(time.perf_counter())
+            answer = await connection.run(made, f"print('{made}', 6 * {number})")
+            at.append(time.perf_counter())
+            await connection.drop(made)
+            at.append(time.perf_counter())
+            if answer[:2] != ("ok", f"{made} {6 * number}\n"):
+                tally.wrong.append(f"session {number}, {made}: {answer}")
+            for kind, a, b in (("create", 0, 1), ("first cell", 1, 2), ("both", 0, 2), ("close", 2, 3)):
+                tally.took(number % len(clients), kind, at[b] - at[a])
+        except Refused as e:
+            tally.errors[e.kind] = tally.errors.get(e.kind, 0) + 1
+        finally:
+            room.release()
+
+    for number in range(int(rate * seconds)):
+        await asyncio.sleep(max(0, begin + number / rate - time.perf_counter()))
+        await room.acquire()
+        tasks.append(asyncio.create_task(one(number)))
+    await asyncio.gather(*tasks)
+    tally.elapsed = time.perf_counter() - begin
+
+
 SHAPES = {"one by one": one_by_one, "poisson": poisson, "bursts": bursts}
 
 
@@ -251,6 +292,42 @@ def supervisors(daemon):
     return out
 
 
+def lines(path):
+    with open(path) as f:
+        return sum(1 for _ in f)
+
+
+def descriptors(pid):
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    except OSError:  # it is just being made
+        return 0
+
+
+def files_below(top):
+    """But the log, which is turned over."""
+    return sum(not name.startswith("codeboxd.log") for _, _, names in os.walk(top) for name in names)
+
+
+def groups(pid):
+    """Control groups beside that of a process."""
+    with open(f"/proc/{pid}/cgroup") as f:
+        path = next((line.strip()[3:] for line in f if line.startswith("0::")), "/")
+    return 0 if path == "/" else sum(1 for _ in os.walk(os.path.dirname("/sys/fs/cgroup" + path)))
+
+
+def proportional_kib(pid):
+    try:
+        with open(f"/proc/{pid}/smaps_rollup") as f:
+            return next((int(x.split()[1]) for x in f if x.startswith("Pss:")), 0)
+    except OSError:
+        return 0
+
+
+def more(before, after):
+    return [f"{k}: {before[k]} before, {after[k]} after" for k in KEPT if after[k] > before[k]]
+
+
 class Witness:
     """What there was before, to be compared with what is there afterwards."""
 
@@ -259,9 +336,12 @@ class Witness:
         self.tmp = set(os.listdir("/tmp"))
 
     def look(self):
-        family = [self.daemon] + supervisors(self.daemon)
-        return {"rss_kib": sum(status(p, "VmRSS") for p in family), "processes": len(children(self.daemon)),
-                "descriptors": self.box.hello()["descriptors"], "sessions": self.box.hello()["sessions"]}
+        above = supervisors(self.daemon)
+        hello = self.box.hello()
+        return {"rss_kib": sum(status(p, "VmRSS") for p in [self.daemon] + above),
+                "processes": len(children(self.daemon)), "sessions": hello["sessions"],
+                "descriptors": hello["descriptors"] + sum(map(descriptors, above)), "mounts": sum(lines(f"/proc/{p}/mounts") for p in above),
+                "files": files_below(self.box.dir), "groups": groups(self.daemon)}
 
     def stable(self):
         """What there is once nothing changes any more: sessions that are kept ready have been given up."""
@@ -275,7 +355,7 @@ class Witness:
         """Until there are no more processes and descriptors than before; what there is then."""
         def done():
             now = self.look()
-            return all(now[k] <= before[k] for k in ("processes", "descriptors", "sessions"))
+            return not more(before, now)
         wait_until(done, seconds)
         return self.look()
 
@@ -292,12 +372,24 @@ class Witness:
 
 # ---- a run ----
 
-async def connect(box, image, clients, sessions, seed):
+def allow(box, sessions):
+    """More than a policy that says nothing."""
+    box.env["CODEBOX_POLICY"] = os.path.join(box.dir, "load.json")
+    with open(box.env["CODEBOX_POLICY"], "w") as f:
+        json.dump({"limits": {"sessions": sessions}}, f)
+
+
+def warm(box):
+    """Wait for the warm interpreter that was asked for, if it comes: so that there is no other beside it later."""
+    wait_until(lambda: all(z["state"] in ("off", "ready") for z in box.hello()["zygotes"]), 60)
+
+
+async def connect(box, image, clients, sessions, seed, first="", only=None):
     """Clients with their sessions; every second one speaks MCP. Fewer than wanted, when the daemon allows no more."""
     out = []
     for number in range(clients):
         try:
-            out.append(Client(number, await (Mcp if number % 2 else Control)().open(box), seed))
+            out.append(Client(number, await (Mcp if number % 2 else Control)().open(box), seed, first, only))
         except (EOFError, OSError):
             print(f"The daemon allows no more than {number} clients.")
             break
@@ -336,19 +428,20 @@ async def drive(clients, shape, cells, rate):
 
 def percentiles(seconds):
     s = sorted(seconds)
-    return {p: s[min(len(s) - 1, int(len(s) * p / 100))] * 1e3 for p in (50, 90, 99)} | {"max": s[-1] * 1e3}
+    return {p: s[min(len(s) - 1, int(len(s) * p / 100))] * 1e3 for p in (50, 90, 95, 99)} | {"max": s[-1] * 1e3}
 
 
-def show(shape, tally):
-    total = sum(map(len, tally.seconds.values()))
+def show(shape, tally, counted=None):
+    """counted: what the rate is of; None: cells of all kinds."""
+    total = sum(len(v) for kind, v in tally.seconds.items() if counted in (None, kind))
     # In the other shapes clients wait for their own earlier cells, too.
     fairness = f"fairness {tally.jain():.3f}, " if shape == "one by one" else ""
-    print(f"\n{shape}: {total} cells, {total / tally.elapsed:.0f} a second, {fairness}errors {tally.errors or 'none'}")
+    print(f"\n{shape}: {total} {'sessions' if counted else 'cells'}, {total / tally.elapsed:.0f} a second, {fairness}errors {tally.errors or 'none'}")
     for kind, seconds in tally.seconds.items():
         if seconds:
             p = percentiles(seconds)
-            print(f"  {kind:8} n {len(seconds):6}  p50 {p[50]:9.1f} ms  p90 {p[90]:9.1f}  p99 {p[99]:9.1f}  "
-                  f"max {p['max']:9.1f}", flush=True)
+            print(f"  {kind:10} n {len(seconds):6}  p50 {p[50]:8.2f} ms  p90 {p[90]:8.2f}  p95 {p[95]:8.2f}  "
+                  f"p99 {p[99]:8.2f}  max {p['max']:8.2f}", flush=True)
     return {"shape": shape, "cells": total, "per_second": total / tally.elapsed, "jain": tally.jain(),
             "errors": tally.errors, "ms": {k: percentiles(v) for k, v in tally.seconds.items() if v}}
 
@@ -357,18 +450,41 @@ def problems(tally):
     return tally.wrong[:20] + [f"{n} times {kind}" for kind, n in tally.errors.items()]
 
 
+def memory_of(box, sessions, resident):
+    daemon = box.daemon_pid()
+    family, above = children(daemon), supervisors(daemon)
+    memory = {"sessions": sessions, "processes": len(family), "daemon_rss_kib": status(daemon, "VmRSS"),
+              "daemon_peak_kib": status(daemon, "VmHWM"), "supervisor_rss_kib": sum(status(p, "VmRSS") for p in above)}
+    if resident:  # reading it takes 5 ms a session
+        memory["pss_kib"] = sum(map(proportional_kib, family))
+    return memory
+
+
+def show_memory(m):
+    print(f"with {m['sessions']} sessions alive: {m['processes']} processes, codeboxd {m['daemon_rss_kib']} KiB (at its "
+          f"highest {m['daemon_peak_kib']}), supervisor {m['supervisor_rss_kib']} KiB")
+    if m.get("pss_kib") and m["sessions"]:
+        print(f"  PSS of all processes, warm interpreters and ready sessions too: {m['pss_kib'] / 1024:.0f} MiB, "
+              f"{m['pss_kib'] / 1024 / m['sessions']:.2f} MiB for each session")
+
+
 async def cycle(box, image, args, shapes):
     """Connect, load, disconnect: results and what went wrong."""
-    clients, made = await connect(box, image, args.clients, args.sessions, args.seed)
+    first, only = (LIBRARIES, "small") if args.resident else ("", None)
+    begin = time.perf_counter()
+    clients, made = await connect(box, image, args.clients, args.sessions, args.seed, first, only)
+    print(f"{made} sessions made in {time.perf_counter() - begin:.1f} s", flush=True)
     results, wrong, memory = [], [], {}
+    if args.stream:
+        tally = Tally()
+        await stream(clients, image, args.stream, args.seconds, tally)
+        results.append(show(f"stream of {args.stream:g} sessions a second for {args.seconds:g} s", tally, "both"))
+        wrong += problems(tally)
     for shape in shapes:
         tally = await drive(clients, shape, args.cells, args.rate)
         results.append(show(shape, tally))
         wrong += problems(tally)
-    daemon = box.daemon_pid()
-    memory["daemon_rss_kib"], memory["daemon_peak_kib"] = status(daemon, "VmRSS"), status(daemon, "VmHWM")
-    memory["sessions"] = made
-    memory["processes"] = len(children(daemon))
+    memory = memory_of(box, made, args.resident)
     await disconnect(clients)
     return results, wrong, memory
 
@@ -386,8 +502,8 @@ def soak(box, image, args, witness):
         now = witness.settle(before) if before else witness.look()
         if number == 2:  # buffers have grown as far as they do
             before = now = witness.stable()
-        elif before and any(now[k] > before[k] for k in ("processes", "descriptors", "sessions")):
-            wrong.append(f"cycle {number}: {now}, {before} before")
+        elif before:
+            wrong += [f"cycle {number}: {text}" for text in more(before, now)]
         samples.append(now["rss_kib"])
         print(f"cycle {number}: {now}", flush=True)
         number += 1
@@ -395,6 +511,8 @@ def soak(box, image, args, witness):
             break
     # The least of each half: what one shape of load leaves for the next to use is no growth.
     half = (len(samples) - 2) // 2
+    if half < 1:
+        return wrong
     grown = min(samples[-half:]) - min(samples[2:2 + half])
     print(f"memory of codeboxd and supervisor: {grown:+d} KiB over {len(samples)} cycles")
     if grown > slack:
@@ -404,37 +522,47 @@ def soak(box, image, args, witness):
 
 def main():
     ap = argparse.ArgumentParser(description="Many clients at once.")
-    ap.add_argument("--clients", type=int, default=64)
-    ap.add_argument("--sessions", type=int, default=128, help="over all clients")
+    ap.add_argument("--clients", type=int, help="default 64; with --resident 4, with --stream 8")
+    ap.add_argument("--sessions", type=int, help="over all clients; default 128, with --stream none")
     ap.add_argument("--cells", type=int, default=48, help="for each client, in each shape of load")
     ap.add_argument("--rate", type=float, default=2.0, help="cells per second of each client, shape poisson")
+    ap.add_argument("--resident", action="store_true", help="the data libraries in every session, and small cells")
+    ap.add_argument("--stream", type=float, metavar="RATE", help="sessions a second: made, one cell, closed")
+    ap.add_argument("--seconds", type=float, default=60, help="so long, with --stream")
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--shape", action="append", choices=list(SHAPES))
     ap.add_argument("--soak", type=float, metavar="SECONDS")
     ap.add_argument("--image")
     ap.add_argument("--json", metavar="FILE")
     args = ap.parse_args()
+    args.clients = args.clients or (4 if args.resident else 8 if args.stream else 64)
+    if args.sessions is None:
+        args.sessions = 0 if args.stream else 128
+    shapes = args.shape or ([] if args.stream else list(SHAPES))
     box = Box(CODEBOX_POOL_IDLE="1", CODEBOX_ZYGOTES="4")
+    if args.sessions > 128:
+        allow(box, 2 * args.sessions)
     try:
-        image = args.image or box.image("python-minimal", "host", "python")
+        image = args.image or box.image(*(("python", "host") if args.resident or args.stream else
+                                          ("python-minimal", "host", "python")))
     except Skip as e:
         sys.exit(f"load: {e}")
-    args.sessions = max(args.sessions, args.clients)
+    if not args.stream:
+        args.sessions = max(args.sessions, args.clients)
     box("run", "--image", image, "-c", "pass", check=True)
     witness = Witness(box)
     wait_until(lambda: box.hello()["sessions"] == 0)
+    warm(box)
     before = witness.stable()
     results, memory = [], {}
     if args.soak is not None:
         wrong = soak(box, image, args, witness)
     else:
-        results, wrong, memory = asyncio.run(cycle(box, image, args, args.shape or list(SHAPES)))
+        results, wrong, memory = asyncio.run(cycle(box, image, args, shapes))
         after = witness.settle(before)
-        print(f"\nbefore {before}\nafter  {after}\nwith {memory['sessions']} sessions alive: codeboxd "
-              f"{memory['daemon_rss_kib']} KiB (at its highest {memory['daemon_peak_kib']}), "
-              f"{memory['processes']} processes")
-        wrong += [f"{k}: {before[k]} before, {after[k]} after" for k in ("processes", "descriptors", "sessions")
-                  if after[k] > before[k]]
+        print(f"\nbefore {before}\nafter  {after}")
+        show_memory(memory)
+        wrong += more(before, after)
     wrong += [f"left behind: {x}" for x in witness.end()]
     if args.json:
         with open(args.json, "w") as f:

@@ -42,9 +42,41 @@ def test_a_dozen_clients_get_their_own_answers():
         await load.disconnect(clients)
 
     asyncio.run(everything())
-    after = w.settle(before)
-    for key in ("processes", "descriptors", "sessions"):
-        assert after[key] <= before[key], (key, before, after)
+    assert not load.more(before, w.settle(before))
+
+
+def test_sessions_with_the_libraries_and_a_stream_of_others():
+    image, w, before = witness()
+
+    async def everything():
+        clients, made = await load.connect(box, image, 2, 8, 7, "import json\n", "small")
+        for shape in load.SHAPES:
+            tally = await load.drive(clients, shape, 16, 50.0)
+            assert not load.problems(tally), load.problems(tally)
+            assert [(kind, len(v)) for kind, v in tally.seconds.items()] == [("small", 32)], tally.seconds
+        tally = load.Tally()
+        await load.stream(clients, image, 50, 0.6, tally)
+        assert not load.problems(tally), load.problems(tally)
+        assert len(tally.seconds["both"]) == 30 and len(tally.seconds["close"]) == 30, tally.seconds
+        memory = load.memory_of(box, made, True)
+        assert memory["processes"] > 2 * made and memory["supervisor_rss_kib"] > 0, memory
+        await load.disconnect(clients)
+
+    asyncio.run(everything())
+    assert not load.more(before, w.settle(before))
+
+
+def test_what_stays_would_be_noticed():
+    image, w, before = witness()
+    box("run", "--image", image, "--session", "stays", "-c", "pass", check=True)
+    left = load.more(before, w.look())
+    assert all(any(text.startswith(k) for text in left) for k in ("processes", "descriptors", "sessions")), left
+    with open(os.path.join(box.dir, "state", "left"), "w"):
+        pass
+    assert any(text.startswith("files") for text in load.more(before, w.look()))
+    os.unlink(os.path.join(box.dir, "state", "left"))
+    box("session", "rm", "stays", check=True)
+    assert not load.more(before, w.settle(before))
 
 
 def test_a_wrong_answer_would_be_noticed():
