@@ -161,6 +161,8 @@ int cbx_cgroup_parse_mounts(const char *text, size_t len, const char *path, char
 			continue;
 		memcpy(ret, point, m);
 		strcpy(ret + m, path + n);
+		if (!ret[0]) /* the group itself is mounted as the root directory */
+			strcpy(ret, "/");
 		return 0;
 	}
 	return cbx_refuse(err, "cgroup", ENOENT,

@@ -101,6 +101,8 @@ START_TEST(where_it_is_mounted)
 	ck_assert_str_eq(dir, "/sys/fs/cgroup/a/b.scope");
 	ck_assert_int_eq(mounted_at(part, "/docker/abc", dir), 0);
 	ck_assert_str_eq(dir, "/sys/fs x/cgroup");
+	ck_assert_int_eq(mounted_at("30 22 0:26 /a / rw - cgroup2 cgroup rw\n", "/a", dir), 0);
+	ck_assert_str_eq(dir, "/");
 	ck_assert_int_eq(mounted_at(part, "/docker/abc/d", dir), 0);
 	ck_assert_str_eq(dir, "/sys/fs x/cgroup/d");
 	ck_assert_int_eq(mounted_at(part, "/docker/abcd", dir), -ENOENT);
