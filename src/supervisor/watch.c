@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "supervisor/watch.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,94 +12,141 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 
-/* Whole (small) file of a process; the length, or -1. */
+#define PAGE_MIN 4096
+
+/* File of a process, as much of it as there is room for; the length, or -1. */
 static ssize_t read_proc(pid_t pid, const char *name, char *out, size_t cap)
 {
 	char path[64];
 	_cleanup_fd_ int fd = -1;
+	size_t len = 0;
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, out, cap - 1);
-	if (n >= 0)
-		out[n] = '\0';
-	return n;
+	/* A read gives a page at most, as many whole lines or numbers as there is room for. */
+	do {
+		n = fd < 0 ? -1 : read(fd, out + len, cap - 1 - len);
+		len += n > 0 ? (size_t)n : 0;
+	} while (n > PAGE_MIN / 2 && len < cap - 1);
+	out[len] = '\0';
+	return n < 0 ? -1 : (ssize_t)len;
 }
 
-/* Add the process ids of all descendants of init, breadth first, behind the n that are there. Orphans of a pid
- * namespace become init's children, so none is missed but one that is made while we look. */
-static size_t descendants(pid_t init, pid_t *pids, size_t n, size_t max)
+struct numbers {
+	unsigned threads;
+	uint64_t pages; /* resident */
+};
+
+static bool read_numbers(pid_t pid, struct numbers *ret)
 {
-	size_t next = n;
-	pid_t parent = init;
-	char text[16384], name[32];
+	char text[1024], *p;
+	long long pages;
 
-	for (;;) {
-		char *p = text, *end;
-
-		snprintf(name, sizeof(name), "task/%d/children", (int)parent);
-		if (read_proc(parent, name, text, sizeof(text)) > 0)
-			for (long pid; n < max && (pid = strtol(p, &end, 10)) > 0 && end != p; p = end)
-				pids[n++] = (pid_t)pid;
-		if (next == n)
-			return n;
-		parent = pids[next++];
-	}
+	if (read_proc(pid, "stat", text, sizeof(text)) <= 0 || !(p = strrchr(text, ')')) ||
+	    sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %u %*d %*u %*u %lld",
+		   &ret->threads, &pages) != 2)
+		return false;
+	ret->pages = pages > 0 ? (uint64_t)pages : 0;
+	return true;
 }
 
-static uint64_t resident(pid_t pid)
+static void add_children(struct cbx_look *l, pid_t pid, pid_t thread)
 {
-	char text[256];
-	unsigned long long size, rss;
+	char text[CBX_PROCESSES_MAX * 8], name[32], *p = text, *end;
 
-	if (read_proc(pid, "statm", text, sizeof(text)) <= 0 || sscanf(text, "%llu %llu", &size, &rss) != 2)
-		return 0;
-	return (uint64_t)rss * (uint64_t)sysconf(_SC_PAGESIZE);
+	snprintf(name, sizeof(name), "task/%d/children", (int)thread);
+	if (read_proc(pid, name, text, sizeof(text)) <= 0)
+		return;
+	for (long child; l->n < ARRAY_SIZE(l->all) && (child = strtol(p, &end, 10)) > 0 && end != p; p = end)
+		l->all[l->n++] = (struct cbx_process){ .pid = (pid_t)child, .as = (pid_t)child };
 }
 
-static uint64_t proportional(pid_t pid)
+/* A child belongs to the thread that forked it. The first thread may have ended before the others: then it stands for
+ * no memory any more, and another does. */
+static void look_at_threads(struct cbx_look *l, struct cbx_process *p, struct numbers *n)
 {
-	char text[4096], *p;
-	unsigned long long kib;
+	char path[32];
+	_cleanup_closedir_ DIR *dir = NULL;
+	struct dirent *d;
 
-	if (read_proc(pid, "smaps_rollup", text, sizeof(text)) <= 0)
-		return resident(pid);
-	p = strstr(text, "\nPss:");
-	if (!p || sscanf(p + 5, "%llu", &kib) != 1)
-		return resident(pid);
-	return (uint64_t)kib * 1024;
-}
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)p->pid);
+	dir = opendir(path);
+	while (dir && (d = readdir(dir))) {
+		pid_t thread = (pid_t)strtol(d->d_name, NULL, 10);
+		struct numbers t;
 
-static void sum(const pid_t *pids, size_t n, uint64_t (*measure)(pid_t), struct cbx_usage *ret)
-{
-	uint64_t largest = 0;
-
-	ret->bytes = 0;
-	ret->largest = 0;
-	for (size_t i = 0; i < n; i++) {
-		uint64_t bytes = measure(pids[i]);
-
-		ret->bytes += bytes;
-		if (bytes > largest) {
-			largest = bytes;
-			ret->largest = pids[i];
+		if (thread <= 0)
+			continue;
+		add_children(l, p->pid, thread);
+		if (n->pages == 0 && thread != p->pid && read_numbers(thread, &t) && t.pages) {
+			n->pages = t.pages;
+			p->as = thread;
 		}
 	}
 }
 
-void cbx_watch_measure(pid_t init, pid_t other, uint64_t limit, struct cbx_usage *ret)
+/* Its numbers, and behind those that are listed already its children. */
+static void look_at(struct cbx_look *l, struct cbx_process *p)
 {
-	pid_t pids[CBX_PROCESSES_MAX];
-	size_t n = descendants(init, pids, 0, ARRAY_SIZE(pids));
+	struct numbers n;
 
-	if (other && n < ARRAY_SIZE(pids)) {
-		pids[n++] = other;
-		n = descendants(other, pids, n, ARRAY_SIZE(pids));
+	if (!read_numbers(p->pid, &n))
+		return;
+	if (n.threads > 1)
+		look_at_threads(l, p, &n);
+	else
+		add_children(l, p->pid, p->pid);
+	p->bytes = n.pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void cbx_watch_look(pid_t init, pid_t other, struct cbx_look *ret)
+{
+	struct cbx_process first = { .pid = init, .as = init };
+
+	ret->n = 0;
+	look_at(ret, &first);
+	if (other && ret->n < ARRAY_SIZE(ret->all))
+		ret->all[ret->n++] = (struct cbx_process){ .pid = other, .as = other };
+	for (size_t i = 0; i < ret->n; i++)
+		look_at(ret, &ret->all[i]);
+}
+
+static uint64_t proportional(const struct cbx_process *p)
+{
+	char text[4096], *line;
+	unsigned long long kib;
+
+	if (read_proc(p->as, "smaps_rollup", text, sizeof(text)) <= 0)
+		return p->bytes;
+	line = strstr(text, "\nPss:");
+	if (!line || sscanf(line + 5, "%llu", &kib) != 1)
+		return p->bytes;
+	return (uint64_t)kib * 1024;
+}
+
+static void sum(const struct cbx_look *l, struct cbx_usage *ret)
+{
+	uint64_t largest = 0;
+
+	*ret = (struct cbx_usage){ 0 };
+	for (size_t i = 0; i < l->n; i++) {
+		ret->bytes += l->all[i].bytes;
+		if (l->all[i].bytes > largest) {
+			largest = l->all[i].bytes;
+			ret->largest = l->all[i].pid;
+		}
 	}
-	sum(pids, n, resident, ret);
-	if (ret->bytes > limit)
-		sum(pids, n, proportional, ret);
+}
+
+void cbx_watch_measure(struct cbx_look *l, uint64_t limit, struct cbx_usage *ret)
+{
+	sum(l, ret);
+	if (ret->bytes <= limit)
+		return;
+	for (size_t i = 0; i < l->n; i++)
+		l->all[i].bytes = proportional(&l->all[i]);
+	sum(l, ret);
 }
 
 pid_t cbx_watch_inside_pid(pid_t pid)

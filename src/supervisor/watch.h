@@ -6,17 +6,36 @@
  * The memory watcher: what holds a session to its memory limit where there is no delegated cgroup. It looks now and
  * then, so a process can exceed the limit for a moment; RLIMIT_DATA bounds each process at once.
  */
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "base/limits.h"
+
+/* A process of a sandbox, by its numbers out here. */
+struct cbx_process {
+	pid_t pid;
+	pid_t as;	/* the thread that tells of it in /proc */
+	uint64_t bytes; /* resident set; or PSS, where that was looked at */
+};
+
+/* One look at all processes of a sandbox but for init. */
+struct cbx_look {
+	size_t n;
+	struct cbx_process all[CBX_PROCESSES_MAX];
+};
 
 struct cbx_usage {
 	uint64_t bytes;   /* sum over the sandbox's processes: resident set, or PSS where that was looked at */
 	pid_t largest;    /* the largest process but for init, as seen by the supervisor; 0: none */
 };
 
-/* Sum up the processes below init, and `other` (0: none) with those below it. Resident sets are cheap to read but count
- * shared pages often; only when their sum exceeds the limit is the proportional set size read. */
-void cbx_watch_measure(pid_t init, pid_t other, uint64_t limit, struct cbx_usage *ret);
+/* Those below init, and `other` (0: none) with those below it, breadth first. Orphans of a pid namespace become init's
+ * children, so none is missed but one that is made while we look. */
+void cbx_watch_look(pid_t init, pid_t other, struct cbx_look *ret);
+/* Sum up their memory. Resident sets are cheap to read but count shared pages often; only when their sum exceeds the
+ * limit is the proportional set size read. */
+void cbx_watch_measure(struct cbx_look *l, uint64_t limit, struct cbx_usage *ret);
 /* What RLIMIT_DATA counts of a process, bytes; 0 unknown. */
 uint64_t cbx_watch_data(pid_t pid);
 /* How many threads it has; 0 unknown. */

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, children, run, wait_until  # noqa: E402
+from cbxtest import Box, Skip, children, run, wait_until  # noqa: E402
 from control import Control  # noqa: E402
 
 box = Box()
@@ -75,6 +75,26 @@ def test_memory():
            "        for j in range(0, len(b), 4096): b[j] = 1\n        time.sleep(60)\nos.wait()\nraise SystemExit(5)"
     r = bomb(grow, memory="128M")
     assert r["status"] != "ok", r
+
+
+# A child that holds 40 MiB, and then ends itself. Each is below what a process may have.
+CHILD = "import ctypes, os, threading, time\ndef grow():\n    time.sleep(0.5)\n    b = b'x' * (40 << 20)\n" \
+        "    time.sleep(60)\n    os._exit(0)\n"
+
+
+def test_memory_of_children_of_a_thread():
+    """A process is a child of the thread that forked it."""
+    r = bomb(CHILD + "def fork():\n    for i in range(8):\n        if os.fork() == 0: grow()\n    os.wait()\n"
+             "t = threading.Thread(target=fork)\nt.start()\nt.join()", memory="128M")
+    assert "memory limit" in said(r) and "128" in said(r), r
+
+
+def test_memory_of_processes_without_their_first_thread():
+    if os.uname().machine != "x86_64":
+        raise Skip("another number of exit(2)")
+    r = bomb(CHILD + "for i in range(8):\n    if os.fork() == 0:\n        threading.Thread(target=grow).start()\n"
+             "        ctypes.CDLL(None).syscall(60, 0)\nos.wait()", memory="128M")
+    assert "memory limit" in said(r) and "128" in said(r), r
 
 
 def test_disk():
