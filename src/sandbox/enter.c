@@ -5,27 +5,27 @@
  *  1  clone3: user, pid, mount, network, IPC and UTS namespaces at once, in the session's control group, with a pidfd
  *                                                                                                (supervisor)
  *  2  id maps: one id, written from the outer namespace; then the "go" byte                      (supervisor)
+ *     Meanwhile, as it needs no id:
  *  3  die with the supervisor (PDEATHSIG), in a session of our own, with a session keyring of our own; a cgroup
  *     namespace: made by clone3 it would show the way from the supervisor's group to ours. It begins at init's group, so
  *     what runs in "work" reads "/../work": the group above both may hold no process that could make the namespace, and
- *     to make it in "work" and then move init would cost every sandbox a move
+ *     to make it in "work" and then move init would cost every sandbox a move. Loopback up; host name
  *  4  open the image's directories while we still have the ids that may reach them
- *  5  become the sandbox's user and group                              -- PDEATHSIG is set again: this cleared it
+ *  5  "go" is awaited; become the sandbox's user and group             -- PDEATHSIG is set again: this cleared it
  *  6  mount events private; the session's tmpfs; the root overlay on it; further layers
  *  7  /workspace, home, /tmp, /var/tmp: from the same tmpfs; /dev; the drivers; mounts of the machine that were asked
  *     for; /proc
- *  8  loopback up; host name
- *  9  pivot_root, nothing of the old root left
- * 10  chdir to the workspace, and verify that it is within the root
- * 11  Landlock's ruleset, made of the new root's directories; the supervisor gets a copy of its descriptor
- * 12  descriptors: init's socket is 3, everything else is close-on-exec
- * 13  rlimits, capabilities, securebits, no_new_privs, Landlock, system call filter: lockdown.h has the order
- * 14  execveat of codebox-init, by descriptor: the sandbox holds no path to it
+ *  8  pivot_root, nothing of the old root left
+ *  9  chdir to the workspace, and verify that it is within the root
+ * 10  Landlock's ruleset, made of the new root's directories; the supervisor gets a copy of its descriptor
+ * 11  descriptors: init's socket is 3, everything else is close-on-exec
+ * 12  rlimits, capabilities, securebits, no_new_privs, Landlock, system call filter: lockdown.h has the order
+ * 13  execveat of codebox-init, by descriptor: the sandbox holds no path to it
  *
- * A zygote (enter.h) goes the same way, without user and pid namespaces, an id, a /proc and a ruleset of its own; at 14
+ * A zygote (enter.h) goes the same way, without user and pid namespaces, an id, a /proc and a ruleset of its own; at 13
  * it is the image's interpreter that is executed.
  *
- * Up to 14 nothing from the sandbox runs: no program of the image, no library, no hook. An error at any step is written
+ * Up to 13 nothing from the sandbox runs: no program of the image, no library, no hook. An error at any step is written
  * to the report socket and ends the process, and with it, as pid 1, the namespaces. Success is the end of file that
  * exec makes by closing that socket.
  */
@@ -85,7 +85,26 @@ static int write_text(int dir, const char *path, const char *text, struct cbx_er
 	return r < 0 ? cbx_fail(err, -r, "write %s", path) : 0;
 }
 
-/* ---- step 4 ---- */
+/* ---- steps 2 to 5 ---- */
+
+static int leave_supervisor(const struct entry *e, struct cbx_err *err)
+{
+	const char *name = e->plan->hostname;
+	int r;
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || setsid() < 0)
+		return cbx_fail(err, errno, "leave the supervisor's session");
+	if (unshare(CLONE_NEWCGROUP) < 0)
+		return cbx_fail(err, errno, "make a cgroup namespace");
+	/* The keyring of the user who started the daemon (Kerberos tickets, disk keys) is inherited otherwise. A kernel
+	 * without keyrings has none to inherit. */
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 && errno != ENOSYS)
+		return cbx_fail(err, errno, "leave the session keyring");
+	r = cbx_net_loopback_up(&e->outer->loopback, err);
+	if (r == 0 && sethostname(name, strlen(name)) < 0)
+		return cbx_fail(err, errno, "set the host name");
+	return r;
+}
 
 static int open_layers(struct entry *e, struct cbx_err *err)
 {
@@ -107,7 +126,15 @@ static int open_layers(struct entry *e, struct cbx_err *err)
 	return e->init_fd < 0 ? cbx_fail(err, errno, "open codebox-init") : 0;
 }
 
-/* ---- step 5 ---- */
+static int await_go(int report, struct cbx_err *err)
+{
+	char go;
+	ssize_t n = cbx_read_full(report, &go, 1);
+
+	if (n == 0)
+		_exit(1); /* the supervisor gave up */
+	return n < 0 ? cbx_fail(err, (int)-n, "wait for the supervisor") : 0;
+}
 
 static int become_user(const struct entry *e, struct cbx_err *err)
 {
@@ -199,31 +226,27 @@ static int fill_upper(const struct entry *e, int upper, struct cbx_err *err)
  * matter: on a shared tree one session's file locks and watches are seen by another, even when it is read-only. */
 static int mount_layer(const struct entry *e, uint32_t i, struct cbx_err *err)
 {
-	char lower[64], upper[64], work[64], place[16], path[32];
+	char lower[64], upper[64], work[64];
+	const char *const upper_name = &upper[sizeof("upperdir=/session/") - 1];
+	const char *const work_name = &work[sizeof("workdir=/session/") - 1];
 	const char *const options[] = { lower, upper, work, "userxattr", NULL };
 	_cleanup_fd_ int dir = -1;
 	int r;
 
 	if (!e->outer->overlay)
 		return cbx_mount_copy(e->layers[i], "", CBX_MOUNT_ATTR_RDONLY | NOSUID_NODEV, err);
-	snprintf(place, sizeof(place), "layer%u", i);
-	snprintf(path, sizeof(path), "layer%u/upper", i);
-	r = cbx_mount_make_dirs(e->store, path, err);
-	if (r < 0)
-		return r;
-	dir = openat(e->store, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return cbx_fail(err, errno, "open the session's layer");
-	snprintf(path, sizeof(path), "layer%u/work", i);
-	r = cbx_mount_make_dirs(e->store, path, err);
-	if (r == 0 && i == 0)
-		r = fill_upper(e, dir, err);
-	if (r < 0)
-		return r;
 	/* By descriptor: the path to the store may lead through directories that only the supervisor may search. */
 	snprintf(lower, sizeof(lower), "lowerdir=/proc/self/fd/%d", e->layers[i]);
-	snprintf(upper, sizeof(upper), "upperdir=/session/%s/upper", place);
-	snprintf(work, sizeof(work), "workdir=/session/%s/work", place);
+	snprintf(upper, sizeof(upper), "upperdir=/session/upper%u", i);
+	snprintf(work, sizeof(work), "workdir=/session/work%u", i);
+	if (mkdirat(e->store, upper_name, 0755) < 0 || mkdirat(e->store, work_name, 0755) < 0)
+		return cbx_fail(err, errno, "make the session's layer");
+	dir = openat(e->store, upper_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return cbx_fail(err, errno, "open the session's layer");
+	r = i == 0 ? fill_upper(e, dir, err) : 0;
+	if (r < 0)
+		return r;
 	return cbx_mount_new("overlay", options, CBX_MOUNT_ATTR_RDONLY | NOSUID_NODEV, err);
 }
 
@@ -250,34 +273,44 @@ static int mount_root(struct entry *e, struct cbx_err *err)
 
 /* ---- step 7 ---- */
 
+/* A directory of the session's tmpfs, with its nosuid and nodev and what else is asked for. Returns the mount. */
+static int mount_area(const struct entry *e, const char *name, mode_t mode, unsigned attr, const char *target,
+		      struct cbx_err *err)
+{
+	_cleanup_fd_ int mount = -1, at = -1;
+	int r;
+
+	/* Apart from mkdir: the umask does not count then. */
+	if (mkdirat(e->store, name, 0755) < 0 || fchmodat(e->store, name, mode, 0) < 0)
+		return cbx_fail(err, errno, "make the session's %s", name);
+	mount = cbx_mount_copy(e->store, name, attr, err);
+	if (mount < 0)
+		return mount;
+	at = cbx_mount_point(e->root, target, err);
+	r = at < 0 ? at : cbx_mount_attach(mount, at, target, err);
+	return r < 0 ? r : take_fd(&mount);
+}
+
 static int mount_work_areas(const struct entry *e, struct cbx_err *err)
 {
-	static const struct {
+	const unsigned workspace = e->plan->noexec_workspace ? CBX_MOUNT_ATTR_NOEXEC : 0;
+	const struct {
 		const char *name, *target;
 		mode_t mode;
 		unsigned attr;
 	} areas[] = {
-		{ "workspace", CBX_INSIDE_WORKSPACE, 0755, NOSUID_NODEV },
-		{ "home", CBX_INSIDE_HOME, 0700, NOSUID_NODEV },
-		{ "tmp", "/tmp", 01777, NOSUID_NODEV | CBX_MOUNT_ATTR_NOEXEC },
-		{ "vartmp", "/var/tmp", 01777, NOSUID_NODEV | CBX_MOUNT_ATTR_NOEXEC },
+		{ "workspace", CBX_INSIDE_WORKSPACE, 0755, workspace },
+		{ "home", CBX_INSIDE_HOME, 0700, workspace },
+		{ "tmp", "/tmp", 01777, CBX_MOUNT_ATTR_NOEXEC },
+		{ "vartmp", "/var/tmp", 01777, CBX_MOUNT_ATTR_NOEXEC },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(areas); i++) {
-		_cleanup_fd_ int mount = -1, target = -1;
-		unsigned noexec = e->plan->noexec_workspace ? CBX_MOUNT_ATTR_NOEXEC : 0;
-		int r;
+		_cleanup_fd_ int mount =
+			mount_area(e, areas[i].name, areas[i].mode, areas[i].attr, areas[i].target, err);
 
-		if (mkdirat(e->store, areas[i].name, 0755) < 0 ||
-		    fchmodat(e->store, areas[i].name, areas[i].mode, 0) < 0)
-			return cbx_fail(err, errno, "make %s", areas[i].target);
-		mount = cbx_mount_copy(e->store, areas[i].name, areas[i].attr | noexec, err);
 		if (mount < 0)
 			return mount;
-		target = cbx_mount_point(e->root, areas[i].target, err);
-		r = target < 0 ? target : cbx_mount_attach(mount, target, areas[i].target, err);
-		if (r < 0)
-			return r;
 	}
 	return 0;
 }
@@ -306,26 +339,23 @@ static int mount_dev(const struct entry *e, struct cbx_err *err)
 		{ "stdout", "/proc/self/fd/1" },
 		{ "stderr", "/proc/self/fd/2" },
 	};
-	static const char *const options[] = { "size=64k", "nr_inodes=32", "mode=0755", NULL };
 	struct cbx_mount_attr ro = { .attr_set = CBX_MOUNT_ATTR_RDONLY };
 	char shm_size[48];
 	const char *const shm_options[] = { shm_size, "mode=1777", NULL };
-	_cleanup_fd_ int outer_dev = open("/dev", O_PATH | O_DIRECTORY | O_CLOEXEC), dev = -1, shm = -1;
-	int r;
+	_cleanup_fd_ int dev = mount_area(e, "dev", 0755, CBX_MOUNT_ATTR_NOEXEC, "/dev", err), shm = -1;
 
-	dev = cbx_mount_new_at("tmpfs", options, CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NOEXEC, e->root, "/dev", err);
 	if (dev < 0)
 		return dev;
+	if (fchdir(dev) < 0)
+		return cbx_fail(err, errno, "change to /dev");
 	for (size_t i = 0; cbx_outer_devices[i]; i++) {
-		_cleanup_fd_ int file =
-			openat(dev, cbx_outer_devices[i], O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
-		_cleanup_fd_ int mount = cbx_mount_copy(outer_dev, cbx_outer_devices[i], 0, err);
+		char source[32];
+		int r;
 
-		if (mount < 0)
-			return mount;
-		if (file < 0)
-			return cbx_fail(err, errno, "make /dev/%s", cbx_outer_devices[i]);
-		r = cbx_mount_attach(mount, file, cbx_outer_devices[i], err);
+		snprintf(source, sizeof(source), "/dev/%s", cbx_outer_devices[i]);
+		if (mknodat(dev, cbx_outer_devices[i], S_IFREG | 0644, 0) < 0)
+			return cbx_fail(err, errno, "make %s", source);
+		r = cbx_mount_bind(source, cbx_outer_devices[i], err);
 		if (r < 0)
 			return r;
 	}
@@ -361,7 +391,7 @@ static int mount_zygote(const struct entry *e, struct cbx_err *err)
 	return target < 0 ? target : cbx_mount_attach(mount, target, CBX_INSIDE_ZYGOTE, err);
 }
 
-/* ---- steps 10 to 14 ---- */
+/* ---- steps 9 to 13 ---- */
 
 static int enter_workspace(struct cbx_err *err)
 {
@@ -454,15 +484,8 @@ static int enter(struct entry *e, int *report, struct cbx_err *err)
 {
 	int r;
 
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || setsid() < 0)
-		return cbx_fail(err, errno, "leave the supervisor's session");
-	if (unshare(CLONE_NEWCGROUP) < 0)
-		return cbx_fail(err, errno, "make a cgroup namespace");
-	/* The keyring of the user who started the daemon (Kerberos tickets, disk keys) is inherited otherwise. A kernel
-	 * without keyrings has none to inherit. */
-	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 && errno != ENOSYS)
-		return cbx_fail(err, errno, "leave the session keyring");
-	if ((r = open_layers(e, err)) < 0 || (r = become_user(e, err)) < 0)
+	if ((r = leave_supervisor(e, err)) < 0 || (r = open_layers(e, err)) < 0 || (r = await_go(*report, err)) < 0 ||
+	    (r = become_user(e, err)) < 0)
 		return r;
 	if ((r = cbx_mount_all_private(err)) < 0 || (r = mount_store(e, err)) < 0 || (r = mount_root(e, err)) < 0)
 		return r;
@@ -472,10 +495,6 @@ static int enter(struct entry *e, int *report, struct cbx_err *err)
 	r = e->program ? mount_zygote(e, err) : cbx_procfs_mount(e->root, e->store, e->outer, e->plan, err);
 	if (r < 0)
 		return r;
-	if ((r = cbx_net_loopback_up(err)) < 0)
-		return r;
-	if (sethostname(e->plan->hostname, strlen(e->plan->hostname)) < 0)
-		return cbx_fail(err, errno, "set the host name");
 	if ((r = cbx_mount_pivot(e->root, err)) < 0 || (r = enter_workspace(err)) < 0)
 		return r;
 	return become_init(e, report, err);
@@ -489,19 +508,11 @@ static void child(const struct cbx_outer *outer, const struct cbx_plan *plan, co
 			   .init_sock = init_sock, .host = host, .store = -1, .root = -1 };
 	struct cbx_err err = { 0 };
 	sigset_t none;
-	ssize_t n;
-	char go;
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	umask(022);
-	n = cbx_read_full(report, &go, 1);
-	if (n == 0)
-		_exit(1); /* the supervisor gave up */
-	if (n < 0)
-		cbx_fail(&err, (int)-n, "wait for the supervisor");
-	else
-		enter(&e, &report, &err);
+	enter(&e, &report, &err);
 	(void)cbx_write_all(report, &err, sizeof(err));
 	_exit(1);
 }
@@ -549,9 +560,14 @@ int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan
 		r = cbx_write_all(ours, "g", 1) < 0 ? cbx_refuse(err, "sandbox", EPIPE, "the sandbox died at its start")
 						    : 0;
 	if (r < 0) {
+		int none = -1;
+
 		cbx_pidfd_send_signal(pidfd, SIGKILL);
 		waitid(P_PID, (id_t)pid, NULL, WEXITED);
-		return r;
+		/* It may have failed before, and said at what. */
+		cbx_close_p(&theirs);
+		cbx_sandbox_report(ours, &none, err);
+		return -err->code;
 	}
 	ret->pid = pid;
 	ret->pidfd = take_fd(&pidfd);

@@ -68,6 +68,13 @@ int cbx_mount_copy(int dir, const char *path, unsigned attr, struct cbx_err *err
 	return take_fd(&tree);
 }
 
+int cbx_mount_bind(const char *source, const char *name, struct cbx_err *err)
+{
+	if (mount(source, name, NULL, MS_BIND, NULL) < 0)
+		return cbx_fail(err, errno, "mount %s on %s", source, name);
+	return 0;
+}
+
 int cbx_mount_attach(int mount, int target, const char *what, struct cbx_err *err)
 {
 	if (cbx_move_mount(mount, "", target, "", CBX_MOVE_MOUNT_F_EMPTY_PATH | CBX_MOVE_MOUNT_T_EMPTY_PATH) < 0)

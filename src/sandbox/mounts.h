@@ -5,7 +5,7 @@
 /*
  * Mounts by descriptor. The new mount API is used throughout: a mount is made detached, gets its attributes, and is
  * then attached to a directory that is held open, so no path is looked up twice and no mount is ever writable for a
- * moment when it should not be.
+ * moment when it should not be. The exception is cbx_mount_bind, for the many small mounts in /dev and /proc.
  *
  * All of these run in a process that is set up by us alone (the supervisor at its start, a sandbox before its init is
  * executed), with capabilities in its own user namespace only.
@@ -22,6 +22,10 @@
 int cbx_mount_new(const char *type, const char *const *options, unsigned attr, struct cbx_err *err);
 /* A detached copy of an existing tree (with its submounts), with attributes added. */
 int cbx_mount_copy(int dir, const char *path, unsigned attr, struct cbx_err *err);
+/* Mount a directory or file that is in view, with the attributes that it has there, on a name in the working directory:
+ * one system call in place of five. Only where both sides were made by the kernel or by us, so that no name is a link:
+ * in a new /proc or on our own tmpfs. */
+int cbx_mount_bind(const char *source, const char *name, struct cbx_err *err);
 /* Attach a detached mount to an open directory or file. */
 int cbx_mount_attach(int mount, int target, const char *what, struct cbx_err *err);
 /* Open a mount point beneath root: never through a symbolic link or out of it. */

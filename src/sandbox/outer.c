@@ -154,6 +154,17 @@ static int attach_parts(int root, const struct part *parts, size_t n, struct cbx
 	return 0;
 }
 
+/* /empty masks directories: it gets the attributes that every mount of it is to have. */
+static int lock_empty(int root, struct cbx_err *err)
+{
+	_cleanup_fd_ int mount = cbx_mount_copy(root, "empty", RO | CBX_MOUNT_ATTR_NOEXEC, err), target = -1;
+
+	if (mount < 0)
+		return mount;
+	target = cbx_mount_point(root, "empty", err);
+	return target < 0 ? target : cbx_mount_attach(mount, target, "/empty", err);
+}
+
 /* Try an overlay like a sandbox's, in the namespace that sandboxes descend from. */
 static int try_overlay(void)
 {
@@ -249,6 +260,10 @@ int cbx_outer_enter(const struct cbx_outer_paths *paths, struct cbx_outer *outer
 	if (r < 0)
 		return r;
 	r = attach_parts(root, parts, n, err);
+	if (r == 0)
+		r = lock_empty(root, err);
+	if (r == 0)
+		r = cbx_net_prepare(&outer->loopback, err);
 	if (r < 0)
 		return r;
 	/* While the machine's own /proc is still in view: the kernel grants a new one only to who can see one whole. */

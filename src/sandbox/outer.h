@@ -9,12 +9,13 @@
  *   /images    the image store, read-only           /usr      the machine's /usr, read-only
  *   /runtimes  the drivers, read-only               /init     codebox-init, read-only
  *   /dev       null, zero, full, random, urandom    /proc     of the outer pid namespace
- *   /zygote.so   what zygotes run in C              /session, /newroot, /empty   for a sandbox's set-up
- *   /null      of /dev/null, read-only: a mask
+ *   /zygote.so   what zygotes run in C              /session, /newroot   for a sandbox's set-up
+ *   /null, /empty   of /dev/null, and a directory: masks, read-only
  */
 #include <stdint.h>
 
 #include "base/err.h"
+#include "sandbox/net.h"
 #include "sandbox/plan.h"
 #include "sandbox/seccomp.h"
 
@@ -25,6 +26,7 @@ struct cbx_outer {
 	int overlay;              /* 1: sandboxes get an overlay; 0: read-only binds */
 	uint32_t landlock_abi;    /* 0: the kernel has none */
 	uint64_t masked_dirs, masked_files; /* procfs.c's, by its list */
+	struct cbx_net_request loopback;
 	char *cpuinfo;            /* text for /proc/cpuinfo, owned */
 	unsigned cpus;
 };

@@ -31,23 +31,6 @@ static const char *const masked[] = {
 /* Can change the kernel: read-only. */
 static const char *const read_only[] = { "bus", "fs", "irq", "sys", "tty" };
 
-static int attach_at(int proc, const char *name, int mount, struct cbx_err *err)
-{
-	_cleanup_fd_ int target = cbx_mount_point(proc, name, err);
-
-	return target < 0 ? target : cbx_mount_attach(mount, target, name, err);
-}
-
-/* One empty directory and one null device serve for all; the latter, for most of them, has a mask's attributes
- * already. */
-static int mask(int proc, const char *name, int directory, struct cbx_err *err)
-{
-	_cleanup_fd_ int mount = directory ? cbx_mount_copy(AT_FDCWD, "/empty", LOCKED, err) :
-						cbx_mount_copy(AT_FDCWD, "/null", 0, err);
-
-	return mount < 0 ? mount : attach_at(proc, name, mount, err);
-}
-
 int cbx_procfs_survey(struct cbx_outer *outer, struct cbx_err *err)
 {
 	struct stat st;
@@ -70,27 +53,25 @@ int cbx_procfs_survey(struct cbx_outer *outer, struct cbx_err *err)
 	return 0;
 }
 
-static int make_read_only(int proc, const char *name, struct cbx_err *err)
+static int make_read_only(const char *name, struct cbx_err *err)
 {
-	_cleanup_fd_ int mount = cbx_mount_copy(proc, name, LOCKED, err);
+	struct cbx_mount_attr a = { .attr_set = CBX_MOUNT_ATTR_RDONLY };
+	int r = cbx_mount_bind(name, name, err);
 
-	if (mount < 0)
-		return err->code == ENOENT ? 0 : mount;
-	return attach_at(proc, name, mount, err);
+	if (r < 0)
+		return err->code == ENOENT ? 0 : r;
+	return cbx_mount_setattr(AT_FDCWD, name, 0, &a) < 0 ? cbx_fail(err, errno, "make /proc/%s read-only", name) : 0;
 }
 
-static int show(int proc, int dir, const char *name, const char *text, struct cbx_err *err)
+static int write_file(int dir, const char *name, const char *text, struct cbx_err *err)
 {
-	_cleanup_fd_ int fd = openat(dir, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0444), mount = -1;
+	_cleanup_fd_ int fd = openat(dir, name, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0444);
 	int r;
 
 	if (fd < 0)
 		return cbx_fail(err, errno, "make /proc/%s", name);
 	r = cbx_write_all(fd, text, strlen(text));
-	if (r < 0)
-		return cbx_fail(err, -r, "write /proc/%s", name);
-	mount = cbx_mount_copy(dir, name, LOCKED, err);
-	return mount < 0 ? mount : attach_at(proc, name, mount, err);
+	return r < 0 ? cbx_fail(err, -r, "write /proc/%s", name) : 0;
 }
 
 static void meminfo(struct cbx_buf *out, const struct cbx_plan *plan)
@@ -127,27 +108,38 @@ static void cpuinfo(struct cbx_buf *out, const char *all, unsigned n)
 	cbx_buf_add(out, all, end ? (size_t)(end - all) : strlen(all));
 }
 
-static int show_all(int proc, int dir, const struct cbx_outer *outer, const struct cbx_plan *plan, struct cbx_err *err)
+/* Files of the session's tmpfs in place of some of /proc's. They are written first, then their directory is mounted on
+ * itself with the attributes that they are to have. */
+static int show_files(int store, const struct cbx_outer *outer, const struct cbx_plan *plan, struct cbx_err *err)
 {
 	unsigned wanted = (plan->cpus_milli + 999) / 1000, cpus = wanted && wanted < outer->cpus ? wanted : outer->cpus;
 	_cleanup_buf_ struct cbx_buf mem = { 0 }, st = { 0 }, cpu = { 0 };
+	_cleanup_fd_ int dir = -1, locked = -1;
 	const struct {
-		const char *name, *text;
+		const char *name, *source, *text;
 	} *f, files[] = {
-		{ "meminfo", (meminfo(&mem, plan), cbx_buf_str(&mem)) },
-		{ "stat", (stat_text(&st, cpus), cbx_buf_str(&st)) },
-		{ "cpuinfo", (cpuinfo(&cpu, outer->cpuinfo, cpus), cbx_buf_str(&cpu)) },
-		{ "uptime", "0.00 0.00\n" },
-		{ "loadavg", "0.00 0.00 0.00 1/1 1\n" },
+		{ "meminfo", "/session/proc/meminfo", (meminfo(&mem, plan), cbx_buf_str(&mem)) },
+		{ "stat", "/session/proc/stat", (stat_text(&st, cpus), cbx_buf_str(&st)) },
+		{ "cpuinfo", "/session/proc/cpuinfo", (cpuinfo(&cpu, outer->cpuinfo, cpus), cbx_buf_str(&cpu)) },
+		{ "uptime", "/session/proc/uptime", "0.00 0.00\n" },
+		{ "loadavg", "/session/proc/loadavg", "0.00 0.00 0.00 1/1 1\n" },
 	};
+	int r = 0;
 
-	for (f = files; f < files + ARRAY_SIZE(files); f++) {
-		int r = show(proc, dir, f->name, f->text, err);
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	if (mkdirat(store, "proc", 0700) < 0)
+		return cbx_fail(err, errno, "make a directory for /proc's files");
+	dir = openat(store, "proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return cbx_fail(err, errno, "open the directory for /proc's files");
+	for (f = files; r == 0 && f < files + ARRAY_SIZE(files); f++)
+		r = write_file(dir, f->name, f->text, err);
+	if (r == 0)
+		r = locked = cbx_mount_copy(dir, "", LOCKED, err);
+	if (r >= 0)
+		r = cbx_mount_attach(locked, dir, "/proc's files", err);
+	for (f = files; r == 0 && f < files + ARRAY_SIZE(files); f++)
+		r = cbx_mount_bind(f->source, f->name, err);
+	return r;
 }
 
 /*
@@ -194,7 +186,7 @@ static int mount_processes(int root, struct cbx_err *err)
 int cbx_procfs_mount(int root, int store, const struct cbx_outer *outer, const struct cbx_plan *plan,
 		     struct cbx_err *err)
 {
-	_cleanup_fd_ int proc = -1, dir = -1;
+	_cleanup_fd_ int proc = -1;
 	int r;
 
 	if (plan->profile == CBX_PROFILE_STRICT)
@@ -203,18 +195,16 @@ int cbx_procfs_mount(int root, int store, const struct cbx_outer *outer, const s
 				root, "/proc", err);
 	if (proc < 0)
 		return proc;
-	if (mkdirat(store, "proc", 0700) < 0)
-		return cbx_fail(err, errno, "make a directory for /proc's files");
-	dir = openat(store, "proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return cbx_fail(err, errno, "open the directory for /proc's files");
+	if (fchdir(proc) < 0)
+		return cbx_fail(err, errno, "change to /proc");
 	r = set_ceilings(proc, err);
 	if (r == 0)
-		r = show_all(proc, dir, outer, plan, err);
+		r = show_files(store, outer, plan, err);
+	/* One empty directory and one null device serve for all. */
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(masked); i++)
 		if ((outer->masked_dirs | outer->masked_files) & 1ull << i)
-			r = mask(proc, masked[i], outer->masked_dirs >> i & 1, err);
+			r = cbx_mount_bind(outer->masked_dirs >> i & 1 ? "/empty" : "/null", masked[i], err);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(read_only); i++)
-		r = make_read_only(proc, read_only[i], err);
+		r = make_read_only(read_only[i], err);
 	return r;
 }

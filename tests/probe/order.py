@@ -19,27 +19,26 @@ calls = []
 
 # The steps of enter.c and lockdown.h: what the process that enters does at each, in this order. Numbers are those of
 # enter.c's list.
+CLONE = (1, r"clone3\(.*CLONE_NEWNS.*CLONE_NEWUTS.*CLONE_NEWIPC.*CLONE_NEWUSER.*CLONE_NEWPID.*CLONE_NEWNET")
+BECOME_GROUP = (5, r"setresgid\(1000, 1000, 1000")
 STEPS = [
-    (1, r"clone3\(.*CLONE_NEWNS.*CLONE_NEWUTS.*CLONE_NEWIPC.*CLONE_NEWUSER.*CLONE_NEWPID.*CLONE_NEWNET"),
-    (2, r'openat\(.*"/proc/\d+/uid_map"'),
-    (2, r'openat\(.*"/proc/\d+/setgroups"'),
-    (2, r'openat\(.*"/proc/\d+/gid_map"'),
-    (2, r'write\(\d+, "g", 1'),
+    CLONE,
     (3, r"prctl\(PR_SET_PDEATHSIG, SIGKILL"),
     (3, r"setsid\("),
+    (3, r"unshare\(CLONE_NEWCGROUP"),
     (3, r"keyctl\(KEYCTL_JOIN_SESSION_KEYRING"),
+    (3, r"socket\(AF_NETLINK"),
+    (3, r"sethostname\("),
     (4, r"openat2\(.*O_PATH"),
-    (5, r"setresgid\(1000, 1000, 1000"),
+    BECOME_GROUP,
     (5, r"setresuid\(1000, 1000, 1000"),
     (5, r"prctl\(PR_SET_PDEATHSIG, SIGKILL"),
     (6, r"mount\(NULL, .*MS_REC\|MS_PRIVATE"),
     (6, r"fsopen\("),
     (6, r"move_mount\("),
     (7, r"open_tree\("),
-    (8, r"socket\(AF_NETLINK"),
-    (8, r"sethostname\("),
-    (9, r"pivot_root\("),
-    (9, r"umount2\(.*MNT_DETACH"),
+    (8, r"pivot_root\("),
+    (8, r"umount2\(.*MNT_DETACH"),
     (None, r"chdir\("),
     (None, r"getcwd\("),
     (None, r"close_range\(4, .*CLOSE_RANGE_CLOEXEC"),
@@ -52,6 +51,16 @@ STEPS = [
     (None, r"landlock_restrict_self\("),
     (None, r"seccomp\(SECCOMP_SET_MODE_FILTER"),
     (None, r"execveat\("),
+]
+
+# What the supervisor does at the same time, up to the step that waits for it.
+STEPS_OF_SUPERVISOR = [
+    CLONE,
+    (2, r'openat\(.*"/proc/\d+/uid_map"'),
+    (2, r'openat\(.*"/proc/\d+/setgroups"'),
+    (2, r'openat\(.*"/proc/\d+/gid_map"'),
+    (2, r'write\(\d+, "g", 1'),
+    BECOME_GROUP,
 ]
 
 # Calls whose failure changes nothing of what is promised.
@@ -118,10 +127,10 @@ def trace():
     return calls
 
 
-def test_the_steps_come_in_their_order():
+def check_order(steps):
     seen = [text for _, text in trace() if text]
     at = 0
-    for number, pattern in STEPS:
+    for number, pattern in steps:
         for i in range(at, len(seen)):
             if re.match(pattern, seen[i]):
                 at = i + 1
@@ -130,11 +139,19 @@ def test_the_steps_come_in_their_order():
             raise AssertionError(f"step {number}: nothing like {pattern} after {seen[at - 1][:100]}")
 
 
+def test_the_steps_come_in_their_order():
+    check_order(STEPS)
+
+
+def test_the_supervisor_keeps_its_order():
+    check_order(STEPS_OF_SUPERVISOR)
+
+
 def test_the_list_in_the_source_has_these_steps():
     source = os.path.join(HERE, "..", "..", "src", "sandbox", "enter.c")
     with open(source, encoding="utf-8") as f:
         listed = {int(m[1]) for m in re.finditer(r"^ \* {1,2}(\d+)  \S", f.read(), re.M)}
-    checked = {n for n, _ in STEPS if n}
+    checked = {n for n, _ in STEPS + STEPS_OF_SUPERVISOR if n}
     assert checked <= listed and listed == set(range(1, max(listed) + 1)), (checked, listed)
 
 
