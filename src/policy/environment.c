@@ -15,6 +15,13 @@ bool cbx_variable_name_valid(const char *name)
 	return n > 0 && n < 100 && !name[n] && !(name[0] >= '0' && name[0] <= '9') && strncmp(name, "CODEBOX_", 8) != 0;
 }
 
+static int too_many(struct cbx_err *err)
+{
+	return cbx_refuse(err, "invalid_argument", E2BIG,
+			  "environment: more than %d variables, or %zu bytes of them; put data into a file",
+			  CBX_VARIABLES_MAX, CBX_ENVIRONMENT_MAX);
+}
+
 int cbx_environment_check(const cJSON *obj, const cJSON **ret_bad, struct cbx_err *err)
 {
 	size_t n = 0, bytes = 0;
@@ -44,12 +51,18 @@ int cbx_environment_check(const cJSON *obj, const cJSON **ret_bad, struct cbx_er
 					  v->string);
 		bytes += strlen(v->string) + strlen(v->valuestring) + 2;
 		if (++n > CBX_VARIABLES_MAX || bytes > CBX_ENVIRONMENT_MAX)
-			return cbx_refuse(
-				err, "invalid_argument", E2BIG,
-				"environment: more than %d variables, or %zu bytes of them; put data into a file",
-				CBX_VARIABLES_MAX, CBX_ENVIRONMENT_MAX);
+			return too_many(err);
 	}
 	return 0;
+}
+
+int cbx_environment_fits(const struct cbx_environment *env, struct cbx_err *err)
+{
+	size_t bytes = 0;
+
+	for (size_t i = 0; i < env->n; i++)
+		bytes += strlen(env->all[i].name) + strlen(env->all[i].value) + 2;
+	return env->n > CBX_VARIABLES_MAX || bytes > CBX_ENVIRONMENT_MAX ? too_many(err) : 0;
 }
 
 void cbx_environment_set(struct cbx_environment *env, const char *name, const char *value)

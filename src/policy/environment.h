@@ -23,6 +23,8 @@ struct cbx_environment {
 bool cbx_variable_name_valid(const char *name);
 /* An object of strings. Errors begin with "environment" and set *ret_bad (which may be NULL) to the member. */
 int cbx_environment_check(const cJSON *obj, const cJSON **ret_bad, struct cbx_err *err);
+/* Whether they are within the bounds for one object, which they may have outgrown together; likewise. */
+int cbx_environment_fits(const struct cbx_environment *env, struct cbx_err *err);
 /* Set or replace one. */
 void cbx_environment_set(struct cbx_environment *env, const char *name, const char *value);
 const char *cbx_environment_get(const struct cbx_environment *env, const char *name); /* NULL: it has none */

@@ -263,6 +263,8 @@ static int parse_environment(const struct layer *l, const cJSON *obj, struct cbx
 		return cbx_source_wrap(l->source, bad, err);
 	cJSON_ArrayForEach (v, obj)
 		cbx_environment_set(&l->policy->environment, v->string, v->valuestring);
+	if (cbx_environment_fits(&l->policy->environment, err) < 0) /* with those of included files */
+		return cbx_source_wrap(l->source, obj, err);
 	l->policy->environment_from = origin_of(l, obj);
 	return 0;
 }

@@ -123,6 +123,28 @@ START_TEST(deep_nesting_is_refused)
 }
 END_TEST
 
+/* The bound on variables holds for all files of a policy together. */
+START_TEST(variables_of_all_files)
+{
+	for (int n = CBX_VARIABLES_MAX - 2; n < CBX_VARIABLES_MAX; n++) {
+		_cleanup_buf_ struct cbx_buf text = { 0 };
+		struct cbx_policy *p = NULL;
+		struct cbx_err err;
+		int r;
+
+		cbx_buf_adds(&text, "{\"include\": [\"a.json\"], \"environment\": {");
+		for (int i = 0; i < n; i++)
+			cbx_buf_addf(&text, "%s\"V%d\": \"\"", i ? "," : "", i);
+		cbx_buf_adds(&text, "}}");
+		r = cbx_policy_parse(text.data, text.len, "t", "t.json", read_library, NULL, &p, &err);
+		ck_assert_int_eq(r < 0, n + 2 > CBX_VARIABLES_MAX);
+		if (r < 0)
+			ck_assert_msg(strncmp(err.msg, "t.json:1:25: environment: more than", 35) == 0, "%s", err.msg);
+		cbx_policy_free(p);
+	}
+}
+END_TEST
+
 START_TEST(values_and_origins)
 {
 	struct cbx_policy *p = good("{ // a comment with \"quotes\" and /* more\n"
@@ -282,6 +304,7 @@ static void add(TCase *t)
 {
 	tcase_add_loop_test(t, every_fault, 0, sizeof(faults) / sizeof(faults[0]));
 	tcase_add_test(t, deep_nesting_is_refused);
+	tcase_add_test(t, variables_of_all_files);
 	tcase_add_test(t, values_and_origins);
 	tcase_add_test(t, includes);
 	tcase_add_test(t, canonical_form);
