@@ -10,6 +10,7 @@ on the descriptor that CODEBOX_FD names. Standard output and error are pipes. Th
     hooks.py          what is adjusted when a module is imported: ctypes, getpass, matplotlib
     bundles.py        MIME bundles made fit for a frame
     shell_ipython.py  cells run by IPython, where the image has it
+    quick.py          what IPython does in every cell, with less work
     shell_plain.py    cells run by a small shell of our own, where it has not
     tracebacks.py     exceptions as text (loaded with the first one)
     figures.py        matplotlib figures (loaded with matplotlib)
@@ -315,6 +316,7 @@ class Driver:
             module = ModuleType("codebox_" + name)
             module.__file__ = path
             module.__builtins__ = __builtins__
+            module.part = self.part
             with open(path, encoding="utf-8") as f:
                 code = compile(f.read(), path, "exec", dont_inherit=True)
             exec(code, module.__dict__)

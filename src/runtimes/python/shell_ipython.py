@@ -55,10 +55,8 @@ import IPython
 from IPython.core import interactiveshell
 from IPython.core.autocall import ExitAutocall
 from IPython.core.compilerop import CachingCompiler
-from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.error import UsageError
-from IPython.core.formatters import DisplayFormatter
 from IPython.core.profiledir import ProfileDir
 from traitlets import Any, Type
 from traitlets.config import Config
@@ -71,6 +69,7 @@ INCOMPLETE = getattr(codeop, "PyCF_ALLOW_INCOMPLETE_INPUT", 0) | getattr(codeop,
 WARM_UP = ("None", "1 + 1\n2 + 2")
 
 _driver = None  # set by make()
+quick = part("quick")  # noqa: F821 (driver.py puts it here)
 
 
 class MemoryDB(dict):
@@ -115,6 +114,8 @@ class CellCompiler(CachingCompiler):
     """Gives cells the names that tracebacks, warnings and inspect show."""
 
     serial = 0
+    whole = None     # the text of the driver's cell is about to be looked at
+    foreseen = None  # its syntax tree, when it has one, and what that was made from
 
     def name(self, number):
         if _driver.shell is not None and _driver.shell.executing == number:
@@ -125,7 +126,22 @@ class CellCompiler(CachingCompiler):
     def get_code_name(self, raw_code, transformed_code, number):
         return self.name(number)
 
+    def foresee(self, source):
+        """True when source is valid as it is. Of the driver's cell, the tree is kept for ast_parse()."""
+        first, self.whole = self.whole, None
+        if first is None:
+            return False  # what a cell gives to run_cell() and the like may never be run
+        key = source, "<cell %d>" % first, self.flags
+        try:
+            self.foreseen = key, self.ast_parse(source, key[1])
+        except Exception:
+            return False
+        return True
+
     def ast_parse(self, source, filename="<unknown>", symbol="exec"):
+        foreseen, self.foreseen = self.foreseen, None
+        if foreseen is not None and foreseen[0] == (source, filename, self.flags):
+            return foreseen[1]
         # A cell is whole: "'(' was never closed" tells more than "incomplete input".
         return compile(source, filename, symbol, self.flags & ~INCOMPLETE | PyCF_ONLY_AST, 1)
 
@@ -153,7 +169,7 @@ class Publisher(DisplayPublisher):
         _driver.clear(wait)
 
 
-class ResultHook(DisplayHook):
+class ResultHook(quick.Hook):
     """The value of a cell's last expression becomes a frame."""
 
     def write_output_prompt(self):
@@ -177,30 +193,12 @@ class ResultHook(DisplayHook):
             self._is_active = False
 
 
-SIMPLE = frozenset((int, float, bool, complex, str, bytes, list, tuple, dict, set, frozenset, range))
-
-
-class Formatter(DisplayFormatter):
+class Formatter(quick.Formatter):
     """Notes which figures have been shown, and shows them whatever their backend."""
-
-    def is_simple(self, obj):
-        """True for a value of a built-in type for which user code has registered nothing: it has a text, and asking a
-        dozen formatters for more would take half of the time of a short cell."""
-        kind = type(obj)
-        if kind not in SIMPLE:
-            return False
-        own = [self.ipython_display_formatter, self.mimebundle_formatter]
-        for formatter in own + [f for mime, f in self.formatters.items() if mime != "text/plain"]:
-            printers = formatter.type_printers
-            if printers and (kind in printers or object in printers):
-                return False
-            if formatter.singleton_printers or formatter.deferred_printers:
-                return False
-        return "text/plain" in self.active_types
 
     def format(self, obj, include=None, exclude=None):
         if include is None and exclude is None and self.is_simple(obj):
-            text = self.formatters["text/plain"](obj)
+            text = self.text(obj)
             return ({}, {}) if text is None else ({"text/plain": text}, {})
         data, metadata = super().format(obj, include, exclude)
         figures = _driver.parts.get("figures")
@@ -215,7 +213,7 @@ class Formatter(DisplayFormatter):
         return data, metadata
 
 
-class Shell(interactiveshell.InteractiveShell):
+class Shell(quick.Unwatched, interactiveshell.InteractiveShell):
     """codebox's shell."""
 
     compiler_class = Type(CellCompiler)
@@ -280,6 +278,12 @@ class Shell(interactiveshell.InteractiveShell):
         self.user_ns["_exit_code"] = run_command(self.var_expand(cmd, depth=1))
 
     system_piped = system_raw = system
+
+    def should_run_async(self, raw_cell, **kwargs):
+        cell = kwargs.get("transformed_cell")
+        if cell is not None and "await" not in cell and "async" not in cell:
+            return False  # without compiling it to find out
+        return super().should_run_async(raw_cell, **kwargs)
 
     depth = 0          # cells that run: one, and those that it gave to run_cell()
     left = -1          # statements of the first that are still to come; negative: nobody counts
@@ -400,9 +404,11 @@ class IPythonShell:
         self.interrupted = None
         home = os.path.expanduser("~/.ipython")
         self.ip = Shell.instance(config=config, ipython_dir=home)
+        quick.take_over(self.ip)
         self.ip.loop_runner = self.run_async
         self.ip.events.register("post_execute", self.show_figures)
-        self.ip.user_ns["exit"] = self.ip.user_ns["quit"] = self.ip.exiter = Exit(self.ip)
+        self.ip.exiter = Exit(self.ip)
+        self.ip.push({"exit": self.ip.exiter, "quit": self.ip.exiter}, interactive=False)  # nothing for %who
 
     def count(self):
         return self.ip.execution_count
@@ -411,7 +417,7 @@ class IPythonShell:
         """Run a cell; the exception that ended it, or None."""
         ip = self.ip
         ip.depth = 0
-        self.executing = ip.execution_count
+        self.executing = ip.compile.whole = ip.execution_count
         self.interrupted = None
         if self.loop is not None:
             self.set_loop()
@@ -419,7 +425,7 @@ class IPythonShell:
             self.configure_inline()
         result = ip.run_cell(code, store_history=not silent, silent=silent)
         history = ip.history_manager
-        history.db_input_cache = []  # for the database that is not there
+        history.db_input_cache.clear()  # for the database that is not there
         outputs = getattr(history, "outputs", None)
         if outputs:
             outputs.clear()

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What IPython does in every cell, without the part of it that comes to nothing.
+
+Most of the time of a short cell goes into asking whether anybody has registered, replaced or written something special.
+Each function here asks that in a quicker way, and where the answer is not a plain no, IPython's own code runs. What can
+be seen from user code must be the same either way; tests/driver/same.py compares the two.
+"""
+import re
+from functools import wraps
+
+from IPython.core import formatters, prefilter
+from IPython.core.displayhook import DisplayHook
+from IPython.core.history import HistoryManager
+from IPython.core.inputtransformer2 import TransformerManager
+from IPython.lib import pretty
+from traitlets import All
+
+TABLES = "type_printers", "singleton_printers", "deferred_printers"
+SIMPLE = frozenset((int, float, bool, complex, str, bytes, list, tuple, dict, set, frozenset, range))
+NOBODY = {}
+ONE_LINE = frozenset((int, str))  # whose repr() never has more
+
+_word = re.compile(r"(?![\s,;/%!?])[\w.*]*").match  # what prefilter takes for the name of a macro, a magic or a call
+
+
+class Unwatched:
+    """A HasTraits whose changes are not told when nobody is there to hear them."""
+
+    def _notify_trait(self, name, old_value, new_value):
+        watched = self._trait_notifiers
+        if name in watched or any(watched.get(All, NOBODY).values()) or hasattr(self, "_%s_changed" % name) or \
+                "notify_change" in vars(self):
+            super()._notify_trait(name, old_value, new_value)
+
+
+class Hook(Unwatched, DisplayHook):
+    exec_result = None  # set twice in each cell; it need not be a trait
+
+    def quiet(self):
+        cells = self.shell.history_manager.input_hist_parsed
+        return bool(cells) and ";" in cells[-1] and super().quiet()
+
+
+class History(Unwatched, HistoryManager):
+    _i00 = _i = _ii = _iii = ""  # set in each cell, likewise
+
+
+class Inputs(TransformerManager):
+    """What is special in IPython's input (magics, commands, help) is no valid Python; so what is valid need not be
+    taken apart into tokens for it."""
+
+    compiler = None
+    own = None
+
+    def do_token_transforms(self, lines):
+        source = "".join(lines)
+        # IPython also breaks lines where Python does not, at a form feed for instance, and then may find something.
+        if source.count("\n") == len(lines) and "\r" not in source and self.token_transformers == self.own and \
+                self.compiler.foresee(source):
+            return lines
+        return super().do_token_transforms(lines)
+
+
+class Prefilter(prefilter.PrefilterManager):
+    """For cells of one line: macros, automatic calls and magics without a percent sign."""
+
+    own = [prefilter.EmacsChecker, prefilter.MacroChecker, prefilter.IPyAutocallChecker, prefilter.AssignmentChecker,
+           prefilter.AutoMagicChecker, prefilter.PythonOpsChecker, prefilter.AutocallChecker]
+
+    def prefilter_lines(self, lines, continue_prompt=False):
+        line = lines.rstrip("\n")
+        if line and not continue_prompt and "\n" not in line and self.is_plain(line):
+            self.shell._last_input_line = line
+            return line
+        return super().prefilter_lines(lines, continue_prompt)
+
+    def is_plain(self, line):
+        word = _word(line)
+        if word is None or self._transformers or self.shell.autocall or \
+                [type(checker) for checker in self._checkers] != self.own or \
+                type(self._handlers.get("normal")) is not prefilter.PrefilterHandler:
+            return False
+        word = word.group()
+        named = self.shell.user_ns.get(word)
+        return not isinstance(named, (prefilter.Macro, prefilter.IPyAutocall)) and not self.shell.find_magic(word)
+
+
+class Formatter(Unwatched, formatters.DisplayFormatter):
+    def is_simple(self, obj):
+        """True for a value of a built-in type for which user code has registered nothing: it has a text, and asking a
+        dozen formatters for more would take half of the time of a short cell."""
+        kind = type(obj)
+        if kind not in SIMPLE or "text/plain" not in self.active_types:
+            return False
+        own = self.formatters
+        text = own["text/plain"]
+        for formatter in (self.ipython_display_formatter, self.mimebundle_formatter, *own.values()):
+            if formatter is text:
+                continue
+            values = vars(formatter)["_trait_values"]
+            types, single, deferred = map(values.get, TABLES)
+            if types is None or single is None or deferred is None:  # a default that nobody has asked for yet
+                types, single, deferred = [getattr(formatter, table) for table in TABLES]
+            if single or deferred or types and not types.keys().isdisjoint(kind.__mro__):
+                return False
+        return True
+
+    def text(self, obj):
+        formatter = self.formatters["text/plain"]
+        kind = type(obj)
+        if kind in ONE_LINE and type(formatter) is formatters.PlainTextFormatter and formatter.pprint and \
+                formatter.type_printers.get(kind) is pretty._repr_pprint and \
+                id(obj) not in formatter.singleton_printers:
+            try:
+                return repr(obj)
+            except ValueError:  # an int with too many digits
+                pass
+        return formatter(obj)
+
+
+def _call_directly():
+    """The package `decorator`, with which IPython 8 wraps the calls of formatters, binds the arguments of each call to
+    the signature, which takes longer than the call."""
+    guard = getattr(formatters.catch_format_error, "__wrapped__", None)
+    if guard is None:
+        return
+    for cls in list(vars(formatters).values()):
+        method = getattr(vars(cls).get("__call__"), "__wrapped__", None) if isinstance(cls, type) else None
+        if method is not None:
+            cls.__call__ = _guarded(guard, method)
+
+
+def _guarded(guard, method):
+    @wraps(method)
+    def __call__(self, obj, *args, **kwargs):
+        return guard(method, self, obj, *args, **kwargs)
+
+    return __call__
+
+
+def take_over(ip):
+    """Put these into the place of IPython's own; their state stays."""
+    _call_directly()
+    for name, cls in (("history_manager", History), ("input_transformer_manager", Inputs),
+                      ("prefilter_manager", Prefilter)):
+        part = getattr(ip, name)
+        if type(part) in cls.__mro__:
+            cls.__name__ = type(part).__name__  # %config finds it by that
+            part.__class__ = cls
+    inputs = ip.input_transformer_manager
+    if hasattr(ip.compile, "foresee"):
+        inputs.compiler, inputs.own = ip.compile, list(inputs.token_transformers)
+    if vars(ip).get("prefilter") is not None:
+        ip.prefilter = ip.prefilter_manager.prefilter_lines
