@@ -83,7 +83,8 @@ SCENARIOS = {
                  "import builtins; builtins._ = 3", "8",
                  "_", "del builtins._", "9", "_", "_ = 'own'", "10", "_", "get_ipython().displayhook.flush()", "11",
                  "Out"],
-    "formatters": ["f = get_ipython().display_formatter; h = f.formatters['text/html']; t = f.formatters['text/plain']; 0",
+    "formatters": ["f = get_ipython().display_formatter; h = f.formatters['text/html']; t = "
+                   "f.formatters['text/plain']; 0",
                    "h.for_type(int, lambda n: '<u>%d</u>' % n)", "5", "'s'", "True", "del h.type_printers[int]", "5",
                    "t.for_type(int, lambda n, p, cycle: p.text('n%d' % n))", "5", "[5, True]",
                    "del t.type_printers[int]", "5",
@@ -118,7 +119,8 @@ SCENARIOS = {
     "hooks": ["e = get_ipython().events; seen = []", "def pre(info): seen.append(('pre', info.raw_cell, info.silent))\n"
               "def post(r): seen.append(('post', r.execution_count, r.result, r.success))\n"
               "def ex(): seen.append('pre_execute')\ndef px(): seen.append('post_execute')\n"
-              "for n, c in ('pre_run_cell', pre), ('post_run_cell', post), ('pre_execute', ex), ('post_execute', px): e.register(n, c)",
+              "for n, c in ('pre_run_cell', pre), ('post_run_cell', post), ('pre_execute', ex), ('post_execute', px)"
+              ": e.register(n, c)",
               "1 + 1", "seen", "  ", "1/0", "x = (", "seen[-9:]",
               "def bad(): raise KeyError('bad')\ne.register('pre_execute', bad)", "2",
               "e.unregister('pre_execute', bad)\ne.register('post_run_cell', lambda r: print('late', r.result))", "3",
@@ -126,7 +128,9 @@ SCENARIOS = {
               "e.register('pre_run_cell', again)", "7", "8",
               "def stop(info): raise KeyboardInterrupt\ne.register('pre_run_cell', stop)",
               "9", "e.unregister('pre_run_cell', stop)", "10",
-              "def swap(info):\n    get_ipython().compile.flags |= 0x100000\ne.register('pre_run_cell', swap)", "11"],
+              "import __future__\ndef swap(info):\n"
+              "    get_ipython().compile.flags |= __future__.CO_FUTURE_BARRY_AS_BDFL\n"
+              "e.register('pre_run_cell', swap)", "1 != 2"],
     "watched traits": ["ip = get_ipython(); seen = []\ndef saw(c): seen.append((c['name'], c['old'], c['new']))\n"
                        "ip.observe(saw, 'execution_count')", "1", "seen", "ip.unobserve(saw, 'execution_count')", "2",
                        "len(seen)",
@@ -143,34 +147,45 @@ SCENARIOS = {
                               "ip.input_transformers_cleanup.remove(add)", "1 PLUS 2",
                               "ip.input_transformers_post.append(add)", "1 PLUS 2", "x = 1 PLUS 2\nx",
                               "ip.input_transformers_post.remove(add)",
-                              "def no(lines):\n    if 'REFUSE' in ''.join(lines): raise SyntaxError('refused')\n    return lines\n"
+                              "def no(lines):\n    if 'REFUSE' in ''.join(lines): raise SyntaxError('refused')\n"
+                              "    return lines\n"
                               "ip.input_transformers_cleanup.append(no)", "x = 'REFUSE'", "x",
                               "ip.input_transformers_cleanup.remove(no)",
-                              "from IPython.core.inputtransformer2 import TokenTransformBase\nclass Dbl(TokenTransformBase):\n"
-                              "    @classmethod\n    def find(cls, lines):\n        for l in lines:\n            for t in l:\n"
-                              "                if t.string == 'dbl': return cls(t.start)\n    def transform(self, lines):\n"
+                              "from IPython.core.inputtransformer2 import TokenTransformBase\n"
+                              "class Dbl(TokenTransformBase):\n"
+                              "    @classmethod\n    def find(cls, lines):\n        for l in lines:\n"
+                              "            for t in l:\n"
+                              "                if t.string == 'dbl': return cls(t.start)\n    def transform(self, "
+                              "lines):\n"
                               "        return [l.replace('dbl', '2 *') for l in lines]\n"
                               "ip.input_transformer_manager.token_transformers.append(Dbl)", "dbl 4", "(dbl)",
                               "ip.input_transformer_manager.token_transformers.remove(Dbl)", "dbl = 3", "dbl",
-                              "ip.input_transformer_manager.line_transforms.append(lambda lines: [l.upper() for l in lines])", "'low'"],
-    "transformers of trees": ["import ast, tokenize\nip = get_ipython()\nclass Neg(ast.NodeTransformer):\n    def visit_Constant(self, node):\n"
+                              "ip.input_transformer_manager.line_transforms.append(lambda lines: [l.upper() "
+                              "for l in lines])", "'low'"],
+    "transformers of trees": ["import ast, tokenize\nip = get_ipython()\nclass Neg(ast.NodeTransformer):\n"
+                              "    def visit_Constant(self, node):\n"
                               "        return ast.Constant(-node.value) if type(node.value) is int else node\n"
                               "    visit_Num = visit_Constant\nneg = Neg()\nip.ast_transformers.append(neg)", "5",
                               "5", "5\n6", "x = 7\nx",
                               "ip.ast_transformers.clear()", "5", "from IPython.core.error import InputRejected\n"
-                              "class Rej(ast.NodeTransformer):\n    def visit_Constant(self, node):\n        if node.value == 13: raise "
-                              "InputRejected('13')\n        return node\n    visit_Num = visit_Constant\nip.ast_transformers.append(Rej())",
+                              "class Rej(ast.NodeTransformer):\n    def visit_Constant(self, node):\n"
+                              "        if node.value == 13: raise "
+                              "InputRejected('13')\n        return node\n    visit_Num = visit_Constant\n"
+                              "ip.ast_transformers.append(Rej())",
                               "13", "12", "ip.ast_transformers.clear()", "13"],
     "prefilter": ["ip = get_ipython(); p = ip.prefilter_manager; n = [0]",
                   "from IPython.core.prefilter import PrefilterChecker, "
-                  "PrefilterTransformer, PrefilterHandler\nclass C(PrefilterChecker):\n    def check(self, info):\n        n[0] += 1",
+                  "PrefilterTransformer, PrefilterHandler\nclass C(PrefilterChecker):\n    def check(self, info):\n"
+                  "        n[0] += 1",
                   "c = C(shell=ip, prefilter_manager=p, parent=p)", "1", "n", "p.unregister_checker(c)", "1", "n",
                   "class T(PrefilterTransformer):\n    def transform(self, line, more): return line.replace('@@', '+')",
                   "t = T(shell=ip, prefilter_manager=p, parent=p)", "1 @@ 2", "p.unregister_transformer(t)", "1 @@ 2",
+                  "from IPython.core.autocall import IPyAutocall\nclass A(IPyAutocall):\n    def __call__(self, *a)"
+                  ": return ('called', a)\na = A()",
+                  "a", "a 5", "a = 6",
                   "class H(PrefilterHandler):\n    def handle(self, info): return info.line.replace('zz', '9')",
                   "h = H(shell=ip, prefilter_manager=p, parent=p)", "zz", "p.unregister_handler('normal', h, [])",
-                  "from IPython.core.autocall import IPyAutocall\nclass A(IPyAutocall):\n    def __call__(self, *a): return ('called', a)\na = A()",
-                  "a", "a 5", "a = 3", "a", "a.real", "a .real", "*a, = 1, 2", "*a,", ".5", "(3)", "-3", "~3", "@",
+                  "a = 3", "a", "a.real", "a .real", "*a, = 1, 2", "*a,", ".5", "(3)", "-3", "~3", "@",
                   "ip.prefilter('x?')"],
     "interactivity": ["ip = get_ipython(); ip.ast_node_interactivity = 'all'", "1\n2",
                       "ip.ast_node_interactivity = 'last'", "1\n2",

@@ -108,7 +108,7 @@ class Formatter(Unwatched, formatters.DisplayFormatter):
     def text(self, obj):
         formatter = self.formatters["text/plain"]
         kind = type(obj)
-        if kind in ONE_LINE and type(formatter) is formatters.PlainTextFormatter and formatter.pprint and \
+        if kind in ONE_LINE and type(formatter) is formatters.PlainTextFormatter and \
                 formatter.type_printers.get(kind) is pretty._repr_pprint and \
                 id(obj) not in formatter.singleton_printers:
             try:
