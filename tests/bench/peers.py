@@ -98,10 +98,11 @@ class Runc:
 class Worker:
     """worker.py under some command: a bare interpreter that answers cells."""
 
-    def __init__(self, argv, env):
+    def __init__(self, argv, env, cwd=None):
         with open(os.path.join(HERE, "worker.py")) as f:
             source = f.read()
-        self.p = subprocess.Popen(argv + ["-c", source], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.p = subprocess.Popen(argv + ["-c", source], env=env, cwd=cwd, stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE)
 
     def __call__(self, code):
         self.p.stdin.write(json.dumps(code).encode() + b"\n")
