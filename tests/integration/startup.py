@@ -104,6 +104,29 @@ def test_read_only_home():
     os.chmod(os.path.join(home, ".local"), 0o755)
 
 
+def test_an_installation_that_only_root_reaches():
+    """codeboxd gives up root early; what it needs of its own installation after that it has or has open."""
+    if os.geteuid() != 0:
+        raise Skip("root's run does this")
+    box = Box(CODEBOX_ZYGOTES="1")
+    image = box.image("host", "python-minimal", "python")
+    closed = os.path.join(box.dir, "closed")
+    os.mkdir(closed, 0o700)
+    for name in ("CODEBOX_LIBEXEC_DIR", "CODEBOX_SHARE_DIR"):
+        box.env[name] = shutil.copytree(os.environ[name], os.path.join(closed, name))
+    box.env["CODEBOX_DAEMON"] = shutil.copy2(os.environ["CODEBOX_DAEMON"], closed)
+    for profile in ("default", "strict"):
+        r = box("run", "--image", image, "--set", f"profile={profile}", "-c", "import os; print(os.getuid())")
+        assert r.stdout == "1000\n", (profile, r)
+    hello = box.hello()
+    assert hello["confinement"]["seccomp_rules"] > 50 and not hello["trouble"], hello
+    assert os.readlink(f"/proc/{hello['pid']}/exe").startswith(closed)
+    with open(f"/proc/{hello['pid']}/status") as f:
+        ids = next(line.split()[1:] for line in f if line.startswith("Uid:"))
+    assert "0" not in ids, ids
+    box.stop()
+
+
 def in_namespace(script, env):
     """Run a shell script as root of a user namespace that has a range of ids."""
     if os.geteuid() == 0:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""strace on the processes of a Box's codeboxd. codeboxd itself is not dumpable; but its owner may look at the supervisor
-and at all that comes from it."""
+"""strace on the processes of a Box's codeboxd. codeboxd itself is not dumpable; but its owner may look at the
+supervisor, and at all that comes from it."""
 import os
 import re
 import shutil
