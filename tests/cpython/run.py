@@ -5,7 +5,8 @@ test by test. Where it comes out worse in the session, the file "differences" mu
 
     run.py [MODULE...]      default: those that are quick; CBX_CPYTHON=all: all (make check-cpython)
 
-The tests are Debian's package libpython3.x-testsuite of the image's version, fetched by apt-get download once."""
+The tests are Debian's package libpython3.x-testsuite of the image's version, fetched by apt-get download once; those of
+sqlite3 are not in it."""
 import json
 import os
 import re
@@ -151,8 +152,9 @@ def compare(image, data, module, known):
         t.start()
     for t in threads:
         t.join()
+    assert len(got) == 2, f"{module} was not run {'inside' if 'outside' in got else 'outside'}; see above"
     (a, _), (b, ended) = outcomes(got["outside"]), outcomes(got["inside"])
-    assert len(a) > 3, f"{module}: hardly anything was run outside: {got['outside'][:300]}"
+    assert any(x[0] == "ok" for x in a.values()), f"{module}: nothing passes outside: {got['outside'][:300]}"
     wrong, used = [], set()
     for name in sorted(set(a) | set(b)):
         x, y = a.get(name, ("none", "")), b.get(name, ("none", ""))
