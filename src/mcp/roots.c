@@ -70,7 +70,7 @@ static cJSON *mounts_of(const cJSON *answer)
 		_cleanup_free_ char *path = uri ? path_of(uri) : NULL;
 		cJSON *m;
 
-		if (!path || n++ == CBX_ROOTS_MAX)
+		if (!path || n++ >= CBX_ROOTS_MAX)
 			continue;
 		m = cbx_json_new_obj();
 		cbx_json_set_str(m, "source", path);
