@@ -22,14 +22,15 @@
 #define CBX_CLIENT_QUEUE_MAX MIB(64)     /* daemon: bytes waiting for a client that does not read; then: closed
 					 * [daemon/floods.py:clients_that_never_read] */
 #define CBX_CLIENT_PAUSE MIB(8)          /* daemon: likewise; more: no further request of it is read until it has
-					 * read */
+					 * read [daemon/floods.py:clients_that_never_read] */
 #define CBX_CLIENTS_MAX 256              /* daemon: connections; more: refused
 					 * [daemon/daemon.py:too_many_clients_are_told_so] */
 #define CBX_REPLY_MAX KIB(900)           /* mcp: one message to a client; longer: images dropped, text cut, said so
 					 * [unit/test_mcp_resources.c:read_large] */
 
 /* One MCP connection (mcp). */
-#define CBX_ROOTS_WAIT_MS 3000           /* mcp: a client's answer to roots/list; then: sessions without its roots */
+#define CBX_ROOTS_WAIT_MS 3000           /* mcp: a client's answer to roots/list; then: sessions without its roots
+					 * [daemon/times.py:a_client_that_does_not_tell_its_roots] */
 #define CBX_ROOTS_MAX 64                 /* mcp: roots of a client that are looked at; more are left out */
 #define CBX_CALLS_MAX 256                /* mcp: tool calls going on at once; more: tool error
 					 * [unit/test_mcp_tools.c:many_calls] */
@@ -39,7 +40,8 @@
 					 * [unit/test_mcp_resources.c:jobs] */
 #define CBX_STREAMS_MAX 16               /* mcp: open subscriptions/listen requests; more: error
 					 * [unit/test_mcp_news.c:listen_bad] */
-#define CBX_SUBSCRIPTIONS_MAX 256        /* mcp: resources that one of them asks for; more: error */
+#define CBX_SUBSCRIPTIONS_MAX 256        /* mcp: resources that one of them asks for; more: error
+					 * [unit/test_mcp_news.c:listen_bad] */
 #define CBX_STREAM_TASKS_MAX 32          /* mcp: tasks that one of them asks for; more are not agreed to
 					 * [unit/test_mcp_tasks.c:many_in_one_stream] */
 #define CBX_LIST_FILES_MAX 500           /* mcp: files of one session in resources/list; more are not listed
@@ -49,10 +51,11 @@
 #define CBX_TEXT_CHARS 20000             /* mcp: characters of output in an answer; more: head and tail, said so
 					 * [unit/test_mcp_tools.c:output_sizes] */
 #define CBX_VALUE_CHARS 10000            /* mcp: characters of values shown, and of a traceback; more: head and tail,
-					 * said so */
+					 * said so [unit/test_mcp_tools.c:output_sizes] */
 #define CBX_PROGRESS_MIN_MS 250          /* mcp: between two progress messages of a call, at least
 					 * [unit/test_mcp_tools.c:progress] */
-#define CBX_PROGRESS_MAX_MS 5000         /* mcp: between two progress messages of a call, at most */
+#define CBX_PROGRESS_MAX_MS 5000         /* mcp: between two progress messages of a call, at most
+					 * [daemon/times.py:a_long_run_is_told_of_and_not_waited_for] */
 
 /* The HTTP listener (http). */
 #define CBX_HTTP_CONNECTIONS_MAX 128     /* http: connections; more wait in the kernel until one has ended
@@ -66,22 +69,26 @@
 #define CBX_HTTP_WAITING_MAX KIB(64)     /* http: notifications kept for a session without a stream; more: dropped */
 #define CBX_HTTP_SESSIONS_MAX 256        /* http: Mcp-Session-Ids; more: the longest idle one ends, or status 503
 					 * [http/listener.py:many_sessions] */
-#define CBX_HTTP_SESSION_IDLE_S 3600     /* http: of a session without a request or stream; then: ended */
+#define CBX_HTTP_SESSION_IDLE_S 3600     /* http: of a session without a request or stream; then: ended
+					 * [daemon/times.py:connections_and_sessions_that_are_left] */
 #define CBX_HTTP_IDLE_S 60               /* http: of a connection without a request, or that takes nothing; then:
-					 * closed */
-#define CBX_HTTP_STREAM_AFTER_MS 1000    /* http: without an answer; then a stream of events is begun */
-#define CBX_HTTP_KEEPALIVE_S 15          /* http: between two comments that keep a stream of events open */
+					 * closed [daemon/times.py:connections_and_sessions_that_are_left] */
+#define CBX_HTTP_STREAM_AFTER_MS 1000    /* http: without an answer; then a stream of events is begun
+					 * [daemon/times.py:streams_of_events] */
+#define CBX_HTTP_KEEPALIVE_S 15          /* http: between two comments that keep a stream of events open
+					 * [daemon/times.py:streams_of_events] */
 
 /* MCP tools (mcp). */
 #define CBX_WAIT_MS 45000                /* mcp: run_code and get_execution wait for a cell's end; then: status
-					 * "running" */
-#define CBX_READ_DEFAULT KIB(20)         /* mcp: read_file, bytes when no length is given */
+					 * "running" [daemon/times.py:a_long_run_is_told_of_and_not_waited_for] */
+#define CBX_READ_DEFAULT KIB(20)         /* mcp: read_file, bytes when no length is given
+					 * [unit/test_mcp_files.c:files] */
 #define CBX_READ_MAX KIB(192)            /* mcp: read_file, most bytes of one answer; more: the answer says where to
 					 * go on [unit/test_mcp_files.c:files] */
 #define CBX_LIST_MAX 500                 /* mcp: list_files, entries of one answer; more: the answer says where to go
 					 * on [unit/test_mcp_files.c:files] */
 #define CBX_INLINE_IMAGE_MAX KIB(200)    /* mcp: an image file that a cell wrote, sent with its result; larger: a
-					 * link */
+					 * link [unit/test_mcp_files.c:artifacts] */
 #define CBX_INLINE_IMAGES_MAX 4          /* mcp: image files of a cell sent with its result; more: links
 					 * [unit/test_mcp_files.c:artifacts] */
 
@@ -95,7 +102,8 @@
 					 * [integration/pool.py:many_at_once] */
 #define CBX_POOL_LIMIT 64                /* daemon: most that --pool takes; more: error
 					 * [integration/pool.py:what_the_options_accept] */
-#define CBX_POOL_SHAPES_MAX 3            /* session: kinds of those; a fourth replaces the one used longest ago */
+#define CBX_POOL_SHAPES_MAX 3            /* session: kinds of those; a fourth replaces the one used longest ago
+					 * [integration/ceilings.py:more_kinds_of_sessions_than_are_made_ahead] */
 #define CBX_POOL_IDLE_S 180              /* session: without a request for their kind (--pool-idle); then they are
 					 * given up [integration/pool.py:entries_go_when_nobody_asks] */
 #define CBX_POOL_FREE_MIN MIB(512)       /* session: memory available on the machine; with less none is made
@@ -115,7 +123,8 @@
 					 * [unit/test_session_spec.c:refusals] */
 #define CBX_GRACE_MS 3000                /* session: from SIGINT to SIGKILL
 					 * [integration/cells.py:timeout_of_code_that_ignores_interrupts] */
-#define CBX_START_TIMEOUT_MS 30000       /* session: sandbox and interpreter must be ready by then; else: error */
+#define CBX_START_TIMEOUT_MS 30000       /* session: sandbox and interpreter must be ready by then; else: error
+					 * [daemon/times.py:a_sandbox_that_does_not_come_up] */
 #define CBX_TTL_DEFAULT_S (24 * 3600)    /* session: life; then: closed [unit/test_policy.c:values_and_origins] */
 #define CBX_IDLE_DEFAULT_S 3600          /* session: since its last use; then: closed
 					 * [daemon/daemon.py:sessions_end_by_themselves] */
@@ -137,7 +146,16 @@
 #define CBX_DISPLAY_BYTES_MAX MIB(16)    /* session: bytes of the MIME bundles of one execution; more are counted and
 					 * dropped [daemon/hostile.py:displays_are_checked_and_bounded] */
 
-#define CBX_CHANGES_MAX 200              /* session: changed files listed; more are counted */
+#define CBX_SCAN_ENTRIES 20000           /* init: files and directories that are looked at for changes; what comes after
+					 * them is not, and that is said
+					 * [integration/ceilings.py:more_files_than_are_looked_at] */
+#define CBX_SCAN_PATH 1024               /* init: longest path that is looked at for changes; what is deeper is not, and
+					 * that is said [integration/ceilings.py:more_files_than_are_looked_at] */
+#define CBX_SCAN_QUEUE KIB(256)          /* init: paths of directories that wait to be looked at; those that do not fit
+					 * are not, and that is said
+					 * [integration/ceilings.py:more_files_than_are_looked_at] */
+#define CBX_CHANGES_MAX 200              /* session: changed files listed; more are counted
+					 * [integration/ceilings.py:more_changed_files_than_are_listed] */
 
 /* What comes from an interpreter or init, all of it hostile (session). */
 #define CBX_FRAME_MAX MIB(12)            /* session: one frame; longer: the interpreter is killed
@@ -165,11 +183,14 @@
 #define CBX_PROCESSES_MAX 4096           /* policy: most a request may ask for; more: error
 					 * [unit/test_base.c:plans] */
 #define CBX_PROCESSES_SLACK 16           /* cgroup: RLIMIT_NPROC, and the bound for init and all, are so much higher
-					 * with a control group; so the group's own count is what is hit and named */
-#define CBX_INIT_MEMORY MIB(16)          /* cgroup: of a session's group beyond its memory and disk, for its init */
+					 * with a control group; so the group's own count is what is hit and named
+					 * [unit/test_cgroup.c:limits_are_written] */
+#define CBX_INIT_MEMORY MIB(16)          /* cgroup: of a session's group beyond its memory and disk, for its init
+					 * [unit/test_cgroup.c:limits_are_written] */
 #define CBX_INOTIFY_INSTANCES 16         /* sandbox: inotify instances (user.max_inotify_instances); then EMFILE
 					 * [integration/sandbox.py:inotify_of_the_machine_is_not_used_up] */
-#define CBX_INOTIFY_WATCHES 8192         /* sandbox: inotify watches (user.max_inotify_watches); then ENOSPC */
+#define CBX_INOTIFY_WATCHES 8192         /* sandbox: inotify watches (user.max_inotify_watches); then ENOSPC
+					 * [integration/sandbox.py:inotify_of_the_machine_is_not_used_up] */
 #define CBX_OPEN_FILES 1024              /* sandbox: open files of a process (RLIMIT_NOFILE); then open fails with
 					 * EMFILE [bombs/bombs.py:descriptors] */
 #define CBX_FILE_SIZE_MAX GIB(16)        /* sandbox: size of a file (RLIMIT_FSIZE); then writing fails with EFBIG
@@ -177,32 +198,45 @@
 #define CBX_STACK_MAX MIB(64)            /* sandbox: stack of a process (RLIMIT_STACK, hard; soft is 8 MiB); then it
 					 * dies of SIGSEGV [integration/sandbox.py:limits_are_set] */
 
+#define CBX_WATCH_MS 250                 /* supervisor: between two looks at the memory of sandboxes without control
+					 * groups [bombs/bombs.py:memory] */
+#define CBX_WATCH_AT_ONCE 64             /* supervisor: sandboxes looked at each time, in turn */
+
 /* Control groups (cgroup). */
-#define CBX_CPUS_MILLI_MIN 10            /* policy: thousandths of a processor that may be asked for; less: error */
-#define CBX_CPUS_MILLI_MAX 1024000       /* policy: thousandths of a processor that may be asked for; more: error */
-#define CBX_IO_MIN KIB(64)               /* policy: bytes a second that may be asked for; less: error */
-#define CBX_IO_MAX GIB(1024)             /* policy: bytes a second that may be asked for; more: error */
-#define CBX_IO_OPERATIONS_MIN 10         /* policy: operations a second that may be asked for; less: error */
-#define CBX_IO_OPERATIONS_MAX 1000000000 /* policy: operations a second that may be asked for; more: error */
+#define CBX_CPUS_MILLI_MIN 10            /* policy: thousandths of a processor that may be asked for; less: error
+					 * [unit/test_session_spec.c:refusals] */
+#define CBX_CPUS_MILLI_MAX 1024000       /* policy: thousandths of a processor that may be asked for; more: error
+					 * [unit/test_session_spec.c:refusals] */
+#define CBX_IO_MIN KIB(64)               /* policy: bytes a second that may be asked for; less: error
+					 * [unit/test_session_spec.c:refusals] */
+#define CBX_IO_MAX GIB(1024)             /* policy: bytes a second that may be asked for; more: error
+					 * [unit/test_session_spec.c:refusals] */
+#define CBX_IO_OPERATIONS_MIN 10         /* policy: operations a second that may be asked for; less: error
+					 * [unit/test_session_spec.c:refusals] */
+#define CBX_IO_OPERATIONS_MAX 1000000000 /* policy: operations a second that may be asked for; more: error
+					 * [unit/test_session_spec.c:refusals] */
 #define CBX_IO_DISKS 10                  /* session: disks of one session, of its image and of each mount: enough */
 #define CBX_IO_DISKS_KNOWN 4096          /* cgroup: disks and partitions of the machine; of others a session's use is
 					 * not limited, and the answer says so */
 #define CBX_FREEZE_IDLE_S 60             /* cgroup: of a session without a cell; then its processes are stopped,
-					 * unless they are at work by themselves */
-#define CBX_FREEZE_LOOK_MS 5000          /* cgroup: between two looks whether they are */
+					 * unless they are at work by themselves
+					 * [guest/limits.py:an_idle_session_is_stopped_and_goes_on] */
+#define CBX_FREEZE_LOOK_MS 5000          /* cgroup: between two looks whether they are
+					 * [guest/limits.py:what_is_at_work_is_not_stopped] */
 #define CBX_RECLAIM_MAX MIB(256)         /* cgroup: file pages that a stopped session is asked to give back at
-					 * once */
+					 * once [guest/limits.py:a_stopped_session_gives_file_pages_back] */
 #define CBX_CGROUP_SELF_MAX KIB(16)      /* cgroup: /proc/self/cgroup; longer: no control groups, said so
 					 * [unit/test_cgroup.c:a_path_that_is_too_long_is_refused] */
 #define CBX_CGROUP_MOUNTS_MAX MIB(1)     /* cgroup: /proc/self/mountinfo; longer: no control groups, said so */
 #define CBX_CGROUP_SETTLE_MS 5000        /* cgroup: for what was killed for memory to be gone; then a new interpreter is
-					 * started all the same */
+					 * started all the same
+					 * [guest/limits.py:memory_is_limited_for_all_processes_together] */
 #define CBX_CGROUP_RETRY_MS 10           /* cgroup: between two tries to remove a session's group whose processes are
-					 * ending ... */
+					 * ending ... [guest/limits.py:a_closed_session_leaves_no_group] */
 #define CBX_CGROUP_TRIES 500             /* cgroup: tries to remove a session's group; then it is left for the next
 					 * start, and logged [unit/test_cgroup.c:groups_are_removed] */
 #define CBX_CGROUP_CLEAN_TRIES 50        /* cgroup: tries for each group that a predecessor left, at the start; then
-					 * it stays */
+					 * it stays [guest/limits.py:a_killed_daemon_leaves_nothing] */
 
 /* Policies (policy). */
 #define CBX_POLICY_FILE_MAX KIB(64)      /* policy: bytes of one policy file; larger: error
@@ -218,22 +252,33 @@
 
 /* Zygotes: interpreters with their libraries loaded, one for each image that is in use. */
 #define CBX_ZYGOTES_MAX 4                /* session: at once (codeboxd --zygotes); more: the one unused for
-					 * longest ends */
-#define CBX_ZYGOTES_LIMIT 16             /* daemon: most that --zygotes takes; more: error */
+					 * longest ends
+					 * [integration/zygote_hostile.py:one_more_than_there_may_be_takes_anothers_place] */
+#define CBX_ZYGOTES_LIMIT 16             /* daemon: most that --zygotes takes; more: error
+					 * [integration/pool.py:what_the_options_accept] */
 #define CBX_ZYGOTE_MEMORY_MAX GIB(1)     /* supervisor: its memory (RLIMIT_DATA, soft); a preload that needs more
-					 * fails */
-#define CBX_ZYGOTE_DISK MIB(64)          /* supervisor: its /tmp and home; full: ENOSPC while it loads */
-#define CBX_ZYGOTE_START_MS 60000        /* supervisor: must be ready by then; else: killed, counts as a failure */
-#define CBX_ZYGOTE_ENTER_MS 3000         /* supervisor: to place an interpreter; then: killed, and that is exec'd */
-#define CBX_ZYGOTE_IDLE_S 900            /* session: without a new session of its image; then: ended */
-#define CBX_ZYGOTE_FAILURES 3            /* session: one after another; then: off for the image until codeboxd ends */
-#define CBX_PRELOAD_MAX 64               /* session: modules in an image's "preload"; more: the image is damaged */
+					 * fails [integration/zygote_hostile.py:what_a_zygote_can_use] */
+#define CBX_ZYGOTE_DISK MIB(64)          /* supervisor: its /tmp and home; full: ENOSPC while it loads
+					 * [integration/zygote_hostile.py:what_a_zygote_can_use] */
+#define CBX_ZYGOTE_START_MS 60000        /* supervisor: must be ready by then; else: killed, counts as a failure
+					 * [integration/zygote_hostile.py:one_that_never_gets_ready_is_killed] */
+#define CBX_ZYGOTE_ENTER_MS 3000         /* supervisor: to place an interpreter; then: killed, and that is exec'd
+					 * [integration/zygote_hostile.py:one_that_does_not_answer_is_not_waited_for] */
+#define CBX_ZYGOTE_IDLE_S 900            /* session: without a new session of its image; then: ended
+					 * [integration/zygote_hostile.py:one_that_nobody_wants_ends] */
+#define CBX_ZYGOTE_FAILURES 3            /* session: one after another; then: off for the image until codeboxd ends
+					 * [integration/zygote_hostile.py:garbage] */
+#define CBX_PRELOAD_MAX 64               /* session: modules in an image's "preload"; more: the image is damaged
+					 * [unit/test_image_store.c:damaged_manifests] */
 
 /* The daemon's life (daemon). */
 #define CBX_DAEMON_IDLE_S 300            /* daemon: without sessions and clients; then it ends
 					 * [daemon/daemon.py:it_ends_when_nobody_uses_it] */
+#define CBX_DAEMON_OPEN_FILES 16384      /* daemon: its open files (RLIMIT_NOFILE, soft), some 10 a session and one a
+					 * client; as far as the hard limit allows it
+					 * [daemon/confined.py:codeboxd] */
 #define CBX_SUPERVISOR_WAIT_S 10         /* daemon: for the supervisor's first word; then clients are served without
-					 * it */
+					 * it [daemon/times.py:a_supervisor_that_says_nothing] */
 #define CBX_LOG_FILE_MAX MIB(4)          /* daemon: log file; then renamed to .1, one kept
 					 * [cli/start.py:log_rotation] */
 

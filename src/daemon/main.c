@@ -26,8 +26,6 @@
 #include "doctor/doctor.h"
 #include "policy/policy.h"
 
-#define OPEN_FILES 16384 /* wanted: some 10 descriptors a session, one a client */
-
 struct options {
 	bool foreground;
 	enum cbx_log_level level;
@@ -193,8 +191,8 @@ static void raise_open_files(void)
 
 	if (getrlimit(RLIMIT_NOFILE, &lim) < 0)
 		return;
-	if (lim.rlim_cur < OPEN_FILES) {
-		lim.rlim_cur = lim.rlim_max < OPEN_FILES ? lim.rlim_max : OPEN_FILES;
+	if (lim.rlim_cur < CBX_DAEMON_OPEN_FILES) {
+		lim.rlim_cur = lim.rlim_max < CBX_DAEMON_OPEN_FILES ? lim.rlim_max : CBX_DAEMON_OPEN_FILES;
 		if (setrlimit(RLIMIT_NOFILE, &lim) < 0)
 			cbx_warn("cannot raise the limit on open files: %s", strerror(errno));
 	}

@@ -9,30 +9,42 @@
 #include "base/limits.h"
 
 /* Unpacking (unpack.c); hitting one refuses the archive, and nothing of it stays. */
-#define CBX_UNPACK_ENTRIES_MAX 500000    /* unpack: entries of all kinds; `import --max-entries` lowers it */
-#define CBX_UNPACK_BYTES_MAX GIB(16)     /* unpack: sum of apparent file sizes; `import --max-bytes` lowers it */
-#define CBX_UNPACK_FILE_MAX GIB(4)       /* unpack: apparent size of one file; also RLIMIT_FSIZE of the worker */
+#define CBX_UNPACK_ENTRIES_MAX 500000    /* unpack: entries of all kinds; `import --max-entries` lowers it
+					 * [hostile/archives.py:too_many_entries] */
+#define CBX_UNPACK_BYTES_MAX GIB(16)     /* unpack: sum of apparent file sizes; `import --max-bytes` lowers it
+					 * [hostile/archives.py:too_many_bytes] */
+#define CBX_UNPACK_FILE_MAX GIB(4)       /* unpack: apparent size of one file; also RLIMIT_FSIZE of the worker
+					 * [hostile/archives.py:size_of_an_exabyte] */
 #define CBX_UNPACK_PATH_MAX 1024         /* unpack: bytes of a path or a link target, with its NUL
 					 * [unit/test_image_recipe.c:long_names_in_archives] */
 #define CBX_UNPACK_NAME_MAX 255          /* unpack: bytes of one component
 					 * [unit/test_image_recipe.c:long_names_in_archives] */
 #define CBX_UNPACK_DEPTH_MAX 64          /* unpack: components of a path
 					 * [unit/test_image_recipe.c:long_names_in_archives] */
-#define CBX_UNPACK_RATIO_MAX 200         /* unpack: unpacked bytes for each compressed byte; more: refused */
-#define CBX_UNPACK_RATIO_FLOOR MIB(64)   /* unpack: unpacked bytes above which the ratio is looked at */
+#define CBX_UNPACK_RATIO_MAX 200         /* unpack: unpacked bytes for each compressed byte; more: refused
+					 * [hostile/archives.py:bomb_by_ratio] */
+#define CBX_UNPACK_RATIO_FLOOR MIB(64)   /* unpack: unpacked bytes above which the ratio is looked at
+					 * [hostile/archives.py:bomb_by_ratio] */
 
 /* The worker process that unpacks (worker.c); hitting one ends it, which refuses the archive. */
-#define CBX_WORKER_MEMORY_MAX GIB(1)     /* worker: RLIMIT_AS: largest xz and zstd windows fit several times */
-#define CBX_WORKER_CPU_S 900             /* worker: RLIMIT_CPU, seconds for one archive */
-#define CBX_WORKER_FILES 32              /* worker: RLIMIT_NOFILE */
+#define CBX_WORKER_MEMORY_MAX GIB(1)     /* worker: RLIMIT_AS: largest xz and zstd windows fit several times
+					 * [hostile/archives.py:the_worker_is_limited] */
+#define CBX_WORKER_CPU_S 900             /* worker: RLIMIT_CPU, seconds for one archive
+					 * [hostile/archives.py:the_worker_is_limited] */
+#define CBX_WORKER_FILES 32              /* worker: RLIMIT_NOFILE [hostile/archives.py:the_worker_is_limited] */
 
 /* What the store and the builder read. */
-#define CBX_MANIFEST_MAX MIB(4)          /* store.c: manifest.json; longer: the image is damaged */
-#define CBX_LISTING_MAX MIB(512)         /* scan.c: files.txt; longer: the image is damaged */
-#define CBX_RECIPE_MAX KIB(256)          /* recipe.c: a recipe file; longer: refused */
-#define CBX_RECIPE_ITEMS_MAX 1000        /* recipe.c: elements of one list of a recipe; more: refused */
+#define CBX_MANIFEST_MAX MIB(4)          /* store.c: manifest.json; longer: the image is damaged
+					 * [unit/test_image_store.c:damaged_directories] */
+#define CBX_LISTING_MAX MIB(512)         /* scan.c: files.txt; longer: the image is damaged
+					 * [hostile/archives.py:a_list_of_files_that_is_too_long] */
+#define CBX_RECIPE_MAX KIB(256)          /* recipe.c: a recipe file; longer: refused
+					 * [unit/test_image_recipe.c:long_recipes] */
+#define CBX_RECIPE_ITEMS_MAX 1000        /* recipe.c: elements of one list of a recipe; more: refused
+					 * [unit/test_image_recipe.c:long_recipes] */
 #define CBX_PACKAGES_MAX 4000            /* fetch.c: packages of one image; more: refused */
-#define CBX_IMAGES_MAX 1000              /* store.c: images listed; the rest is left out */
+#define CBX_IMAGES_MAX 1000              /* store.c: images listed; the rest is left out
+					 * [unit/test_image_store.c:too_many_are_not_listed] */
 #define CBX_COPY_BYTES_MAX MIB(512)      /* host.c: bytes copied from the machine for a "host" image; more:
 					 * refused */
 #define CBX_COMPILED_MAX GIB(1)          /* finish.c: archive of compiled files read from the sandbox; more:

@@ -2,7 +2,7 @@
 /*
  * Theory of operation: codebox-init's search for files that have changed. Directories wait in a queue of paths and are
  * read one after another, so neither depth nor the number of descriptors can grow; what does not fit the queue, and
- * what comes after SCAN_ENTRIES entries, is not looked at, and the answer says so.
+ * what comes after CBX_SCAN_ENTRIES entries, is not looked at, and the answer says so.
  *
  * A file counts by its ctime, which no program can set: it is the time of the last write, rename or link. A directory
  * that was renamed has a newer ctime and its old mtime; files keep theirs then, but their paths are new, so all of them
@@ -16,12 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "sandbox/init.h"
 
-#define OUT_MAX	     (CBX_INIT_MAX - sizeof(struct cbx_init_header))
-#define SCAN_ENTRIES 20000
-#define SCAN_PATH    1024   /* longest path that is looked at, below the directory that is searched */
-#define SCAN_QUEUE   262144 /* bytes of paths of directories that wait */
+#define OUT_MAX (CBX_INIT_MAX - sizeof(struct cbx_init_header))
 
 struct scan {
 	int64_t since_ns;
@@ -35,7 +33,7 @@ struct scan {
 };
 
 /* One byte that says whether all in it counts, the path, a NUL; one after another. */
-static char queue[SCAN_QUEUE];
+static char queue[CBX_SCAN_QUEUE];
 
 static void push(struct scan *s, bool all, const char *path, size_t n)
 {
@@ -90,12 +88,12 @@ static void look(struct scan *s, int dir, bool all, const char *name, const char
 		push(s, all || (new && ns(&st.st_mtim) < s->since_ns), path, n);
 }
 
-/* The directory at `path`, which is at most SCAN_PATH long; "" is the top one. */
+/* The directory at `path`, which is at most CBX_SCAN_PATH long; "" is the top one. */
 static void read_dir(struct scan *s, int top, bool all, const char *path)
 {
 	int fd = openat(top, *path ? path : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	char below[SCAN_PATH + 1];
+	char below[CBX_SCAN_PATH + 1];
 	size_t n = strlen(path);
 	struct dirent *e;
 
@@ -113,13 +111,13 @@ static void read_dir(struct scan *s, int top, bool all, const char *path)
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
 		    (!*path && strcmp(e->d_name, ".codebox") == 0))
 			continue;
-		if (s->entries++ >= SCAN_ENTRIES) {
+		if (s->entries++ >= CBX_SCAN_ENTRIES) {
 			s->cut = true;
 			break;
 		}
 		if (e->d_type != DT_REG && e->d_type != DT_DIR && e->d_type != DT_UNKNOWN)
 			continue;
-		if (n + len >= SCAN_PATH) {
+		if (n + len >= CBX_SCAN_PATH) {
 			s->cut = true;
 			continue;
 		}
@@ -144,8 +142,8 @@ void cbx_init_scan(const struct cbx_init_header *h, const char *path, struct cbx
 	}
 	s.dev = st.st_dev;
 	push(&s, false, "", 0);
-	while (s.head < s.tail && s.entries <= SCAN_ENTRIES) {
-		char dir[SCAN_PATH + 1];
+	while (s.head < s.tail && s.entries <= CBX_SCAN_ENTRIES) {
+		char dir[CBX_SCAN_PATH + 1];
 		bool all = queue[s.head];
 		size_t n = strlen(queue + s.head + 1);
 

@@ -99,6 +99,7 @@ static int parse_name(const cJSON *obj, const char *key, char out[CBX_NAME_MAX +
 
 int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, struct cbx_err *err)
 {
+	_Static_assert(CBX_KEYS <= 64, "each key has a bit in `given`");
 	uint64_t values[CBX_KEYS], given = 0;
 	const cJSON *environment, *mounts;
 	int r = parse_name(obj, "id", spec->id, err);

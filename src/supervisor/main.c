@@ -39,8 +39,6 @@
 #include "supervisor/watch.h"
 
 #define SOCK 3
-#define WATCH_MS 250        /* between two looks of the memory watcher */
-#define WATCH_AT_ONCE 64    /* sandboxes looked at each time, in turn */
 
 uint64_t now_ms(void)
 {
@@ -212,10 +210,10 @@ static void watch(struct supervisor *s)
 
 	if (!s->n || now < s->watch_ms)
 		return;
-	for (size_t k = 0; k < s->n && k < WATCH_AT_ONCE; k++)
+	for (size_t k = 0; k < s->n && k < CBX_WATCH_AT_ONCE; k++)
 		look_at(&s->all[s->watched++ % s->n]);
 	took = now_ms() - now;
-	s->watch_ms = now + (took * 5 > WATCH_MS ? took * 5 : WATCH_MS);
+	s->watch_ms = now + (took * 5 > CBX_WATCH_MS ? took * 5 : CBX_WATCH_MS);
 }
 
 /* ---- requests ---- */
@@ -320,7 +318,7 @@ static void serve(struct supervisor *s)
 				p[n++] = (struct pollfd){ s->all[i].report, POLLIN, 0 };
 		sandboxes = n;
 		n += zygotes_poll(s, p + n);
-		if (poll(p, n, before || s->nzygotes ? WATCH_MS : -1) < 0 && errno != EINTR)
+		if (poll(p, n, before || s->nzygotes ? CBX_WATCH_MS : -1) < 0 && errno != EINTR)
 			_exit(1);
 		for (size_t i = 2; i < sandboxes; i++)
 			for (size_t k = 0; p[i].revents && k < s->n; k++)

@@ -23,6 +23,9 @@ def test_codeboxd():
     assert s["Seccomp"] == "2" and s["NoNewPrivs"] == "1", s
     assert all(int(s[f"Cap{c}"], 16) == 0 for c in ("Inh", "Prm", "Eff", "Amb")), s
     assert hello["confinement"]["seccomp_rules"] > 50, hello
+    with open(f"/proc/{hello['pid']}/limits") as f:
+        soft, hard = next(line.split()[3:5] for line in f if line.startswith("Max open files"))
+    assert int(soft) >= min(16384, int(hard)), (soft, hard)
     # What the kernel can do is done.
     assert hello["confinement"]["landlock_abi"] == hello["facts"]["landlock_abi"], hello
 

@@ -8,6 +8,7 @@ made, and with a supervisor, an init and an interpreter that lie. FAKE_MODE in t
   down            the supervisor reports that it cannot work
   die             the supervisor ends when the first sandbox is asked for
   exit            it ends at once, without a word
+  silent          it says nothing at all
   fail            every sandbox fails
   mute            init never says that it is ready
   mute=N          likewise, but for the first N sandboxes
@@ -278,7 +279,8 @@ class Supervisor:
             return
         if mode == "down":
             return self.send(DOWN, code=errno.EPERM, text="make the namespaces: Operation not permitted")
-        self.send(UP)
+        if mode != "silent":
+            self.send(UP)
         while True:
             for key, _ in self.sel.select():
                 key.data()

@@ -10,6 +10,8 @@ import io
 import json
 import os
 import random
+import re
+import resource
 import shutil
 import signal
 import stat
@@ -18,6 +20,9 @@ import sys
 import tarfile
 import tempfile
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from cbxtest import children  # noqa: E402
 
 BIN = os.environ.get("CODEBOX_IMAGE_BIN") or shutil.which("codebox-image")
 ROUNDS = int(os.environ.get("CBX_IMPORT_KILL_ROUNDS", "20"))
@@ -432,6 +437,41 @@ def existing_image_is_not_replaced_unasked():
     result = run("import", "evil", Archive().file("new").done())
     assert result.returncode == 1 and "--force" in result.stderr, result.stderr
     assert snapshot(data) == before
+
+
+@test
+def the_worker_is_limited():
+    """Unpacking runs in a process with limits of its own, seen while it waits for more of an archive."""
+    archive = Archive("long.tar")
+    for i in range(200):
+        archive.file(f"f{i}", os.urandom(1 << 20))
+    env = {**os.environ, "CODEBOX_DATA_DIR": data, "CODEBOX_RUNTIME_DIR": os.path.join(top, "run")}
+    process = subprocess.Popen([BIN, "import", "evil", "--force", archive.done()], env=env, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    seen = set()
+    while process.poll() is None:
+        for pid in children(process.pid):
+            try:
+                with open(f"/proc/{pid}/limits") as file:
+                    lines = file.read()
+            except OSError:
+                continue  # it has just gone
+            found = [re.search(rf"^Max {name} +(\w+)", lines, re.M)
+                     for name in ("open files", "cpu time", "address space", "file size")]
+            seen.add(tuple(m and m[1] for m in found))
+    assert process.returncode == 0
+    assert ("32", "900", str(1 << 30), str(4 << 30)) in seen, seen
+
+
+@test
+def a_list_of_files_that_is_too_long():
+    root, _ = imported(Archive().file("a", b"1").done())
+    with open(os.path.join(root, "a"), "w") as file:
+        file.write("2")
+    with open(os.path.join(images, "evil", "files.txt"), "a") as file:
+        file.truncate((512 << 20) + 1)  # sparse
+    result = run("verify", "evil", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (512 << 20, 512 << 20)))
+    assert result.returncode == 1 and "what differs is not known" in result.stdout, result
 
 
 @test

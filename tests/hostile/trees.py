@@ -284,7 +284,7 @@ os.symlink({top!r}, "plain/sub/dir")
 os.mkfifo("plain/fifo")
 """)
     out = os.path.join(top, "plain")
-    box("cp", "-r", "trees:plain", out)
+    r = box("cp", "-r", "trees:plain", out)
     for path, dirs, files in os.walk(out):
         for name in dirs + files:
             st = os.lstat(os.path.join(path, name))
@@ -293,7 +293,7 @@ os.mkfifo("plain/fifo")
             if stat.S_ISREG(st.st_mode):
                 with open(os.path.join(path, name)) as f:
                     assert SECRET not in f.read(), name
-    assert os.path.exists(os.path.join(out, "file"))
+    assert os.path.exists(os.path.join(out, "file")), r
     # Uploading over what the session prepared: a link at the name leads nowhere outside.
     cell(f"os.symlink({os.path.join(top, 'secret')!r}, 'upload')")
     local = os.path.join(top, "local")

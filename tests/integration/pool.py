@@ -266,7 +266,8 @@ def test_it_knows_how_much_memory_there_is():
 
 
 def test_what_the_options_accept():
-    for option, value in (("--pool", "65"), ("--pool", "-1"), ("--pool", "x"), ("--pool-idle", "x")):
+    for option, value in (("--pool", "65"), ("--pool", "-1"), ("--pool", "x"), ("--pool-idle", "x"),
+                          ("--zygotes", "17")):
         daemon = os.environ.get("CODEBOX_DAEMON", "codeboxd")
         r = subprocess.run([daemon, "--foreground", option, value], env=box.env, capture_output=True, text=True)
         assert r.returncode != 0 and option in r.stderr, (option, value, r)

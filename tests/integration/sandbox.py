@@ -275,6 +275,21 @@ def test_limits_are_set():
 
 def test_inotify_of_the_machine_is_not_used_up():
     """The kernel's ceilings are the user's, for all of the user's programs."""
+    watch = """
+        import ctypes, os
+        libc = ctypes.CDLL(None, use_errno=True)
+        fd = libc.inotify_init1(0o2000000)
+        os.makedirs("watched")
+        n = 0
+        while n < 9000:
+            open(f"watched/{n}", "w").close()
+            if libc.inotify_add_watch(fd, f"watched/{n}".encode(), 2) < 0:
+                break
+            n += 1
+        print(n, ctypes.get_errno())
+        os.close(fd)
+        """
+    assert inside(watch) == "8192 28"
     take = """
         import ctypes
         libc = ctypes.CDLL(None, use_errno=True)

@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, children, run, wait_until  # noqa: E402
+from cbxtest import Box, Skip, children, run, wait_until  # noqa: E402
 
 # Python runs this at each start; in the zygote it takes over.
 SITE = r'''
@@ -113,6 +113,17 @@ if os.environ.get("CODEBOX_ZYGOTE"):
         }
         import json
         say(1, 0, 0, json.dumps(got, separators=(",", ":")).replace('"', "'").encode()[:199])
+    elif mode == "use":
+        libc.mmap.restype = ctypes.c_void_p
+        memory = libc.mmap(None, ctypes.c_size_t((1 << 30) + 1), 3, 0x22, -1, ctypes.c_size_t(0))
+        written, fd = 0, os.open("/tmp/f", os.O_CREAT | os.O_WRONLY)
+        try:
+            while written < 1 << 30:
+                written += os.write(fd, bytes(1 << 20))
+            why = 0
+        except OSError as e:
+            why = e.errno
+        say(1, 0, 0, b"memory %d, disk %d %s" % (memory == 2 ** 64 - 1, written, errno.errorcode[why].encode()))
     time.sleep(600)
 '''
 
@@ -250,6 +261,56 @@ def test_what_a_zygote_can_do():
     for name in ("pidfd_open", "unshare", "mount", "ptrace", "setns", "vm"):
         assert f"'{name}':'EPERM'" in text, text
     assert "'proc':[]" in text, text
+    b.stop()
+
+
+def test_what_a_zygote_can_use():
+    b = evil("use")
+    session(b, "a")
+    assert wait_until(lambda: "could not be loaded: " in log(b), 60), log(b)
+    text = log(b).split("could not be loaded: ", 1)[1].splitlines()[0]
+    assert text.startswith("memory 1, disk "), text
+    assert int(text.split()[3]) <= 64 << 20 and text.split()[4] == "ENOSPC", text
+    b.stop()
+
+
+def hurry(b, who):
+    """The clock of this program of the box; the function that is returned lets it run a thousand times as fast."""
+    library = os.environ.get("CBX_HURRY_SO", "")
+    if not os.path.exists(library) or os.environ.get("CBX_SANITIZED"):
+        raise Skip("tests/lib/hurry.so was not built, or a sanitizer wants to be the first")
+    fd, path = tempfile.mkstemp(dir=built["data"])
+    os.write(fd, (1).to_bytes(4, "little"))
+    os.fchmod(fd, 0o644)
+    b.env.update({"LD_PRELOAD": library, "CBX_HURRY": path, "CBX_HURRY_WHO": who})
+    return lambda: os.pwrite(fd, (1000).to_bytes(4, "little"), 0)
+
+
+def test_one_that_never_gets_ready_is_killed():
+    b = evil("asleep")
+    hurry(b, "codebox-supervisor")()
+    session(b, "a")
+    assert wait_until(lambda: "failed: it took too long" in log(b), 60), log(b)
+    b.stop()
+
+
+def test_one_that_nobody_wants_ends():
+    b = evil("silent")
+    go = hurry(b, "codeboxd")
+    session(b, "a")
+    assert wait_until(lambda: "ready after" in log(b), 60), log(b)
+    go()
+    assert wait_until(lambda: "no session has wanted it for a while" in log(b), 60), log(b)
+    b.stop()
+
+
+def test_one_more_than_there_may_be_takes_anothers_place():
+    b = evil("silent")
+    session(b, "a")
+    assert wait_until(lambda: "image evil: ready after" in log(b), 60), log(b)
+    b("run", "--image", "host", "-c", "pass", check=True)
+    assert wait_until(lambda: "image host: ready after" in log(b), 60), log(b)
+    assert "image evil: ended" in log(b), log(b)
     b.stop()
 
 

@@ -103,6 +103,25 @@ START_TEST(bad_recipes)
 }
 END_TEST
 
+START_TEST(long_recipes)
+{
+	static const char start[] = "{\"name\":\"a\",\"kind\":\"debian\",\"packages\":[\"ab\"";
+	_cleanup_buf_ struct cbx_buf many = { 0 }, blank = { 0 };
+	struct cbx_recipe r;
+	struct cbx_err err;
+
+	cbx_buf_adds(&many, start);
+	for (int i = 0; i < CBX_RECIPE_ITEMS_MAX; i++)
+		cbx_buf_adds(&many, ",\"ab\"");
+	cbx_buf_adds(&many, "]}");
+	ck_assert_int_lt(read_text(cbx_buf_str(&many), &r, &err), 0);
+	ck_assert_ptr_nonnull(strstr(err.msg, "the limit is 1000"));
+	cbx_buf_addf(&blank, "%s]}%*s", start, (int)CBX_RECIPE_MAX, "");
+	ck_assert_int_lt(read_text(cbx_buf_str(&blank), &r, &err), 0);
+	ck_assert_ptr_nonnull(strstr(err.msg, "longer than 262144 bytes"));
+}
+END_TEST
+
 static const char *cleaned(const char *name, bool merge)
 {
 	static char out[CBX_UNPACK_PATH_MAX];
@@ -184,6 +203,7 @@ static void add(TCase *t)
 {
 	tcase_add_test(t, good_recipes);
 	tcase_add_test(t, bad_recipes);
+	tcase_add_test(t, long_recipes);
 	tcase_add_test(t, names_in_archives);
 	tcase_add_test(t, long_names_in_archives);
 	tcase_add_test(t, comparing);

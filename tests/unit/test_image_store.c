@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "image/image-limits.h"
 #include "image/store.h"
 #include "unit_main.h"
 
@@ -172,6 +173,8 @@ END_TEST
 
 START_TEST(damaged_manifests)
 {
+	_cleanup_buf_ struct cbx_buf preload = { 0 };
+
 	make_image("img");
 	check_damaged("{\"format\":1", "{\"format\":2", "format");
 	check_damaged("\"format\":1,", "", "format");
@@ -188,6 +191,10 @@ START_TEST(damaged_manifests)
 	check_damaged("\"/usr/bin/python3\"", "\"python3\"", "absolute");
 	check_damaged("{\"python\":{\"argv\"", "{\"python\":{\"x\"", "argv");
 	check_damaged("\"C.UTF-8\"", "[]", "environment");
+	for (int i = 0; i <= CBX_PRELOAD_MAX; i++)
+		cbx_buf_addf(&preload, "%s\"m\"", i ? "," : "\"preload\":[");
+	cbx_buf_adds(&preload, "],\"note\":");
+	check_damaged("\"note\":", cbx_buf_str(&preload), "more than 64 modules");
 }
 END_TEST
 
@@ -270,6 +277,18 @@ START_TEST(lists)
 }
 END_TEST
 
+START_TEST(too_many_are_not_listed)
+{
+	struct cbx_err err;
+	cJSON *list = NULL;
+
+	run("for i in $(seq 1100); do echo \"$D/$N$i\"; done | xargs mkdir", "image");
+	ck_assert_int_eq(cbx_image_list(dir, &list, &err), 0);
+	ck_assert_int_eq(cJSON_GetArraySize(list), CBX_IMAGES_MAX);
+	cJSON_Delete(list);
+}
+END_TEST
+
 static void add(TCase *t)
 {
 	tcase_add_checked_fixture(t, set_up, tear_down);
@@ -281,6 +300,7 @@ static void add(TCase *t)
 	tcase_add_test(t, damaged_layers);
 	tcase_add_test(t, damaged_directories);
 	tcase_add_test(t, lists);
+	tcase_add_test(t, too_many_are_not_listed);
 }
 
 TEST_MAIN("image store", add)

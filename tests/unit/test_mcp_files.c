@@ -208,6 +208,16 @@ START_TEST(files)
 	m = client_ask(c, CALL("7", "read_file", "{\"path\":\"ones\",\"length\":400000}"));
 	ck_assert_int_gt(int_at(m, S "length"), 10000);
 	ck_assert_int_eq(int_at(m, S "next_offset"), int_at(m, S "length"));
+	/* Nobody said how much. */
+	client_ask(c, CALL("7", "write_file", "{\"path\":\"long\",\"content\":\"\"}"));
+	{
+		_cleanup_buf_ struct cbx_buf b = { 0 };
+
+		memset(cbx_buf_reserve(&b, 500000), 'x', 500000);
+		fake_session_put(c->engine, "fake-1", "long", b.data, 500000);
+	}
+	m = client_ask(c, CALL("7", "read_file", "{\"path\":\"long\"}"));
+	ck_assert_int_eq(int_at(m, S "length"), CBX_READ_DEFAULT);
 	/* Cancelled half-way. */
 	client_send(c, CALL("8", "read_file", "{\"path\":\"ones\",\"length\":150000}"));
 	client_send(c, CALL("9", "write_file", "{\"path\":\"x\",\"content\":\"x\"}"));

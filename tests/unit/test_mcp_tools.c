@@ -405,14 +405,19 @@ END_TEST
 
 START_TEST(output_sizes)
 {
+	_cleanup_buf_ struct cbx_buf value = { 0 };
 	struct client *c = client_new();
 	cJSON *m = client_run(c, "fill 30000 x\nprint \xe2\x82\xac end", NULL);
 	const char *t = text(m);
 
+	cbx_buf_addf(&value, "value %0*d", 2 * CBX_VALUE_CHARS, 7);
 	ck_assert_uint_lt(strlen(t), CBX_TEXT_CHARS + 400);
 	ck_assert_ptr_nonnull(strstr(t, "bytes omitted here; print less"));
 	ck_assert_ptr_nonnull(strstr(t, "\xe2\x82\xac end\n"));
 	ck_assert_int_eq(int_at(m, "result.structuredContent.omitted.bytes"), 30006 - CBX_TEXT_CHARS);
+	m = client_run(c, cbx_buf_str(&value), NULL);
+	ck_assert_uint_lt(strlen(text(m)), CBX_VALUE_CHARS + 400);
+	ck_assert_uint_gt(strlen(text(m)), CBX_VALUE_CHARS - 400);
 	/* Control characters take six bytes each: still below the limit (client_receive checks it). */
 	m = client_run(c, "raw \\x01\nfill 120000 \x01", NULL);
 	ck_assert_ptr_nonnull(strstr(text(m), "bytes omitted"));

@@ -67,6 +67,7 @@ START_TEST(refusals)
 		{ "{\"io\":1000}", "io" },
 		{ "{\"io\":\"2T\"}", "io" },
 		{ "{\"io_operations\":9}", "io_operations" },
+		{ "{\"io_operations\":1000000001}", "io_operations" },
 		{ "{\"cpus\":2000}", "cpus" },
 		{ "{\"cpus\":\"many\"}", "cpus" },
 		{ "{\"cgroup\":\"maybe\"}", "cgroup" },
