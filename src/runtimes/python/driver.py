@@ -76,7 +76,8 @@ class Interrupts:
         self._get, self._set = _signal.getsignal, _signal.signal
         self._mask, self._unblock = _signal.pthread_sigmask, _signal.SIG_UNBLOCK
         self._int = _signal.SIGINT
-        self._set(self._int, self.on_signal)
+        self.handler = self.on_signal  # one object, to be known again
+        self._set(self._int, self.handler)
 
     def on_signal(self, signum, frame):
         if not self.armed:
@@ -113,8 +114,8 @@ class Interrupts:
         for signum, handler in self.parked:
             self._set(signum, handler)
         self.parked = []
-        if self._get(self._int) is not self.on_signal:
-            self._set(self._int, self.on_signal)
+        if self._get(self._int) is not self.handler:
+            self._set(self._int, self.handler)
         self._mask(self._unblock, {self._int})
         self.pending = False
         self.held = 0
