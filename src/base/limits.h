@@ -207,6 +207,10 @@
 					 * [unit/test_session_spec.c:refusals] */
 #define CBX_CPUS_MILLI_MAX 1024000       /* policy: thousandths of a processor that may be asked for; more: error
 					 * [unit/test_session_spec.c:refusals] */
+#define CBX_CPU_WEIGHT_DEFAULT 100       /* policy: a session's share of processors that others want too
+					 * [unit/test_session_spec.c:values] */
+#define CBX_CPU_WEIGHT_MAX 10000         /* policy: the largest share; more: error
+					 * [unit/test_session_spec.c:refusals] */
 #define CBX_IO_MIN KIB(64)               /* policy: bytes a second that may be asked for; less: error
 					 * [unit/test_session_spec.c:refusals] */
 #define CBX_IO_MAX GIB(1024)             /* policy: bytes a second that may be asked for; more: error

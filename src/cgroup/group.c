@@ -70,6 +70,9 @@ int cbx_cgroup_limit(int dir, unsigned controllers, const struct cbx_cgroup_limi
 		if (r < 0)
 			return r;
 	}
+	if (l->cpu_weight != CBX_CPU_WEIGHT_DEFAULT && (controllers & CBX_CONTROLLER_CPU) &&
+	    (r = put_u64(dir, "cpu.weight", l->cpu_weight, err)) < 0)
+		return r;
 	if ((l->io_bytes || l->io_operations) && (r = limit_io(dir, l, err)) < 0)
 		return r;
 	if ((r = put_u64(dir, "work/memory.max", l->memory_bytes, err)) < 0 ||

@@ -26,6 +26,7 @@ struct cbx_cgroup_limits {
 	uint64_t memory_bytes, disk_bytes;
 	uint32_t processes;  /* processes and threads of `work` */
 	uint32_t cpus_milli; /* thousandths of a processor; 0: no limit */
+	uint32_t cpu_weight; /* of cpu.weight */
 	uint64_t io_bytes, io_operations; /* a second, read and written each; 0: no limit */
 	dev_t disks[CBX_IO_DISKS];	  /* of which these are the limits */
 	size_t ndisks;

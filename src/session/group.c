@@ -108,11 +108,12 @@ int cbx_group_check(struct cbx_session *s, const struct cbx_plan *plan, struct c
 			err, "no_cgroup", ENOTSUP,
 			"cgroup: \"required\", but sessions cannot be limited by a control group here: %.400s",
 			cbx_group_reason(e));
-	if (spec->cpus_milli && !cbx_group_limits_cpus(e))
+	if ((spec->cpus_milli || spec->cpu_weight != CBX_CPU_WEIGHT_DEFAULT) && !cbx_group_limits_cpus(e))
 		return cbx_refuse(
 			err, "no_cgroup", ENOTSUP,
-			"cgroup: \"required\", but cpus cannot be limited here: %.400s; leave cpus out, or delegate "
-			"the cpu controller",
+			"cgroup: \"required\", but %s cannot be limited here: %.400s; leave it out, or "
+			"delegate the cpu controller",
+			spec->cpus_milli ? "cpus" : "cpu_weight",
 			cbx_group_reason(e));
 	if (s->io_loose)
 		return cbx_refuse(
@@ -138,6 +139,7 @@ int cbx_group_open(struct cbx_session *s, int ret_dirs[2], struct cbx_err *err)
 					    .disk_bytes = s->spec.disk_bytes,
 					    .processes = s->spec.processes,
 					    .cpus_milli = s->spec.cpus_milli,
+					    .cpu_weight = s->spec.cpu_weight,
 					    .io_bytes = s->spec.io_bytes,
 					    .io_operations = s->spec.io_operations,
 					    .ndisks = s->ndisks };

@@ -162,6 +162,7 @@ static cJSON *limits(const struct cbx_session *s)
 		cbx_json_set_double(o, "cpus", (double)s->spec.cpus_milli / 1000);
 	else
 		cbx_json_set_null(o, "cpus");
+	cbx_json_set_u64(o, "cpu_weight", s->spec.cpu_weight);
 	if (s->spec.io_bytes)
 		cbx_json_set_u64(o, "io", s->spec.io_bytes);
 	if (s->spec.io_operations)
@@ -171,6 +172,8 @@ static cJSON *limits(const struct cbx_session *s)
 	cbx_json_set_str(o, "reason", cbx_group_reason(s->engine));
 	if (s->spec.cpus_milli && !cbx_group_limits_cpus(s->engine))
 		cbx_json_push_str(not, "cpus");
+	if (s->spec.cpu_weight != CBX_CPU_WEIGHT_DEFAULT && !cbx_group_limits_cpus(s->engine))
+		cbx_json_push_str(not, "cpu_weight");
 	if (s->spec.io_bytes && s->io_loose)
 		cbx_json_push_str(not, "io");
 	if (s->spec.io_operations && s->io_loose)

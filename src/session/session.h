@@ -83,6 +83,7 @@ struct cbx_session_spec {
 	uint32_t ttl_s, idle_s;
 	uint32_t profile;             /* enum cbx_profile */
 	uint32_t cpus_milli;          /* thousandths of a processor; 0: no limit */
+	uint32_t cpu_weight;          /* share of processors that others want too; all have 100 */
 	uint64_t io_bytes, io_operations; /* a second, of each disk, read and written each; 0: no limit */
 	uint8_t cgroup;               /* CBX_CGROUP_AUTO, or CBX_CGROUP_REQUIRED: no session without control groups */
 	uint32_t landlock;            /* enum cbx_landlock_mode */

@@ -26,6 +26,7 @@ static const struct field {
 	[CBX_KEY_IDLE_TIMEOUT] = FIELD(idle_s, 1000),
 	[CBX_KEY_PROFILE] = FIELD(profile, 1),
 	[CBX_KEY_CPUS] = FIELD(cpus_milli, 1),
+	[CBX_KEY_CPU_WEIGHT] = FIELD(cpu_weight, 1),
 	[CBX_KEY_IO] = FIELD(io_bytes, 1),
 	[CBX_KEY_IO_OPERATIONS] = FIELD(io_operations, 1),
 	[CBX_KEY_CGROUP] = FIELD(cgroup, 1),

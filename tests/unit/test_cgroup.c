@@ -272,10 +272,12 @@ static int limit(unsigned controllers, const struct cbx_cgroup_limits *l, struct
 
 START_TEST(limits_are_written)
 {
-	struct cbx_cgroup_limits l = { .memory_bytes = GB, .disk_bytes = GB, .processes = 50, .cpus_milli = 1500 };
+	struct cbx_cgroup_limits l = { .memory_bytes = GB, .disk_bytes = GB, .processes = 50, .cpus_milli = 1500,
+				       .cpu_weight = 40 };
 	struct cbx_err err;
 
 	make_session();
+	make_file("cpu.weight", "100");
 	make_file("memory.swap.max", "max");
 	ck_assert_int_eq(limit(CBX_CONTROLLER_CPU, &l, &err), 0);
 	expect("work/memory.max", "1073741824");
@@ -284,6 +286,7 @@ START_TEST(limits_are_written)
 	expect("memory.max", "2164260864");
 	expect("pids.max", "66");
 	expect("cpu.max", "150000 100000");
+	expect("cpu.weight", "400"); /* as below */
 	expect("cgroup.max.descendants", "2");
 	/* A regular file keeps what is behind a shorter text. */
 	expect("memory.swap.max", "0ax");
@@ -292,7 +295,8 @@ END_TEST
 
 START_TEST(a_limit_that_cannot_be_written_is_an_error)
 {
-	struct cbx_cgroup_limits l = { .memory_bytes = GB, .disk_bytes = GB, .processes = 50 };
+	struct cbx_cgroup_limits l = { .memory_bytes = GB, .disk_bytes = GB, .processes = 50,
+				       .cpu_weight = CBX_CPU_WEIGHT_DEFAULT };
 	struct cbx_err err;
 	char path[300];
 
@@ -308,7 +312,8 @@ END_TEST
 
 START_TEST(use_of_disks_is_limited)
 {
-	struct cbx_cgroup_limits l = { .memory_bytes = GB, .disk_bytes = GB, .processes = 50, .io_bytes = 1 << 20,
+	struct cbx_cgroup_limits l = { .memory_bytes = GB, .disk_bytes = GB, .processes = 50, .cpu_weight = CBX_CPU_WEIGHT_DEFAULT,
+				       .io_bytes = 1 << 20,
 				       .disks = { makedev(254, 0) }, .ndisks = 1 };
 	struct cbx_err err;
 

@@ -33,10 +33,13 @@ START_TEST(values)
 	ck_assert_uint_eq(spec.memory_bytes, CBX_MEMORY_DEFAULT);
 	ck_assert_uint_eq(spec.timeout_ms, CBX_TIMEOUT_DEFAULT_MS);
 	ck_assert_uint_eq(spec.cpus_milli, 0);
+	ck_assert_uint_eq(spec.cpu_weight, 100);
 	ck_assert_uint_eq(spec.cgroup, CBX_CGROUP_AUTO);
 	ck_assert_int_eq(parse("{\"cpus\":0.25,\"cgroup\":\"required\"}", &spec, &err), 0);
 	ck_assert_uint_eq(spec.cpus_milli, 250);
 	ck_assert_uint_eq(spec.cgroup, CBX_CGROUP_REQUIRED);
+	ck_assert_int_eq(parse("{\"cpu_weight\":25}", &spec, &err), 0);
+	ck_assert_uint_eq(spec.cpu_weight, 25);
 	ck_assert_int_eq(parse("{\"cpus\":\"1.5\"}", &spec, &err), 0);
 	ck_assert_uint_eq(spec.cpus_milli, 1500);
 	ck_assert_int_eq(parse("{\"io\":\"8M\",\"io_operations\":0}", &spec, &err), 0);
@@ -69,6 +72,8 @@ START_TEST(refusals)
 		{ "{\"io_operations\":9}", "io_operations" },
 		{ "{\"io_operations\":1000000001}", "io_operations" },
 		{ "{\"cpus\":2000}", "cpus" },
+		{ "{\"cpu_weight\":0}", "cpu_weight" },
+		{ "{\"cpu_weight\":10001}", "cpu_weight" },
 		{ "{\"cpus\":\"many\"}", "cpus" },
 		{ "{\"cgroup\":\"maybe\"}", "cgroup" },
 		{ "{\"cgroup\":true}", "cgroup" },
