@@ -52,15 +52,16 @@ bool cbx_apparmor_explains(const char *root, const char *label, const char *what
 	if (confined && !cbx_starts_with(label, CBX_APPARMOR_RESTRICTED IN_FORCE)) {
 		snprintf(found, sizeof(found), "the AppArmor profile %.*s, under which codebox runs, refuses %.60s: %s",
 			 len > 60 ? 60 : len, label, what, strerror(code));
-		snprintf(fix, sizeof(fix), "Allow capability, userns and mount in that profile, or load codebox's own: %s", load);
+		snprintf(fix, sizeof(fix), "Allow capability, userns and mount in that profile, or load codebox's own: %s",
+			 load);
 		cbx_result_set(r, CBX_CHECK_FAILED, found, "Sandboxes cannot be made by programs under this profile.",
 			       fix);
 		return true;
 	}
 	if (!confined && !restricts(root))
 		return false;
-	snprintf(found, sizeof(found), "AppArmor keeps user namespaces for programs with a profile, and refuses %.60s: %s",
-		 what, strerror(code));
+	snprintf(found, sizeof(found),
+		 "AppArmor keeps user namespaces for programs with a profile, and refuses %.60s: %s", what, strerror(code));
 	snprintf(fix, sizeof(fix), "Load codebox's AppArmor profile: %s", load);
 	cbx_result_set(r, CBX_CHECK_FAILED, found,
 		       "kernel.apparmor_restrict_unprivileged_userns is 1, as on Ubuntu 24.04: without a profile they "

@@ -82,7 +82,8 @@ static int read_words(int fd, struct cbx_buf *text, struct words *ret, struct cb
 	if (n < 0)
 		return cbx_fail(err, errno, "read a zygote's arguments");
 	end = p + n;
-	if (cbx_init_split(&p, end, ret->argv) < 1 || cbx_init_split(&p, end, ret->envp) < 0 || p != end || ret->argv[0][0] != '/')
+	if (cbx_init_split(&p, end, ret->argv) < 1 || cbx_init_split(&p, end, ret->envp) < 0 || p != end ||
+	    ret->argv[0][0] != '/')
 		return cbx_refuse(err, "protocol", EPROTO, "a zygote's arguments are not understood");
 	return 0;
 }

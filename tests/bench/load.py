@@ -341,7 +341,8 @@ class Witness:
         hello = self.box.hello()
         return {"rss_kib": sum(status(p, "VmRSS") for p in [self.daemon] + above),
                 "processes": len(children(self.daemon)), "sessions": hello["sessions"],
-                "descriptors": hello["descriptors"] + sum(map(descriptors, above)), "mounts": sum(lines(f"/proc/{p}/mounts") for p in above),
+                "descriptors": hello["descriptors"] + sum(map(descriptors, above)),
+                "mounts": sum(lines(f"/proc/{p}/mounts") for p in above),
                 "files": files_below(self.box.dir), "groups": groups(self.daemon)}
 
     def stable(self):
@@ -438,7 +439,8 @@ def show(shape, tally, counted=None):
     total = sum(len(v) for kind, v in tally.seconds.items() if counted in (None, kind))
     # In the other shapes clients wait for their own earlier cells, too.
     fairness = f"fairness {tally.jain():.3f}, " if shape == "one by one" else ""
-    print(f"\n{shape}: {total} {'sessions' if counted else 'cells'}, {total / tally.elapsed:.0f} a second, {fairness}errors {tally.errors or 'none'}")
+    print(f"\n{shape}: {total} {'sessions' if counted else 'cells'}, {total / tally.elapsed:.0f} a second, "
+          f"{fairness}errors {tally.errors or 'none'}")
     for kind, seconds in tally.seconds.items():
         if seconds:
             p = percentiles(seconds)

@@ -190,7 +190,8 @@ def test_processes_are_limited_and_it_is_said():
 def test_processors_are_limited():
     with Control(box) as c:
         info = create(c, "slow", cpus=0.2, cpu_weight=25)
-        assert info["limits"]["cpus"] == 0.2 and info["limits"]["cpu_weight"] == 25 and "not_enforced" not in info["limits"], info["limits"]
+        limits = info["limits"]
+        assert limits["cpus"] == 0.2 and limits["cpu_weight"] == 25 and "not_enforced" not in limits, limits
         name = of_session(c, "slow")
         r = c.call("run", session_id="slow", code="for i in range(5000000): pass", timeout=300)
         assert r["status"] == "ok", r
