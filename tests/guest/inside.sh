@@ -134,7 +134,8 @@ own_profile() {
 }
 unrestrict() {
 	user 'codebox stop'
-	apparmor_parser -R /tmp/codebox.profile && echo 'profile simulated {}' | apparmor_parser -R && one_cell
+	apparmor_parser -R /tmp/codebox.profile && echo 'profile simulated {}' | apparmor_parser -R && one_cell &&
+		user 'codebox stop'
 }
 
 echo "# Linux $(uname -r)"
