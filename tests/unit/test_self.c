@@ -204,7 +204,6 @@ static const struct {
 	{ "read where reading is allowed", try_allowed_read, 0, 1 },
 	{ "make a file where that is allowed", try_allowed_write, 0, 1 },
 	{ "connect", try_connect, EACCES, 4 },
-	{ "signal", try_kill, EPERM, 6 },
 };
 
 START_TEST(landlock_refuses)
