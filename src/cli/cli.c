@@ -16,7 +16,8 @@
 #include "base/str.h"
 
 /* Append a line, with what a terminal would obey made visible. */
-static void add_line(struct cbx_buf *out, const char *prefix, const char *fmt, va_list ap)
+__attribute__((format(printf, 3, 0))) static void add_line(struct cbx_buf *out, const char *prefix, const char *fmt,
+							   va_list ap)
 {
 	_cleanup_free_ char *text = NULL;
 
