@@ -131,7 +131,7 @@ def isolation(b, out):
 
         variants["codebox session, until it is ready"] = codebox
         medians = out.interleave(variants, "fork and exec", b.rounds(10, 60))
-    out.difference(medians, "codebox's own work: session minus unshare", "codebox session, until it is ready",
+    out.difference(medians, "codebox, own work: session minus unshare", "codebox session, until it is ready",
                    "unshare, the same namespaces")
 
 
