@@ -23,11 +23,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
@@ -39,14 +39,6 @@
 #include "supervisor/watch.h"
 
 #define SOCK 3
-
-uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 void send_event(const struct cbx_event *e)
 {
@@ -206,13 +198,13 @@ static void look_at(struct sandbox *b)
  * processes less often, since it is not to take more than a fifth of a processor. */
 static void watch(struct supervisor *s)
 {
-	uint64_t now = now_ms(), took;
+	uint64_t now = cbx_now_ms(), took;
 
 	if (!s->n || now < s->watch_ms)
 		return;
 	for (size_t k = 0; k < s->n && k < CBX_WATCH_AT_ONCE; k++)
 		look_at(&s->all[s->watched++ % s->n]);
-	took = now_ms() - now;
+	took = cbx_now_ms() - now;
 	s->watch_ms = now + (took * 5 > CBX_WATCH_MS ? took * 5 : CBX_WATCH_MS);
 }
 

@@ -67,7 +67,6 @@ struct supervisor {
 	int sigfd;
 };
 
-uint64_t now_ms(void);
 void send_event(const struct cbx_event *e);
 struct sandbox *find_sandbox(struct supervisor *s, uint64_t id);
 /* Take in what its set-up reports, waiting for it. 1 when there is more to come; 0: `report` is closed. */
