@@ -51,9 +51,13 @@ class Box:
 
     def close(self):
         for line in self.starts():
+            pid = int(line.split()[0])
             try:
-                os.kill(int(line.split()[0]), signal.SIGKILL)
-            except ProcessLookupError:
+                with open(f"/proc/{pid}/cmdline", encoding="utf-8") as f:  # the number may be another's by now
+                    ours = self.path("fake") in f.read()
+                if ours:
+                    os.kill(pid, signal.SIGKILL)
+            except (FileNotFoundError, ProcessLookupError):
                 pass
         shutil.rmtree(self.dir, ignore_errors=True)
 
