@@ -2,20 +2,23 @@
 /*
  * Theory of operation: one line out, one line in. The first exchange is a "hello": a daemon that was just about to end
  * when the connection was made closes it without an answer, and then a new connection (which starts a new daemon) puts
- * that right. A daemon that was started by this very call and says nothing is broken, and its log says why.
+ * that right. A daemon that was started by this very call and says nothing is broken, and its log says why. One that
+ * neither answers nor closes is stopped or stuck: only that first answer has a time limit, since a cell may take any.
  */
 #include "cli/client.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "daemon/control-protocol.h"
 
-#define OPEN_ATTEMPTS 3
-#define READ_SIZE     KIB(64)
+#define OPEN_ATTEMPTS	3
+#define HELLO_TIMEOUT_S 30 /* a daemon that was just started on a busy machine may need some of it */
+#define READ_SIZE	KIB(64)
 
 static int lost(struct cbx_err *err, int code)
 {
@@ -33,6 +36,7 @@ void cbx_client_close(struct cbx_client *c)
 static int open_once(const struct cbx_dirs *dirs, int may_start, struct cbx_client *c, struct cbx_daemon_start *start,
 		     struct cbx_err *err)
 {
+	struct timeval limit = { .tv_sec = HELLO_TIMEOUT_S }, none = { 0 };
 	_cleanup_json_ cJSON *hello = NULL;
 	int r;
 
@@ -40,7 +44,14 @@ static int open_once(const struct cbx_dirs *dirs, int may_start, struct cbx_clie
 	c->fd = cbx_daemon_reach(dirs, CBX_CONTROL_SOCKET, may_start, start, err);
 	if (c->fd < 0)
 		return c->fd;
+	(void)setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	r = cbx_client_call(c, "hello", NULL, &hello, err);
+	(void)setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof(none));
+	if (r == -EAGAIN)
+		r = cbx_refuse(err, "daemon_stuck", ETIMEDOUT,
+			       "codeboxd has not answered on %s/" CBX_CONTROL_SOCKET
+			       " for %d s; let that process go on (SIGCONT) or end it (SIGKILL), and try again",
+			       dirs->runtime, HELLO_TIMEOUT_S);
 	if (r < 0)
 		cbx_client_close(c);
 	return r;

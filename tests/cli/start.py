@@ -9,7 +9,7 @@ import stat
 import subprocess
 import time
 
-from common_cli import Box, contains, run, same, Skip, WAIT
+from common_cli import Box, CODEBOX, contains, run, same, Skip, WAIT
 def test_start_is_once_and_clean():
     box = Box()
     box.ok("run", "-c", "out:hi")
@@ -188,6 +188,31 @@ def test_somebody_elses_daemon_is_refused():
     os.waitpid(pid, 0)
     same(r.returncode, 3)
     contains(r.err, "12345")
+
+
+def test_a_daemon_that_is_stopped():
+    """It accepts nothing and closes nothing: who asks is told, and does not wait for ever."""
+    library = os.environ.get("CBX_HURRY_SO", "")
+    if not os.path.exists(library) or os.environ.get("CBX_SANITIZED"):
+        raise Skip("tests/lib/hurry.so was not built, or a sanitizer wants to be the first")
+    box = Box()
+    box.ok("run", "-c", "out:x")
+    pid = int(box.starts()[0].split()[0])
+    with open(box.path("speed"), "wb") as f:
+        f.write((30).to_bytes(4, "little"))  # a second instead of thirty
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        for command in (["run", "-c", "out:y"], ["session", "ls"], ["stop"]):
+            r = subprocess.run([CODEBOX, *command], stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT * 3,
+                               env={**box.env, "LD_PRELOAD": library, "CBX_HURRY": box.path("speed"),
+                                    "CBX_HURRY_WHO": "codebox"})
+            same(r.returncode, 3)
+            contains(r.stderr.decode(), "codeboxd has not answered on ")
+            contains(r.stderr.decode(), "SIGCONT")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    same(box.ok("run", "-c", "out:z").out, "z")
+    same(len(box.starts()), 1)
 
 
 def scope_box(script):

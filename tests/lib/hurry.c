@@ -2,7 +2,7 @@
 /*
  * For tests of what takes hours: loaded into one program (LD_PRELOAD; its name is in CBX_HURRY_WHO), it makes the
  * monotonic clock run as many times as fast as the first four bytes of the file CBX_HURRY say, which may change at any
- * time. Waits end early enough for that.
+ * time. Waits end early enough for that, and so do those of a socket with a time limit.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,7 +13,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -68,4 +70,19 @@ int epoll_wait(int fd, struct epoll_event *events, int n, int ms)
 int poll(struct pollfd *fds, nfds_t n, int ms)
 {
 	return (int)syscall(SYS_poll, fds, n, soon(ms));
+}
+
+int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+	struct timeval shorter;
+
+	if (speed && level == SOL_SOCKET && name == SO_RCVTIMEO && len == sizeof(shorter)) {
+		int64_t us;
+
+		memcpy(&shorter, value, sizeof(shorter));
+		us = (shorter.tv_sec * 1000000ll + shorter.tv_usec) / *speed;
+		shorter = (struct timeval){ .tv_sec = us / 1000000, .tv_usec = us % 1000000 };
+		value = &shorter;
+	}
+	return (int)syscall(SYS_setsockopt, fd, level, name, value, len);
 }
