@@ -463,6 +463,8 @@ void cbx_session_free(struct cbx_session *s); /* it is in no list */
 /* for the log */
 void cbx_session_note(struct cbx_session *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* plan.c. For a session that is settled: its plan, its `spawn`, `base` and `preload` */
+int cbx_session_plan(struct cbx_session *s, struct cbx_plan *plan, struct cbx_err *err);
 /* spec.c. Lower to the policy what was given, take the rest from it; push the names of what was lowered. */
 void cbx_session_spec_settle(struct cbx_session_spec *spec, const struct cbx_policy *policy, cJSON *lowered);
 /* The first key that `want` was given and `have` has otherwise; NULL: none. */

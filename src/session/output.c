@@ -200,11 +200,6 @@ uint64_t cbx_output_omitted(const struct cbx_output *o)
 	return cbx_output_total(o) - o->head.len - (o->tail.len - surplus(o));
 }
 
-bool cbx_output_complete(const struct cbx_output *o)
-{
-	return cbx_output_omitted(o) == 0;
-}
-
 size_t cbx_output_memory(const struct cbx_output *o)
 {
 	return o->head.cap + o->tail.cap + o->scratch.cap +

@@ -51,9 +51,7 @@ void cbx_output_feed(struct cbx_output *o, enum cbx_stream stream, const char *p
 void cbx_output_flush(struct cbx_output *o, enum cbx_stream stream, const char **ret_p, size_t *ret_n);
 
 uint64_t cbx_output_total(const struct cbx_output *o);
-uint64_t cbx_output_omitted(const struct cbx_output *o);
-/* Everything so far is in memory, exactly until this turns false. */
-bool cbx_output_complete(const struct cbx_output *o);
+uint64_t cbx_output_omitted(const struct cbx_output *o); /* bytes that are not in memory */
 /* Give back what the record does not need any more. */
 void cbx_output_trim(struct cbx_output *o);
 size_t cbx_output_memory(const struct cbx_output *o);

@@ -126,7 +126,6 @@ const char *cbx_session_id(const struct cbx_session *session);
 /* Why it ended before it was ready; NULL when it was ready once, or may still be. For the on_end of cells that were
  * queued in a session that could not be made. */
 const struct cbx_err *cbx_session_failure(const struct cbx_session *session);
-const struct cbx_session_spec *cbx_session_spec(const struct cbx_session *session); /* what is in force; borrowed */
 /* Whether a request for it would give this session; "session_differs", naming the first member that is not so. */
 int cbx_session_same(const struct cbx_session *session, const cJSON *params, struct cbx_err *err);
 /* Kills its processes and removes its files. Executions end with status "killed". `why` is told to later askers. */
