@@ -160,7 +160,10 @@ class Channel:
     def __init__(self, interrupts):
         from json import JSONDecoder, JSONEncoder
 
+        import select
+
         self.fd = -1
+        self._poll, self._readable = select.poll, select.POLLIN
         self.interrupts = interrupts
         self.buffer = bytearray()
         self.lock = _thread.RLock()
@@ -180,6 +183,9 @@ class Channel:
         except OSError:
             self.fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, fd + 1)
         os.close(fd)
+        poll = self._poll()
+        poll.register(self.fd, self._readable)
+        self._ready = poll.poll
 
     def _forked(self):
         self.child = True
@@ -226,6 +232,8 @@ class Channel:
 
     def _fill(self, n):
         while len(self.buffer) < n:
+            # A process that waits in read() is woken up for nothing when the other side takes what this one wrote.
+            self._ready()
             try:
                 chunk = self._read(self.fd, 1 << 16)
             except BlockingIOError:
@@ -248,8 +256,7 @@ class Channel:
 
     def waiting(self, seconds=0):
         """True when a frame, or a part of one, is there to be read, or comes in this time."""
-        import select
-        return bool(self.buffer or select.select([self.fd], [], [], seconds)[0])
+        return bool(self.buffer or self._ready(seconds * 1000))
 
 
 class Workspace:
