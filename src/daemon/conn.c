@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: bytes are read into one flat buffer and handed out line by line, a bounded number in a turn. A
- * line that grows over the limit is dropped as it comes, up to its newline. Sending tries the socket at once and queues
- * the rest. Closing is always begun here and finished from the event loop, so that ops may call anything.
+ * line that grows over the limit is dropped as it comes, up to its newline. Closing is always begun here and finished
+ * from the event loop, so that ops may call anything.
+ *
+ * Waking the peer costs more than making a line for it, so what is sent in a turn goes out together, at its end.
  */
 #include "daemon/conn.h"
 
@@ -21,10 +23,11 @@
 #define LINES_PER_TURN 32
 #define RESUME_BELOW   MIB(1)
 #define LINGER_S       3 /* how long a closing connection may take to send what is pending */
+#define TOGETHER_MAX   KIB(64) /* bytes that wait for the end of a turn */
 
 struct cbx_conn {
 	int fd;
-	struct event *in, *out, *again, *linger;
+	struct event *in, *out, *again, *linger, *flush;
 	struct cbx_buf rx;
 	size_t scanned; /* rx holds no newline before this */
 	struct evbuffer *tx;
@@ -43,12 +46,14 @@ void cbx_conn_stop(struct cbx_conn *c)
 
 void cbx_conn_free(struct cbx_conn *c)
 {
-	struct event *events[] = { c->in, c->out, c->again, c->linger };
+	struct event *events[] = { c->in, c->out, c->again, c->linger, c->flush };
 
 	c->closing = true;
 	if (!c->told) {
 		c->told = true;
 		c->ops.on_close(c->state);
+		if (c->tx)
+			(void)evbuffer_write(c->tx, c->fd); /* what was said in this turn */
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
 		if (events[i])
@@ -70,29 +75,6 @@ size_t cbx_conn_pending(const struct cbx_conn *c)
 int cbx_conn_fd(const struct cbx_conn *c)
 {
 	return c->fd;
-}
-
-/* From the event loop, while closing: tell the owner, and end when all is sent. */
-static void close_step(struct cbx_conn *c)
-{
-	if (!c->told) {
-		c->told = true;
-		c->ops.on_close(c->state);
-	}
-	if (cbx_conn_pending(c) == 0)
-		cbx_conn_free(c);
-}
-
-void cbx_conn_close(struct cbx_conn *c)
-{
-	struct timeval tv = { .tv_sec = LINGER_S };
-
-	if (c->closing)
-		return;
-	c->closing = true;
-	event_del(c->in);
-	event_add(c->linger, &tv);
-	event_active(c->again, EV_TIMEOUT, 1);
 }
 
 /* The peer has gone or gives up its rights: nothing more can be sent. */
@@ -119,23 +101,50 @@ static void send_out(struct cbx_conn *c)
 	}
 }
 
-void cbx_conn_send(struct cbx_conn *c, const char *line, size_t len)
+/* Unless it is the peer that lets us wait. */
+static void flush(struct cbx_conn *c)
 {
-	bool idle;
+	if (!event_pending(c->out, EV_WRITE, NULL))
+		send_out(c);
+}
+
+/* From the event loop, while closing: tell the owner, and end when all is sent. */
+static void close_step(struct cbx_conn *c)
+{
+	if (!c->told) {
+		c->told = true;
+		c->ops.on_close(c->state);
+	}
+	flush(c);
+	if (cbx_conn_pending(c) == 0)
+		cbx_conn_free(c);
+}
+
+void cbx_conn_close(struct cbx_conn *c)
+{
+	struct timeval tv = { .tv_sec = LINGER_S };
 
 	if (c->closing)
 		return;
-	if (cbx_conn_pending(c) + len > CBX_CLIENT_QUEUE_MAX) {
+	c->closing = true;
+	event_del(c->in);
+	event_add(c->linger, &tv);
+	event_active(c->again, EV_TIMEOUT, 1);
+}
+
+void cbx_conn_send(struct cbx_conn *c, const char *line, size_t len)
+{
+	if (c->closing)
+		return;
+	if (cbx_conn_pending(c) + len > CBX_CLIENT_QUEUE_MAX || evbuffer_add(c->tx, line, len) < 0 ||
+	    evbuffer_add(c->tx, "\n", 1) < 0) {
 		drop(c);
 		return;
 	}
-	idle = !event_pending(c->out, EV_WRITE, NULL);
-	if (evbuffer_add(c->tx, line, len) < 0 || evbuffer_add(c->tx, "\n", 1) < 0) {
-		drop(c);
-		return;
-	}
-	if (idle)
-		send_out(c);
+	if (cbx_conn_pending(c) < TOGETHER_MAX)
+		event_active(c->flush, EV_TIMEOUT, 1);
+	else
+		flush(c);
 	if (!c->closing && cbx_conn_pending(c) > CBX_CLIENT_PAUSE && !c->paused) {
 		c->paused = true;
 		event_del(c->in);
@@ -234,6 +243,11 @@ static void conn_again(evutil_socket_t fd, short what, void *arg)
 		lines(c);
 }
 
+static void conn_flush(evutil_socket_t fd, short what, void *arg)
+{
+	flush(arg);
+}
+
 static void conn_linger(evutil_socket_t fd, short what, void *arg)
 {
 	cbx_conn_free(arg);
@@ -252,7 +266,8 @@ struct cbx_conn *cbx_conn_new(struct event_base *base, int fd, const struct cbx_
 	c->out = event_new(base, fd, EV_WRITE, conn_out, c);
 	c->again = event_new(base, -1, 0, conn_again, c);
 	c->linger = event_new(base, -1, 0, conn_linger, c);
-	if (!c->tx || !c->in || !c->out || !c->again || !c->linger || event_add(c->in, NULL) < 0) {
+	c->flush = event_new(base, -1, 0, conn_flush, c);
+	if (!c->tx || !c->in || !c->out || !c->again || !c->linger || !c->flush || event_add(c->in, NULL) < 0) {
 		c->told = true;
 		cbx_conn_free(c);
 		return NULL;

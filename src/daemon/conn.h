@@ -24,7 +24,7 @@ struct cbx_conn_ops {
 /* Takes fd. `gone` is called when the connection is about to be freed. NULL: out of memory, fd is closed. */
 struct cbx_conn *cbx_conn_new(struct event_base *base, int fd, const struct cbx_conn_ops *ops, void *state,
 			      void (*gone)(void *arg), void *arg);
-/* A newline is added. Ignored once the connection is closing. */
+/* A newline is added. It goes out at the end of this turn of the event loop. Ignored once the connection is closing. */
 void cbx_conn_send(struct cbx_conn *conn, const char *line, size_t len);
 /* Bytes that the peer has not taken yet. */
 size_t cbx_conn_pending(const struct cbx_conn *conn);

@@ -20,6 +20,7 @@
 #include "sandbox/init-protocol.h"
 
 #define OUTPUT_PENDING_MAX MIB(4) /* more than this unread by a client: output is left out of its stream */
+#define OUTPUT_RESUME	   KIB(64) /* less than this: no longer */
 
 /* ---- arguments ---- */
 
@@ -155,7 +156,7 @@ static void run_output(void *arg, struct cbx_execution *x, const char *stream, c
 {
 	struct cbx_control_request *q = arg;
 
-	if (q->skipped ? cbx_conn_pending(q->control->conn) > 0
+	if (q->skipped ? cbx_conn_pending(q->control->conn) >= OUTPUT_RESUME
 		       : cbx_conn_pending(q->control->conn) > OUTPUT_PENDING_MAX) {
 		q->skipped += n;
 		return;
