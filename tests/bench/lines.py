@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 
-from cbxtest import Box, CODEBOX, children, wait_until
+from cbxtest import Box, CODEBOX, children, named, wait_until
 from clients import Driver, Mcp, memory
 from control import Control
 from measure import check
@@ -357,19 +357,10 @@ def memory_line(b, out):
     m = Mcp(box)
     daemon = box.daemon_pid()
     out.row("codebox, daemon and supervisor before the first session, RSS",
-            [sum(memory(p, "status", "VmRSS") for p in [daemon] + supervisors(daemon))], codebox=True)
+            [sum(memory(p, "status", "VmRSS") for p in [daemon] + named(daemon, "codebox-supervisor"))], codebox=True)
     out.row("codebox mcp, RSS", [memory(m.p.pid, "status", "VmRSS")], codebox=True)
     m.close()
     box.stop()
-
-
-def supervisors(daemon):
-    out = []
-    for pid in children(daemon):
-        with open(f"/proc/{pid}/comm") as f:
-            if f.read().startswith("codebox-supervi"):
-                out.append(pid)
-    return out
 
 
 def sessions_memory(kind, image, imports, few, out):
@@ -391,7 +382,7 @@ def sessions_memory(kind, image, imports, few, out):
                     [sum(memory(p, "smaps_rollup", "Private_Dirty", "Private_Clean") for p in new) / count],
                     codebox=True)
         if kind.warm:
-            warm = known - set(supervisors(daemon))
+            warm = known - set(named(daemon, "codebox-supervisor"))
             out.row("codebox, the warm interpreter itself, once, PSS",
                     [sum(memory(p, "smaps_rollup", "Pss") for p in warm)], codebox=True)
     except PermissionError:

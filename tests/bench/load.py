@@ -22,7 +22,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
-from cbxtest import Box, CODEBOX, Skip, children, wait_until  # noqa: E402
+from cbxtest import Box, CODEBOX, Skip, children, identity, named, wait_until  # noqa: E402
 
 LINE_MAX = 64 << 20
 OUTPUT = 10_000_000
@@ -273,26 +273,6 @@ def status(pid, key):
         return 0
 
 
-def identity(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as f:
-            return pid, f.read().rpartition(")")[2].split()[19]
-    except OSError:
-        return None
-
-
-def supervisors(daemon):
-    out = []
-    for pid in children(daemon):
-        try:
-            with open(f"/proc/{pid}/comm") as f:
-                if f.read().startswith("codebox-supervi"):
-                    out.append(pid)
-        except OSError:
-            pass
-    return out
-
-
 def lines(path):
     with open(path) as f:
         return sum(1 for _ in f)
@@ -337,7 +317,7 @@ class Witness:
         self.tmp = set(os.listdir("/tmp"))
 
     def look(self):
-        above = supervisors(self.daemon)
+        above = named(self.daemon, "codebox-supervisor")
         hello = self.box.hello()
         return {"rss_kib": sum(status(p, "VmRSS") for p in [self.daemon] + above),
                 "processes": len(children(self.daemon)), "sessions": hello["sessions"],
@@ -456,7 +436,7 @@ def problems(tally):
 
 def memory_of(box, sessions, resident):
     daemon = box.daemon_pid()
-    family, above = children(daemon), supervisors(daemon)
+    family, above = children(daemon), named(daemon, "codebox-supervisor")
     memory = {"sessions": sessions, "processes": len(family), "daemon_rss_kib": status(daemon, "VmRSS"),
               "daemon_peak_kib": status(daemon, "VmHWM"), "supervisor_rss_kib": sum(status(p, "VmRSS") for p in above)}
     if resident:  # reading it takes 5 ms a session

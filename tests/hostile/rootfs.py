@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images whose root file system was made to mislead whoever sets up a sandbox on it. Each one either starts a sandbox
 that is as good as any other, or ends in a clean error; nothing outside of the image is read, written or covered."""
+import atexit
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from cbxtest import CODEBOX, Box, Skip, run  # noqa: E402
 
 top = tempfile.mkdtemp(prefix="cbxroot")
+atexit.register(shutil.rmtree, top, ignore_errors=True)
 data = os.path.join(top, "data")
 outside = os.path.join(top, "outside")
 box = Box(CODEBOX_DATA_DIR=data, CODEBOX_POOL="0")
@@ -254,13 +256,5 @@ def test_a_null_device_that_is_none():
     assert "/dev/null is not the memory device" in errors, errors
 
 
-def main():
-    try:
-        run(globals())
-    finally:
-        box.stop()
-        shutil.rmtree(top, ignore_errors=True)
-
-
 if __name__ == "__main__":
-    main()
+    run(globals())

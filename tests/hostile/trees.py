@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trees that code in a session makes to mislead whoever reads, lists, copies or removes them from outside. CBX_FILES is
 how many files the largest directory has."""
+import atexit
 import base64
 import hashlib
 import os
@@ -16,8 +17,9 @@ from cbxtest import CODEBOX, Box, run  # noqa: E402
 from control import Control, ControlError  # noqa: E402
 
 FILES = int(os.environ.get("CBX_FILES", "50000"))
-box = Box(CODEBOX_POOL="0")
 top = tempfile.mkdtemp(prefix="cbxtrees")
+atexit.register(shutil.rmtree, top, ignore_errors=True)
+box = Box(CODEBOX_POOL="0")
 SECRET = "the-machines-own-secret"
 kept = {}
 
@@ -304,13 +306,5 @@ os.mkfifo("plain/fifo")
         assert f.read() == SECRET
 
 
-def main():
-    try:
-        run(globals())
-    finally:
-        box.stop()
-        shutil.rmtree(top, ignore_errors=True)
-
-
 if __name__ == "__main__":
-    main()
+    run(globals())

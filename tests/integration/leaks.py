@@ -8,7 +8,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, children, run, wait_until  # noqa: E402
+from cbxtest import Box, children, named, run, wait_until  # noqa: E402
 from control import Control  # noqa: E402
 
 CELLS = int(os.environ.get("CBX_CELLS", "10000"))
@@ -32,7 +32,7 @@ def descriptors(box, family):
 
 def look(box=box):
     daemon = box.daemon_pid()
-    family = [daemon] + [p for p in children(daemon) if "supervi" in open(f"/proc/{p}/comm").read()]
+    family = [daemon] + named(daemon, "codebox-supervisor")
     return {
         "fds": descriptors(box, family),
         "processes": len(children(daemon)),

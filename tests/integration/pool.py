@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, CODEBOX, Skip, children, run, wait_until  # noqa: E402
+from cbxtest import Box, CODEBOX, Skip, children, named, run, wait_until  # noqa: E402
 from control import Control  # noqa: E402
 
 box = Box(CODEBOX_POOL="1")
@@ -122,15 +122,7 @@ def test_a_used_sandbox_never_comes_back():
 
 def entries(b=box):
     """The interpreters of a box."""
-    out = []
-    for p in children(b.daemon_pid()):
-        try:
-            with open(f"/proc/{p}/comm") as f:
-                if f.read().startswith("python"):
-                    out.append(p)
-        except OSError:
-            pass
-    return out
+    return named(b.daemon_pid(), "python")
 
 
 def test_a_fresh_interpreter_knows_its_session():

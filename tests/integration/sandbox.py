@@ -10,7 +10,7 @@ import sys
 import textwrap
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, Skip, children, run  # noqa: E402
+from cbxtest import Box, Skip, named, run  # noqa: E402
 
 box = Box()
 image = None
@@ -125,7 +125,7 @@ def test_clocks_do_not_tell_when_the_machine_started():
     if not os.path.exists("/proc/self/ns/time"):
         raise Skip("a kernel without time namespaces")
     setup()
-    pid = next(p for p in children(box.daemon_pid()) if open(f"/proc/{p}/comm").read().startswith("codebox-superv"))
+    pid = named(box.daemon_pid(), "codebox-supervisor")[0]
     with open(f"/proc/{pid}/stat") as f:
         earlier = int(f.read().rsplit(")", 1)[1].split()[19]) / os.sysconf("SC_CLK_TCK")
     got, machine = [float(v) for v in inside(clocks).split()], [float(v) for v in outside(clocks).split()]

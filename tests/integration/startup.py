@@ -11,7 +11,7 @@ import sys
 import tarfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import CODEBOX, Box, Skip, run, wait_until  # noqa: E402
+from cbxtest import CODEBOX, Box, Skip, command, run, wait_until  # noqa: E402
 
 INIT = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
     "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}})
@@ -22,12 +22,8 @@ CALL = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": 
 def daemons():
     found = set()
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/comm") as f:
-                if f.read().strip() == "codeboxd":
-                    found.add(int(pid))
-        except OSError:
-            pass
+        if command(pid) == "codeboxd":
+            found.add(int(pid))
     return found
 
 

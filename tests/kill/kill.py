@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, children, run, wait_until  # noqa: E402
+from cbxtest import Box, children, command, identity, named, run, wait_until  # noqa: E402
 
 ROUNDS = int(os.environ.get("CBX_KILL_ROUNDS", "5"))
 box = Box()
@@ -20,15 +20,6 @@ payload = None
 strangers = set(map(int, filter(str.isdigit, os.listdir("/proc"))))
 SPREAD = "import subprocess, os, time\nfor i in range(3):\n" \
          "    subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
-
-
-def identity(pid):
-    """A process is its pid and start time."""
-    try:
-        with open(f"/proc/{pid}/stat") as f:
-            return pid, f.read().rpartition(")")[2].split()[19]
-    except OSError:
-        return None
 
 
 def state(pid):
@@ -50,14 +41,7 @@ def mounts():
 
 
 def supervisor_of(daemon):
-    for pid in children(daemon):
-        try:
-            with open(f"/proc/{pid}/comm") as f:
-                if f.read().startswith("codebox-supervi"):
-                    return pid
-        except OSError:
-            pass
-    return None
+    return next(iter(named(daemon, "codebox-supervisor")), None)
 
 
 def start(*args):
@@ -117,18 +101,10 @@ def groups():
     return [g for p in paths for at in (p, os.path.dirname(p)) for g in glob.glob(f"/sys/fs/cgroup{at}/session-*")]
 
 
-def name(pid):
-    try:
-        with open(f"/proc/{pid}/comm") as f:
-            return f.read().strip()
-    except OSError:
-        return ""
-
-
 def adopted_by_another_daemon(pid):
     """Ours is dead; another's children are no business of this test."""
     while pid > 1:
-        if name(pid) == "codeboxd":
+        if command(pid) == "codeboxd":
             return True
         try:
             with open(f"/proc/{pid}/stat") as f:
@@ -145,7 +121,7 @@ def belongs(pid):
             sleeper = f.read() == b"sleep\x00600\x00"
     except OSError:
         return False
-    ours = sleeper or name(pid) in ("codebox-init", "codebox-supervi")
+    ours = sleeper or command(pid) in ("codebox-init", "codebox-supervi")
     return ours and pid not in strangers and state(pid) not in (None, "Z") and not adopted_by_another_daemon(pid)
 
 
@@ -177,14 +153,7 @@ def test_killing_init_ends_that_session_only():
     for s in ("a", "b"):
         box("run", "--session", s, "--image", image, "-c", "import os; x = 1", check=True)
     daemon = box.daemon_pid()
-    inits = []
-    for pid in children(daemon):
-        try:
-            with open(f"/proc/{pid}/comm") as f:
-                if f.read().strip() == "codebox-init":
-                    inits.append(pid)
-        except OSError:
-            pass
+    inits = named(daemon, "codebox-init")
     assert len(inits) == 2, inits
     os.kill(min(inits), signal.SIGKILL)
     results = []

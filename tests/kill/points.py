@@ -15,7 +15,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import kill  # noqa: E402
-from cbxtest import Box, Skip, children, run, wait_until  # noqa: E402
+from cbxtest import Box, Skip, children, identity, run, wait_until  # noqa: E402
 from tracing import Strace, status, supervisor  # noqa: E402
 
 MORE = int(os.environ.get("CBX_KILL_POINTS", "0"))
@@ -99,7 +99,7 @@ def payload(box):
 
 def family(box):
     daemon = box.daemon_pid()
-    return [f for f in map(kill.identity, [daemon] + children(daemon)) if f]
+    return [f for f in map(identity, [daemon] + children(daemon)) if f]
 
 
 def role(pid, sup, before, what):
@@ -182,7 +182,7 @@ def once(what, whose, name, number, victim):
             if pid is None:
                 return ""
             all_of_it = family(box)
-            stopped = kill.identity(pid)
+            stopped = identity(pid)
             os.kill({"codeboxd": daemon, "supervisor": sup, "itself": pid}[victim], signal.SIGKILL)
             ends = victim != "itself" or pid == sup
             if not wait_until(lambda: not any(kill.alive(f) for f in (all_of_it if ends else [stopped]))):

@@ -110,6 +110,29 @@ def children(pid):
     return out
 
 
+def command(pid):
+    """The name of a process, as much of it as the kernel keeps (15 bytes); "" when it has gone."""
+    try:
+        with open(f"/proc/{pid}/comm") as f:
+            return f.read().rstrip("\n")
+    except OSError:
+        return ""
+
+
+def named(pid, name):
+    """The descendants of a process whose name begins so."""
+    return [p for p in children(pid) if command(p).startswith(name[:15])]
+
+
+def identity(pid):
+    """A process is its number and the time of its start; None when it has gone."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return pid, f.read().rpartition(")")[2].split()[19]
+    except OSError:
+        return None
+
+
 def wait_until(condition, seconds=60.0):
     """Poll until condition() is true. The limit only bounds a failing test."""
     end = time.monotonic() + seconds

@@ -21,7 +21,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
-from cbxtest import CODEBOX, Box, Skip, children, run, wait_until  # noqa: E402
+from cbxtest import CODEBOX, Box, Skip, children, named, run, wait_until  # noqa: E402
 from control import Control, ControlError  # noqa: E402
 
 PROBE = os.environ.get("CBX_PROBE") or os.path.join(HERE, "probe")
@@ -270,15 +270,7 @@ def descendants():
 
 def inits():
     """Host pids of the sandboxes' first processes."""
-    out = []
-    for pid in descendants():
-        try:
-            with open(f"/proc/{pid}/comm") as f:
-                if f.read().strip() == "codebox-init":
-                    out.append(pid)
-        except OSError:
-            pass
-    return out
+    return named(box.daemon_pid(), "codebox-init")
 
 
 def test_masks_share_one_file_system():
