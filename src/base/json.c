@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/limits.h"
 #include "base/str.h"
 
 struct scan {
@@ -22,6 +23,7 @@ struct scan {
 	const char *copied;
 	bool repaired;
 	const char *id, *id_end;
+	size_t values_left;
 	struct cbx_err *problem;
 	size_t problem_at;
 	const char *fault; /* syntax fault */
@@ -251,6 +253,8 @@ static bool value(struct scan *s, int depth)
 {
 	if (s->p >= s->end)
 		return fault(s, "a value is expected");
+	if (!s->values_left--)
+		return fault(s, "too many values");
 	switch (*s->p) {
 	case '{':
 		return depth < CBX_JSON_DEPTH_MAX ? members(s, depth + 1) : fault(s, "too many levels");
@@ -310,9 +314,9 @@ static void find_duplicates(const cJSON *node, struct cbx_err *problem)
 			find_duplicates(child, problem);
 }
 
-int cbx_json_parse(const char *text, size_t len, struct cbx_json_doc *ret, struct cbx_err *err)
+int cbx_json_parse_most(const char *text, size_t len, size_t values_max, struct cbx_json_doc *ret, struct cbx_err *err)
 {
-	struct scan s = { .start = text, .p = text, .end = text + len, .copied = text };
+	struct scan s = { .start = text, .p = text, .end = text + len, .copied = text, .values_left = values_max };
 	struct cbx_json_doc doc = { 0 };
 	const char *end = NULL;
 	bool ok;
@@ -350,6 +354,11 @@ int cbx_json_parse(const char *text, size_t len, struct cbx_json_doc *ret, struc
 	doc.at = s.problem_at;
 	*ret = doc;
 	return 0;
+}
+
+int cbx_json_parse(const char *text, size_t len, struct cbx_json_doc *ret, struct cbx_err *err)
+{
+	return cbx_json_parse_most(text, len, CBX_JSON_VALUES_MAX, ret, err);
 }
 
 void cbx_json_doc_release(struct cbx_json_doc *doc)

@@ -33,8 +33,11 @@ struct cbx_json_doc {
 	size_t at;              /* where a fault is, in bytes from the start; not known of a duplicate key */
 };
 
-/* 0, or -errno with a syntax fault in err (kind "invalid_json", with the byte offset, which is in ret->at too). */
+/* 0, or -errno with a syntax fault in err (kind "invalid_json", with the byte offset, which is in ret->at too). A tree
+ * needs many times the memory of its text: more than CBX_JSON_VALUES_MAX values are a syntax fault, too. */
 int cbx_json_parse(const char *text, size_t len, struct cbx_json_doc *ret, struct cbx_err *err);
+/* The same with another number of values. */
+int cbx_json_parse_most(const char *text, size_t len, size_t values_max, struct cbx_json_doc *ret, struct cbx_err *err);
 void cbx_json_doc_release(struct cbx_json_doc *doc);
 #define _cleanup_json_doc_ __attribute__((cleanup(cbx_json_doc_release)))
 

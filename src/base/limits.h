@@ -17,6 +17,9 @@
 /* Client connections (daemon). */
 #define CBX_MESSAGE_MAX MIB(24)          /* daemon: one line from a client; longer: error, connection goes on
 					 * [daemon/floods.py:huge_and_deep_messages] */
+#define CBX_JSON_VALUES_MAX (1 << 20)    /* base: values in one JSON text, members and elements each one; more: it is
+					 * refused as no JSON, before memory is used for them
+					 * [daemon/floods.py:huge_and_deep_messages] */
 #define CBX_CODE_MAX MIB(1)              /* session: code of one cell; longer: error "code_too_long"
 					 * [unit/test_mcp_tools.c:code_too_long] */
 #define CBX_CLIENT_QUEUE_MAX MIB(64)     /* daemon: bytes waiting for a client that does not read; then: closed
@@ -159,6 +162,8 @@
 
 /* What comes from an interpreter or init, all of it hostile (session). */
 #define CBX_FRAME_MAX MIB(12)            /* session: one frame; longer: the interpreter is killed
+					 * [daemon/hostile.py:frames_that_break_the_protocol_end_the_interpreter] */
+#define CBX_FRAME_VALUES_MAX 65536       /* session: JSON values in one frame; more: the interpreter is killed
 					 * [daemon/hostile.py:frames_that_break_the_protocol_end_the_interpreter] */
 #define CBX_INIT_MESSAGE_MAX KIB(64)     /* session: one datagram to or from init, header included; longer: the
 					 * session ends [daemon/hostile.py:lies_of_init_end_the_session_alone] */

@@ -152,7 +152,7 @@ static bool placeholder(const char *plain)
 }
 
 /* The best text of a bundle; NULL: none. A placeholder such as <Figure …> says nothing beside the image itself. */
-static const char *best_text(const cJSON *data, bool has_image, struct cbx_buf *scratch)
+static const char *best_text(const cJSON *data, bool has_image)
 {
 	const char *plain = cbx_mcp_str_of(data, "text/plain"), *other = cbx_mcp_str_of(data, "text/markdown");
 	const cJSON *json = cJSON_GetObjectItemCaseSensitive(data, "application/json");
@@ -167,11 +167,9 @@ static const char *best_text(const cJSON *data, bool has_image, struct cbx_buf *
 		return has_image ? NULL : plain;
 	if ((other = cbx_mcp_str_of(data, "text/html")))
 		return other;
-	if (json && (cJSON_IsObject(json) || cJSON_IsArray(json))) {
-		cbx_json_print(scratch, json);
-		return scratch->data;
-	}
-	return cJSON_IsString(json) ? json->valuestring : NULL;
+	if (cJSON_IsString(json) || (cJSON_IsRaw(json) && strchr("{[", json->valuestring[0])))
+		return json->valuestring;
+	return NULL;
 }
 
 /*
@@ -198,11 +196,10 @@ static const char *choose_image(const struct render *r, const cJSON *data, const
 
 static void add_bundle(struct render *r, const cJSON *display, bool is_result)
 {
-	_cleanup_buf_ struct cbx_buf scratch = { 0 };
 	const cJSON *data = cJSON_GetObjectItemCaseSensitive(display, "data"), *v, *whole;
 	const char *image = choose_image(r, data, &whole), *text;
 
-	text = best_text(data, image, &scratch);
+	text = best_text(data, image);
 	if (text && (is_result || !image || !placeholder(text)))
 		add_value(r, text);
 	if (whole)

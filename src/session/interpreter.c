@@ -169,7 +169,7 @@ static void handle(struct cbx_session *s, const char *p, size_t n)
 	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
 	struct cbx_interp *in = &s->interp;
 	struct cbx_err err = { 0 };
-	int r = cbx_json_parse(p, n, &doc, &err);
+	int r = cbx_json_parse_most(p, n, CBX_FRAME_VALUES_MAX, &doc, &err);
 
 	cbx_buf_drop(&in->rx, CBX_FRAME_HEADER + n);
 	if (in->rx.len == 0 && in->rx.cap > 4 * CHUNK)

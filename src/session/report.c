@@ -59,7 +59,7 @@ static cJSON *display_summary(const struct cbx_execution *x)
 	cJSON_ArrayForEach (bundle, x->displays) {
 		cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(bundle, "data")) {
 			cJSON *o = cbx_json_new_obj();
-			size_t n = cJSON_IsString(v) ? strlen(v->valuestring) : 0;
+			size_t n = v->valuestring ? strlen(v->valuestring) : 0;
 
 			if (n && cbx_mime_binary(v->string))
 				n = n / 4 * 3 - (v->valuestring[n - 1] == '=') - (v->valuestring[n - 2] == '=');

@@ -85,6 +85,7 @@ def test_huge_and_deep_messages():
     for line, kind in ((b"[" * 1000000, "invalid_json"), (b'{"a":' * 200000, "invalid_json"),
                        (b"[" * 1000 + b"]" * 1000, "invalid_json"),
                        (b'{"id":1,"method":"run","params":{"code":"' + b"x" * (23 << 20) + b'"}}', "code_too_long"),
+                       (b'{"id":1,"method":"hello","params":{"x":[' + b"0," * (10 << 20) + b"0]}}", "invalid_json"),
                        (b'{"id":1e308,"method":"hello"}', "invalid_argument"),
                        (b'{"id":1,"method":"hello","method":"stop"}', "duplicate_key"),
                        (b"x" * (64 << 20), "message_too_long")):

@@ -17,6 +17,7 @@ from harness import FRAME, Daemon, Refused, client, main, session, shared, wait_
 def test_frames_that_break_the_protocol_end_the_interpreter():
     c = client()
     for expression, text in (("os.write(FD, b'\\xff\\xff\\xff\\xff')", "over the limit"), ("frame(b'{')", "not JSON"),
+                             ("frame(b'{\"a\":[' + b'0,' * 65536 + b'0]}')", "too many values"),
                              ("frame(b'[]')", "not an object"), ("frame(b'{}')", "without \"ev\""),
                              ("frame(b'{\"ev\":\"boo\"}')", "unknown message"),
                              ("frame(b'{\"ev\":\"done\",\"id\":99,\"status\":\"ok\"}')", "never was"),
@@ -50,7 +51,23 @@ def show(data): frame(json.dumps({'ev': 'display', 'id': me, 'data': data, 'meta
     assert len(r["displays"]) == 3 and "2 displays were left out" in r["message"], r["message"]
     r = c.run(f"me = {number}\nshow({{'text/plain': 'late'}})")
     assert r["status"] == "ok" and r["displays"] == [], r
+    c.run(f"me = {number + 4}\nshow({{'application/json': {{'a': [1, None, 'x']}}}})")
+    shown = [e["data"] for e in c.events if e["event"] == "display"]
+    assert shown == [{"application/json": {"a": [1, None, "x"]}}], shown
     c.close()
+
+
+def test_displays_take_no_more_memory_than_is_counted_for_them():
+    d = Daemon("", "--pool", "0")
+    c = d.client()
+    c.run(FRAME + "import json\nbody = '[' + '0,' * 60000 + '0]'")
+    before = usage(d, c)[0]
+    r = c.run("for i in range(64): frame(('{\"ev\":\"display\",\"id\":2,\"metadata\":{\"m\":' + body + '},'"
+              "                                '\"data\":{\"text/plain\":\"x\"}}').encode())\n")
+    assert r["status"] == "ok" and len(r["displays"]) == 64, r
+    after = usage(d, c)[0]
+    assert after < before + 64 * 1024, (before, after)
+    assert d.stop() == 0
 
 
 def test_an_interpreter_that_does_not_start():

@@ -96,6 +96,22 @@ START_TEST(nul_byte)
 }
 END_TEST
 
+/* Each member and element is one, and what holds them, too. */
+START_TEST(values)
+{
+	static const char text[] = "{\"a\":[1,\"[,]\",{}],\"b\":null}";
+	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
+	struct cbx_err err = { 0 };
+
+	ck_assert_int_lt(cbx_json_parse_most(text, strlen(text), 5, &doc, &err), 0);
+	ck_assert_str_eq(err.kind, "invalid_json");
+	ck_assert_ptr_nonnull(strstr(err.msg, "too many values"));
+	ck_assert_ptr_null(doc.root);
+	ck_assert_int_eq(cbx_json_parse_most(text, strlen(text), 6, &doc, &err), 0);
+	ck_assert_ptr_nonnull(doc.root);
+}
+END_TEST
+
 START_TEST(depth)
 {
 	char text[2 * CBX_JSON_DEPTH_MAX + 8];
@@ -285,6 +301,7 @@ static void add(TCase *t)
 	tcase_add_loop_test(t, repairs, 0, ARRAY_SIZE(faulty));
 	tcase_add_test(t, nul_byte);
 	tcase_add_test(t, depth);
+	tcase_add_test(t, values);
 	tcase_add_loop_test(t, ids, 0, 9);
 	tcase_add_test(t, many_members);
 	tcase_add_test(t, members);

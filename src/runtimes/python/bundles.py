@@ -5,6 +5,7 @@ from json import JSONEncoder
 
 BUNDLE_MAX = 10 << 20  # more is replaced by a note
 METADATA_DEPTH = 16
+METADATA_MAX = 100 << 10  # as text; codeboxd kills an interpreter whose frame has more than 65,536 values
 NOTE_TEXT_MAX = 100 << 10  # of the text that goes with such a note
 LARGE_IMAGE = 256 << 10  # an image from here on gets a smaller copy beside it (smaller.py)
 COPY_MAX = 1 << 20  # of such a copy that stays when the whole is too large
@@ -114,7 +115,7 @@ def prepare(data, metadata):
     if sum(map(len, ready.values())) > BUNDLE_MAX // 4:
         if sum(len(value.encode("utf-8")) for value in ready.values()) > BUNDLE_MAX:
             ready = note(ready)
-    if metadata and len(_encode_strict(metadata)) > 1 << 20:
+    if metadata and len(_encode_strict(metadata)) > METADATA_MAX:
         metadata = {}
     return ready, metadata
 
