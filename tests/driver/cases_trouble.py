@@ -47,6 +47,14 @@ def deep_recursion(i):
 
 
 @test()
+def warnings_are_those_of_user_code(i):
+    """A long answer is sent with all signals blocked; that is nothing to warn of, in a cell that makes errors of it."""
+    r = ok(i.run("import warnings\nwarnings.simplefilter('error')\n'x' * 200000"))
+    lacks(str(r), "driver.py", "RuntimeWarning")
+    lacks(str(ok(i.run("warnings.simplefilter('always')\n'x' * 200000"))), "RuntimeWarning")
+
+
+@test()
 def huge_messages(i):
     error = fails(i.run("raise ValueError('v' * 50_000_000)"), "ValueError")
     assert len(error["value"]) < 200 << 10 and len(error["traceback"]) < 400 << 10

@@ -75,6 +75,7 @@ class Interrupts:
         self._now = time.monotonic
         self._get, self._set = _signal.getsignal, _signal.signal
         self._mask, self._unblock = _signal.pthread_sigmask, _signal.SIG_UNBLOCK
+        self._all = _signal.valid_signals()  # the C library keeps 32 and 33: to name them is a warning, or an error
         self._int = _signal.SIGINT
         self.handler = self.on_signal  # one object, to be known again
         self._set(self._int, self.handler)
@@ -104,7 +105,7 @@ class Interrupts:
             self.on_signal(self._int, None)
 
     def block_all(self):
-        return self._mask(_signal.SIG_SETMASK, range(1, _signal.NSIG))
+        return self._mask(_signal.SIG_SETMASK, self._all)
 
     def unblock(self, mask):
         self._mask(_signal.SIG_SETMASK, mask)
