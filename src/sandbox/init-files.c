@@ -57,15 +57,18 @@ static void read_file(const struct cbx_init_header *h, const char *path, struct 
 	close(fd);
 }
 
-/* Directories above the last part. */
-static void make_parents(const char *path)
+/* Directories above the last part. Returns 0, or why the last one that is missing could not be made. */
+static int make_parents(const char *path)
 {
 	char part[4096];
+	int r = 0;
 
 	for (const char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
-		mkdir(part, 0755); /* the open that follows says what is wrong */
+		if (mkdir(part, 0755) < 0 && errno != EEXIST)
+			r = -errno;
 	}
+	return r;
 }
 
 static void write_file(const struct cbx_init_header *h, const char *path, const char *data, size_t n,
@@ -74,12 +77,10 @@ static void write_file(const struct cbx_init_header *h, const char *path, const 
 	mode_t mode = h->value & CBX_INIT_WRITE_EXECUTABLE ? 0755 : 0644;
 	struct stat st;
 	size_t done = 0;
-	int fd;
+	int parents = make_parents(path), fd = open_regular(path, O_WRONLY | O_CREAT, mode, &st);
 
-	make_parents(path);
-	fd = open_regular(path, O_WRONLY | O_CREAT, mode, &st);
 	if (fd < 0) {
-		a->value = fd;
+		a->value = fd == -ENOENT && parents < 0 ? parents : fd;
 		return;
 	}
 	if ((h->value & CBX_INIT_WRITE_TRUNCATE) && ftruncate(fd, 0) < 0)

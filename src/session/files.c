@@ -38,7 +38,10 @@ static void file_error(const struct file_request *q, int64_t value, struct cbx_e
 			   : code == EPERM   ? "permission_denied"
 					     : "file_error";
 
-	cbx_refuse(err, kind, code, "%.300s: %s", q->path, strerror(code));
+	cbx_refuse(err, kind, code, "%.300s: %s", q->path,
+		   code == EROFS    ? "read-only here; /workspace and /tmp can be written"
+		   : code == EINVAL ? "not an ordinary file, so it has no contents to read or write"
+				    : strerror(code));
 }
 
 static bool answer_valid(const struct file_request *q, const struct cbx_init_header *h, const char *payload)
