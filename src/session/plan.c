@@ -51,6 +51,7 @@ static int make_spawn(struct cbx_session *s, const struct cbx_image *image, stru
 		{ "TERM", "dumb" },
 		{ "TMPDIR", "/tmp" },
 		{ "PYTHONDONTWRITEBYTECODE", "1" },
+		{ "PIP_RETRIES", "1" }, /* there is no network: five of them are ten seconds and as many long lines */
 	};
 	_cleanup_(cbx_environment_release) struct cbx_environment all = { 0 };
 	const cJSON *argv, *env = NULL, *v;

@@ -27,6 +27,8 @@ static void set_message(cJSON *o, const struct cbx_execution *x)
 
 	cbx_buf_add(&text, cbx_buf_str(&x->note), x->note.len);
 	cbx_buf_add(&text, cbx_buf_str(&x->message), x->message.len);
+	while (text.len && text.data[text.len - 1] == ' ') /* notes are sentences with a space for what comes next */
+		text.data[--text.len] = '\0';
 	if (x->displays_dropped)
 		cbx_buf_addf(&text,
 			     "%s%llu displays were left out: a cell may show %d of them, and %zu MiB altogether.",
