@@ -20,18 +20,7 @@ static cJSON *no_arguments(void)
 
 static cJSON *create_input(void)
 {
-	cJSON *properties = cbx_session_spec_schema(), *p;
-
-	/* Some clients cannot express "a number or a string": sizes are strings to them, all else numbers. */
-	cJSON_ArrayForEach(p, properties) {
-		const cJSON *types = cJSON_GetObjectItemCaseSensitive(p, "type");
-		bool size = strcmp(p->string, "memory") == 0 || strcmp(p->string, "disk") == 0;
-
-		if (cJSON_IsArray(types))
-			cJSON_ReplaceItemInObjectCaseSensitive(
-				p, "type", cJSON_CreateString(size ? "string" : types->child->valuestring));
-	}
-	return cbx_mcp_schema_object(properties, NULL, true);
+	return cbx_mcp_schema_object(cbx_session_spec_schema(), NULL, true);
 }
 
 static void describe(cJSON *p, const char *name, const char *type, const char *text)
@@ -77,15 +66,16 @@ static void tell(struct cbx_buf *out, const cJSON *info, const char *id)
 	const cJSON *lowered = cJSON_GetObjectItemCaseSensitive(
 		cJSON_GetObjectItemCaseSensitive(info, "policy"), "lowered");
 	uint64_t memory = cbx_mcp_num_of(limits, "memory_bytes"), disk = cbx_mcp_num_of(limits, "disk_bytes");
+	uint64_t ttl = cbx_mcp_num_of(limits, "ttl_s"), idle = cbx_mcp_num_of(limits, "idle_timeout_s");
 	char a[32], b[32];
 
 	cbx_buf_addf(out, "Session %s is ready. Pass session_id \"%s\" to run_code to use it.", id, id);
 	cbx_format_size(memory, a);
 	cbx_format_size(disk, b);
 	if (memory && disk)
-		cbx_buf_addf(out, " Memory %s, files %s, %llu s for a cell; closed when not used for %llu s.", a, b,
+		cbx_buf_addf(out, " Memory %s, files %s, %llu s for a cell; closed %s %llu s.", a, b,
 			     (unsigned long long)cbx_mcp_num_of(limits, "timeout_s"),
-			     (unsigned long long)cbx_mcp_num_of(limits, "idle_timeout_s"));
+			     ttl > idle ? "when not used for" : "in", (unsigned long long)(ttl > idle ? idle : ttl));
 	cJSON_ArrayForEach(name, cJSON_GetObjectItemCaseSensitive(info, "mounts"))
 		cbx_buf_addf(out, "%s %s%s", name->prev->next ? "," : " Mounted:", cbx_mcp_str_of(name, "target"),
 			     cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(name, "writable")) ? "" : " (read-only)");
@@ -184,6 +174,7 @@ static cJSON *list_output(void)
 static cJSON *list_entry(const cJSON *info, bool is_default, struct cbx_buf *text)
 {
 	_cleanup_json_ cJSON *known = common_properties();
+	uint64_t cells = cbx_mcp_num_of(info, "executions");
 	cJSON *o = cbx_json_new_obj();
 	const cJSON *p, *v;
 
@@ -191,9 +182,9 @@ static cJSON *list_entry(const cJSON *info, bool is_default, struct cbx_buf *tex
 		if ((v = cJSON_GetObjectItemCaseSensitive(info, p->string)) && !cJSON_IsNull(v))
 			cbx_json_set(o, p->string, cJSON_Duplicate(v, 1));
 	cbx_json_set_bool(o, "default", is_default);
-	cbx_buf_addf(text, "%s%s: %s, image %s, %llu cells run, closed in %llu s if not used%s", text->len ? "\n" : "",
+	cbx_buf_addf(text, "%s%s: %s, image %s, %llu cell%s run, closed in %llu s if not used%s", text->len ? "\n" : "",
 		     cbx_mcp_str_of(info, "session_id"), cbx_mcp_str_of(info, "state"), cbx_mcp_str_of(info, "image"),
-		     (unsigned long long)cbx_mcp_num_of(info, "executions"),
+		     (unsigned long long)cells, cells == 1 ? "" : "s",
 		     (unsigned long long)cbx_mcp_num_of(info, "expires_in_s"),
 		     is_default ? " (the default session)" : "");
 	return o;
@@ -257,7 +248,7 @@ static void info(struct cbx_mcp_call *call, const cJSON *args)
 	_cleanup_buf_ struct cbx_buf text = { 0 };
 	struct cbx_session *session;
 	struct cbx_err err;
-	uint64_t running;
+	uint64_t running, cells;
 	cJSON *about;
 
 	if (cbx_mcp_arg_session(call, args, &session, &err) < 0) {
@@ -269,9 +260,10 @@ static void info(struct cbx_mcp_call *call, const cJSON *args)
 	cbx_json_set_bool(about, "default",
 			  !call->rev->modern && strcmp(call->mcp->default_session, call->session_id) == 0);
 	running = cbx_mcp_num_of(about, "running");
-	cbx_buf_addf(&text, "Session %s is %s: image %s, %llu cells run", call->session_id,
-		     cbx_mcp_str_of(about, "state"), cbx_mcp_str_of(about, "image"),
-		     (unsigned long long)cbx_mcp_num_of(about, "executions"));
+	cells = cbx_mcp_num_of(about, "executions");
+	cbx_buf_addf(&text, "Session %s is %s: image %s, %llu cell%s run", call->session_id,
+		     cbx_mcp_str_of(about, "state"), cbx_mcp_str_of(about, "image"), (unsigned long long)cells,
+		     cells == 1 ? "" : "s");
 	if (running)
 		cbx_buf_addf(&text, ", execution %llu runs now, %llu wait", (unsigned long long)running,
 			     (unsigned long long)cbx_mcp_num_of(about, "queue_length"));

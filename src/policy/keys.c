@@ -256,15 +256,23 @@ cJSON *cbx_key_schema(enum cbx_key key)
 {
 	const struct cbx_key_info *k = &cbx_keys[key];
 	_cleanup_buf_ struct cbx_buf text = { 0 };
+	static const struct {
+		const char *type, *form;
+	} as[] = {
+		[CBX_TYPE_SIZE] = { "string", ": a size such as \"512M\"" },
+		[CBX_TYPE_COUNT] = { "integer", "" },
+		[CBX_TYPE_DURATION] = { "number", ", in seconds" },
+		[CBX_TYPE_DECIMAL] = { "number", ": a number such as 1.5" },
+		[CBX_TYPE_BOOL] = { "boolean", "" },
+		[CBX_TYPE_WORD] = { "string", "" },
+	};
 	cJSON *o = type_schema(k);
 	char standard[48];
 
-	if (k->type == CBX_TYPE_WORD)
-		cbx_json_set_str(o, "type", "string");
+	cJSON_DeleteItemFromObjectCaseSensitive(o, "type");
+	cbx_json_set_str(o, "type", as[k->type].type);
 	cbx_key_format(key, k->standard, standard);
-	cbx_buf_addf(&text, "%s", k->text);
-	if (k->type != CBX_TYPE_WORD && k->type != CBX_TYPE_BOOL)
-		cbx_buf_addf(&text, ": %s", hints[k->type]);
+	cbx_buf_addf(&text, "%s%s", k->text, as[k->type].form);
 	cbx_buf_addf(&text, ". Default: %s.", standard);
 	cbx_json_set_str(o, "description", cbx_buf_str(&text));
 	return o;
