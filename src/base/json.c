@@ -423,6 +423,9 @@ int cbx_json_get_u64(const cJSON *obj, const char *key, uint64_t min, uint64_t m
 	d = v->valuedouble;
 	if (!(d >= 0 && d <= 9007199254740992.0) || floor(d) != d)
 		return wrong_type(v, key, "a whole number of at least 0", err);
+	if ((uint64_t)d < min && max >= 1u << 30) /* nobody meant the upper one */
+		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %.0f is less than %llu", key, d,
+				  (unsigned long long)min);
 	if ((uint64_t)d < min || (uint64_t)d > max)
 		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %.0f is not between %llu and %llu", key, d,
 				  (unsigned long long)min, (unsigned long long)max);
@@ -438,6 +441,8 @@ int cbx_json_get_double(const cJSON *obj, const char *key, double min, double ma
 		return 0;
 	if (!cJSON_IsNumber(v) || !isfinite(v->valuedouble))
 		return wrong_type(v, key, "a number", err);
+	if (v->valuedouble < min && max >= 1u << 30)
+		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %g is less than %g", key, v->valuedouble, min);
 	if (v->valuedouble < min || v->valuedouble > max)
 		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %g is not between %g and %g", key,
 				  v->valuedouble, min, max);

@@ -139,7 +139,7 @@ void cbx_format_size(uint64_t bytes, char out[32])
 		u++;
 	}
 	if (u == 0 || v == (double)(uint64_t)v)
-		snprintf(out, 32, "%llu %s", (unsigned long long)v, units[u]);
+		snprintf(out, 32, "%llu %s", (unsigned long long)v, bytes == 1 ? "byte" : units[u]);
 	else
 		snprintf(out, 32, "%.1f %s", v, units[u]);
 }

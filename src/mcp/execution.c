@@ -168,7 +168,7 @@ static void get(struct cbx_mcp_call *call, const cJSON *args)
 	struct cbx_execution *x = NULL;
 	struct cbx_err err;
 	double wait = 0;
-	int paged = 0, r = cbx_json_get_double(args, "wait", 0, 1e9, &wait, &err);
+	int paged = 0, r = cbx_json_get_double(args, "wait", 0, 1e12, &wait, &err);
 
 	if (r >= 0)
 		r = find_execution(call, args, true, &session, &x, &err);

@@ -17,6 +17,24 @@
 
 #define LIST_BYTES KIB(300) /* of names in one answer, as JSON at its worst */
 
+int cbx_mcp_arg_file_session(struct cbx_mcp_call *call, const cJSON *args, const char *key, struct cbx_session **ret,
+			     struct cbx_err *err)
+{
+	const char *path = cbx_mcp_str_of(args, key), *id = NULL;
+	int r = cbx_json_get_str(args, "session_id", &id, err);
+	struct cbx_mcp_uri uri;
+
+	if (r < 0 || id || !path || !cbx_starts_with(path, "codebox://"))
+		return r < 0 ? r : cbx_mcp_arg_session(call, args, ret, err);
+	uri = cbx_mcp_uri_parse(path);
+	r = uri.kind == CBX_URI_FILE ? cbx_session_find(call->mcp->engine, uri.session_id, ret, err)
+				     : cbx_mcp_arg_session(call, args, ret, err);
+	if (r >= 0)
+		snprintf(call->session_id, sizeof(call->session_id), "%s", cbx_session_id(*ret));
+	cbx_mcp_uri_release(&uri);
+	return r;
+}
+
 int cbx_mcp_arg_path(struct cbx_mcp_call *call, const cJSON *args, const char *key, char **ret, struct cbx_err *err)
 {
 	const char *path = NULL;
@@ -246,7 +264,7 @@ static void list(struct cbx_mcp_call *call, const cJSON *args)
 	struct listing *l = cbx_xcalloc(1, sizeof(*l));
 	struct cbx_session *session;
 	struct cbx_err err;
-	int r = cbx_mcp_arg_session(call, args, &session, &err);
+	int r = cbx_mcp_arg_file_session(call, args, "path", &session, &err);
 
 	call->state = l;
 	call->release = listing_free;

@@ -233,7 +233,7 @@ static void read_file(struct cbx_mcp_call *call, const cJSON *args)
 	const char *encoding = NULL;
 	struct cbx_session *session;
 	struct cbx_err err;
-	int r = cbx_mcp_arg_session(call, args, &session, &err);
+	int r = cbx_mcp_arg_file_session(call, args, "path", &session, &err);
 
 	call->state = d;
 	call->release = reading_free;

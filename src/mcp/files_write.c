@@ -117,13 +117,14 @@ static void written(void *arg, const struct cbx_file_reply *reply, const struct 
 }
 
 /* As run_code does it: a file may come before the first cell. */
-static int target(struct cbx_mcp_call *call, const cJSON *args, struct cbx_session **ret, struct cbx_err *err)
+static int target(struct cbx_mcp_call *call, const cJSON *args, const char *key, struct cbx_session **ret,
+		  struct cbx_err *err)
 {
-	const char *id = NULL;
+	const char *id = NULL, *path = cbx_mcp_str_of(args, key);
 	int r = cbx_json_get_str(args, "session_id", &id, err);
 
-	if (r < 0 || id || call->rev->modern)
-		return r < 0 ? r : cbx_mcp_arg_session(call, args, ret, err);
+	if (r < 0 || id || call->rev->modern || (path && cbx_starts_with(path, "codebox://")))
+		return r < 0 ? r : cbx_mcp_arg_file_session(call, args, key, ret, err);
 	r = cbx_mcp_default_session(call, ret, err);
 	if (r < 0)
 		return r;
@@ -183,7 +184,7 @@ static void write_file(struct cbx_mcp_call *call, const cJSON *args)
 	struct writing *w = writing_new(call);
 	struct cbx_session *session;
 	struct cbx_err err;
-	int r = target(call, args, &session, &err);
+	int r = target(call, args, "path", &session, &err);
 
 	if (r >= 0)
 		r = cbx_mcp_arg_path(call, args, "path", &w->path, &err);
@@ -238,7 +239,7 @@ static void upload(struct cbx_mcp_call *call, const cJSON *args)
 	struct writing *w = writing_new(call);
 	struct cbx_session *session;
 	struct cbx_err err;
-	int r = target(call, args, &session, &err);
+	int r = target(call, args, "filename", &session, &err);
 
 	if (r >= 0)
 		r = cbx_mcp_arg_path(call, args, "filename", &w->path, &err);

@@ -481,6 +481,9 @@ void cbx_mcp_task_unwatch(struct cbx_mcp_task_watch *w);
 
 /* ---- files: of a session, as tools and answers name them ---- */
 
+/* cbx_mcp_arg_session() of a tool whose argument `key` is a path: where that is an address, it names the session, too. */
+int cbx_mcp_arg_file_session(struct cbx_mcp_call *call, const cJSON *args, const char *key, struct cbx_session **ret,
+			     struct cbx_err *err);
 /* A path, or the address of a file of call->session_id; *ret is malloc'd. Missing: an error. */
 int cbx_mcp_arg_path(struct cbx_mcp_call *call, const cJSON *args, const char *key, char **ret, struct cbx_err *err);
 const char *cbx_mcp_workspace_path(const char *path); /* relative to /workspace; NULL: it is not below it */

@@ -294,12 +294,21 @@ static void add_files(struct render *r, const struct cbx_mcp_call *call)
 static const char running[] = "The cell is still running. Call get_execution with this execution_id (and wait) to "
 			      "see how it goes on, or interrupt to stop it.";
 
+static const char queued[] = "The cell has not started yet: the cells of a session run one after another. Call "
+			     "get_execution with this execution_id (and wait) to see how it goes on, or interrupt to "
+			     "drop it.";
+
 /* A cell that waits for its turn is on its way, too. */
 static bool is_running(const cJSON *x)
 {
 	const char *status = text_or_empty(x, "status");
 
 	return strcmp(status, "running") == 0 || strcmp(status, "queued") == 0;
+}
+
+static const char *where_it_is(const cJSON *x)
+{
+	return strcmp(text_or_empty(x, "status"), "queued") == 0 ? queued : running;
 }
 
 static void build_text(struct render *r, const struct cbx_mcp_call *call)
@@ -346,7 +355,7 @@ static void build_text(struct render *r, const struct cbx_mcp_call *call)
 	add_files(r, call);
 	if (is_running(r->x)) {
 		new_line(&r->text);
-		cbx_buf_addf(&r->text, "[%s]", running);
+		cbx_buf_addf(&r->text, "[%s]", where_it_is(r->x));
 	}
 	while (r->text.len && r->text.data[r->text.len - 1] == '\n')
 		r->text.data[--r->text.len] = '\0';
@@ -408,7 +417,8 @@ static cJSON *build_structured(struct render *r, const struct cbx_mcp_call *call
 		set_cut(e, "traceback", text_or_empty(error, "traceback"), r->value_max, 0, NULL);
 		cbx_json_set(s, "error", e);
 	}
-	set_cut(s, "message", is_running(r->x) ? running : cbx_mcp_str_of(r->x, "message"), MESSAGE_CHARS, 0, NULL);
+	set_cut(s, "message", is_running(r->x) ? where_it_is(r->x) : cbx_mcp_str_of(r->x, "message"), MESSAGE_CHARS, 0,
+		NULL);
 	cbx_json_set_str(s, "notice", call->notice);
 	for (size_t i = 0; last[i]; i++)
 		copy(s, r->x, last[i]);

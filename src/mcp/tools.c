@@ -41,9 +41,9 @@ static const struct {
 	const char *kind;
 	const char *hint;
 } hints[] = {
-	{ "session_not_found", "Call list_sessions to see which exist, or leave session_id out." },
-	{ "session_expired", "Its variables and files are gone. Call create_session, or leave session_id out." },
-	{ "session_exists", "Choose another session_id, or use that session by passing its id to run_code." },
+	{ "session_not_found", "Call list_sessions to see which exist, or create_session for a new one." },
+	{ "session_expired", "Call create_session for a new one, or run_code without session_id." },
+	{ "session_exists", "Pass its id to run_code to use it, or choose another session_id." },
 	{ "too_many_sessions", "Call list_sessions, and close_session for those that are not needed." },
 	{ "queue_full", "Wait until earlier calls have been answered, or use another session." },
 	{ "execution_forgotten", "Run the code again, or look at the files that it wrote." },

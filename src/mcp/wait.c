@@ -119,7 +119,11 @@ int cbx_mcp_arg_session(struct cbx_mcp_call *call, const cJSON *args, struct cbx
 		id = call->mcp->default_session;
 	if (!id)
 		return cbx_refuse(err, "invalid_argument", EINVAL,
-				  "session_id: it is missing; pass an id from list_sessions or from run_code's answer");
+				  call->rev->modern
+					  ? "session_id: it is missing; pass an id from list_sessions or from "
+					    "run_code's answer"
+					  : "this connection has no session of its own yet: run_code and write_file "
+					    "make it; or pass the session_id of another, as list_sessions tells it");
 	r = cbx_session_find(call->mcp->engine, id, ret, err);
 	if (r >= 0)
 		snprintf(call->session_id, sizeof(call->session_id), "%s", cbx_session_id(*ret));

@@ -268,12 +268,11 @@ int cbx_session_find(struct cbx_engine *e, const char *id, struct cbx_session **
 		if (strcmp(t->id, id) == 0)
 			return cbx_refuse(
 				err, "session_expired", ENOENT,
-				"expired: session %s was closed (%s); its variables and files are gone. Create a new "
-				"session, or leave session_id out",
+				"expired: session %s was closed (%s); its variables and files are gone",
 				id, t->why);
 	}
 	return cbx_refuse(err, "session_not_found", ENOENT,
-			  "there is no session \"%.80s\"; list the sessions, create one, or leave session_id out", id);
+			  "there is no session \"%.80s\"", id);
 }
 
 bool cbx_engine_settled(const struct cbx_engine *e)

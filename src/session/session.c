@@ -339,7 +339,7 @@ static int check_room(struct cbx_engine *e, const struct cbx_session_spec *spec,
 	}
 	if (spec->id[0] && cbx_engine_by_id(e, spec->id))
 		return cbx_refuse(err, "session_exists", EEXIST,
-				  "session %s exists already; use it, close it, or choose another id", spec->id);
+				  "session %s exists already", spec->id);
 	if (e->live >= most || e->live + e->closing >= 2 * most)
 		return cbx_refuse(err, "too_many_sessions", EMFILE,
 				  "there are %zu sessions, and no more than %llu are allowed; close one first", e->live,

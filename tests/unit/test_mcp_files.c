@@ -238,7 +238,7 @@ static const struct {
 	{ CALL("1", "read_file", "{\"path\":\"none\"}"), "Call list_files" },
 	{ CALL("1", "read_file", "{\"path\":\"a\",\"encoding\":\"x\"}"), "\"base64\"" },
 	{ CALL("1", "read_file", "{\"path\":\"a\",\"length\":0}"), "length" },
-	{ CALL("1", "read_file", "{\"path\":\"codebox://sessions/other/files/a\"}"), "not the address" },
+	{ CALL("1", "read_file", "{\"path\":\"codebox://sessions/other/files/a\"}"), "there is no session other" },
 	{ CALL("1", "read_file", "{\"path\":\"codebox://sessions/fake-1/files/%00\"}"), "not the address" },
 	{ CALL("1", "write_file", "{\"path\":\"a\"}"), "content: it is missing" },
 	{ CALL("1", "write_file", "{\"path\":\"a\",\"content\":\"x\",\"encoding\":\"base64\"}"), "it is not base64" },

@@ -83,7 +83,7 @@ static const struct {
 	{ CALL("1", "run_code", "{\"code\":\"x\",\"language\":\"ruby\"}"), "\"python\"" },
 	{ CALL("1", "run_code", "{\"code\":\"x\",\"langage\":\"python\"}"),
 	  "accepted are: code, session_id, timeout, language" },
-	{ CALL("1", "run_code", "{\"code\":\"x\",\"session_id\":\"none\"}"), "leave session_id out" },
+	{ CALL("1", "run_code", "{\"code\":\"x\",\"session_id\":\"none\"}"), "create_session for a new one" },
 	{ CALL("1", "run_code", "{\"code\":\"x\",\"session_id\":\"../../etc\"}"), "session_id: \"../../etc\"" },
 	{ CALL("1", "run_code", "{\"code\":\"x\",\"session_id\":3}"), "session_id: a string is expected" },
 	{ CALL("1", "create_session", "{\"image\":\"none\"}"), "image: there is no \"none\"" },
@@ -194,7 +194,7 @@ START_TEST(sessions)
 	ck_assert_str_eq(text(m),
 			 "a: idle, image python, 0 cells run, closed in 3600 s if not used\n"
 			 "fake-1: idle, image python, 0 cells run, closed in 3600 s if not used\n"
-			 "fake-2: idle, image python, 1 cells run, closed in 3600 s if not used (the default session)");
+			 "fake-2: idle, image python, 1 cell run, closed in 3600 s if not used (the default session)");
 	ck_assert(true_at(m, "result.structuredContent.sessions.2.default"));
 	m = client_ask(c, CALL("5", "close_session", "{\"session_id\":\"a\"}"));
 	ck_assert(true_at(m, "result.structuredContent.closed"));

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a model reads in the answers of `codebox mcp`: what happened, said once, and what to do about it."""
+import os
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..", "lib"), os.path.join(HERE, "..", "clients")]
+sys.dont_write_bytecode = True
+from cbxtest import Box, run  # noqa: E402
+
+box = Box(CODEBOX_POOL="0")
+os.environ.update({k: v for k, v in box.env.items() if k.startswith("CODEBOX")})
+import common  # noqa: E402
+
+IMAGE = box.image("python", "python-minimal", "host")
+
+
+class Client(common.Raw):
+    """A connection, and a session "s" beside the one that it would have of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.initialize("2025-06-18")
+
+    def tool(self, name, **arguments):
+        r = self.call(name, arguments)["result"]
+        return "\n".join(c["text"] for c in r["content"] if c["type"] == "text"), r
+
+    def made(self, **arguments):
+        text, r = self.tool("create_session", session_id="s", image=IMAGE, **arguments)
+        assert not r["isError"], text
+        return text
+
+    def cell(self, code, **arguments):
+        return self.tool("run_code", code=code, session_id="s", **arguments)
+
+    def __exit__(self, *_):
+        self.tool("close_session", session_id="s")
+        super().__exit__(*_)
+
+
+def once(text, *parts):
+    for part in parts:
+        assert text.count(part) == 1, (part, text)
+
+
+def test_warnings_of_user_code_are_not_the_drivers():
+    with Client() as c:
+        c.made()
+        text, r = c.cell("import warnings; warnings.simplefilter('error'); 'x' * 200000")
+        assert r["structuredContent"]["status"] == "ok" and text.startswith("'xxx"), text[:300]
+        text, _ = c.cell("warnings.simplefilter('always'); 'y' * 200000")
+        assert text.startswith("'yyy"), text[:300]
+
+
+def test_a_limit_is_named_with_what_to_do():
+    with Client() as c:
+        c.made(memory="300M", disk="16M")
+        message = c.cell("bytearray(1 << 30)")[1]["structuredContent"]["message"]
+        once(message, "limit is 300 MiB", "more memory")
+        assert message.endswith("."), message
+        message = c.cell("open('f', 'wb').write(b'x' * (32 << 20))")[1]["structuredContent"]["message"]
+        once(message, "limit is 16 MiB", "larger disk")
+
+
+def test_a_network_that_is_not_there_is_named():
+    with Client() as c:
+        c.made()
+        for code in ("import socket\nsocket.getaddrinfo('example.com', 80)",
+                     "import socket\nsocket.create_connection(('192.0.2.1', 80))",
+                     "print('Temporary failure in name resolution')"):
+            once(c.cell(code)[0], "has no network")
+        assert "network" not in c.cell("print('resolved')")[0]
+
+
+def test_a_connection_without_a_session_is_told_how_to_get_one():
+    with Client() as c:
+        c.made()
+        for name, more in (("list_files", {}), ("session_info", {}), ("interrupt", {}), ("read_file", {"path": "x"}),
+                           ("get_execution", {"execution_id": 1})):
+            text, r = c.tool(name, **more)
+            assert r["isError"], r
+            once(text, "no session of its own yet", "run_code", "list_sessions")
+
+
+def test_a_session_that_is_not_there_is_told_of_once():
+    with Client() as c:
+        c.made()
+        once(c.tool("create_session", session_id="s")[0], "exists already", "choose another")
+        once(c.tool("run_code", code="1", session_id="none")[0], "no session", "list_sessions", "create_session")
+        c.tool("close_session", session_id="s")
+        once(c.cell("1")[0], "expired", "closed with close_session", "are gone", "create_session")
+
+
+def test_an_address_names_its_session():
+    with Client() as c:
+        c.made()
+        _, r = c.tool("write_file", session_id="s", path="a b.txt", content="of s")
+        address = r["structuredContent"]["uri"]
+        assert c.tool("read_file", path=address)[0] == "of s"
+        assert c.tool("write_file", path=address, content="!", append=True)[1]["structuredContent"]["session_id"] == "s"
+        assert c.tool("read_file", path=address, session_id="s")[0] == "of s!"
+        once(c.tool("read_file", path=address, session_id="none")[0], "no session")
+        assert c.tool("read_file", path=address, session_id=5)[1]["isError"]
+        once(c.tool("read_file", path=address.replace("/s/", "/none/"))[0], "no session")
+
+
+def test_files_that_cannot_be_read_or_written():
+    with Client() as c:
+        c.made()
+        once(c.tool("read_file", session_id="s", path="/dev/zero")[0], "not an ordinary file")
+        for path in ("/usr/x", "../../x/y"):
+            once(c.tool("write_file", session_id="s", path=path, content="x")[0], "read-only", "/workspace and /tmp")
+        once(c.tool("list_files", session_id="s", path="none")[0], "No such file", "list_files")
+
+
+def test_a_cell_that_waits_is_not_said_to_run():
+    with Client() as c:
+        c.made()
+        c.cell("import time\ntime.sleep(60)", background=True)
+        text, r = c.cell("2", background=True)
+        assert r["structuredContent"]["status"] == "running", r
+        once(text, "has not started yet")
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:  # the one before it does run
+            text = c.tool("get_execution", session_id="s", execution_id=1)[0]
+            if "is still running" in text:
+                break
+        once(text, "is still running")
+        c.tool("interrupt", session_id="s", execution_id=1)
+        assert c.tool("get_execution", session_id="s", execution_id=2, wait=45)[1]["structuredContent"]["result"] == "2"
+
+
+def test_a_session_says_when_it_ends():
+    with Client() as c:
+        once(c.made(ttl=50), "closed in 50 s")
+        c.tool("close_session", session_id="s")
+        once(c.made(idle_timeout=50), "closed when not used for 50 s")
+
+
+def test_a_schema_describes_the_type_that_it_names():
+    with Client() as c:
+        c.made()
+        tools = {t["name"]: t for t in c.ask("tools/list")["result"]["tools"]}
+        p = tools["create_session"]["inputSchema"]["properties"]
+        for name, what in p.items():
+            assert isinstance(what["type"], str), (name, what)
+            assert ("512M" in what["description"]) == (name in ("memory", "disk", "io")), (name, what)
+            assert "512M" not in what["description"] or what["type"] == "string", (name, what)
+            assert "5m" not in what["description"] and ("in seconds" not in what["description"] or
+                                                        what["type"] == "number"), (name, what)
+        for t in tools.values():
+            assert len(t["description"]) < 2048, t["name"]
+
+
+if __name__ == "__main__":
+    run(globals())
