@@ -17,6 +17,9 @@
 #include "base/limits.h"
 #include "base/str.h"
 
+#define FEW_MEMBERS 8    /* of an object: compared each with each */
+#define PRINT_ROOM  1024 /* bytes, for most of what is printed; it grows */
+
 struct scan {
 	const char *start, *p, *end;
 	struct cbx_buf fixed; /* repaired copy up to `copied`; used once `repaired` is set */
@@ -287,28 +290,46 @@ static int shown_bytes(const char *s)
 	return (int)n;
 }
 
-/* Members of one object are compared by sorting their names, so that a hostile object costs n log n. */
+static bool twice_among_few(const cJSON *first, const char **ret)
+{
+	for (const cJSON *a = first; a; a = a->next)
+		for (const cJSON *b = a->next; b; b = b->next)
+			if (strcmp(a->string, b->string) == 0) {
+				*ret = b->string;
+				return true;
+			}
+	return false;
+}
+
+/* By sorting, so that a hostile object costs n log n. */
+static bool twice_among_many(const cJSON *first, size_t n, const char **ret)
+{
+	_cleanup_free_ const char **names = cbx_xcalloc(n, sizeof(*names));
+	size_t i = 0;
+
+	for (; first; first = first->next)
+		names[i++] = first->string;
+	qsort(names, n, sizeof(*names), cbx_by_name);
+	for (i = 1; i < n; i++)
+		if (strcmp(names[i - 1], names[i]) == 0) {
+			*ret = names[i];
+			return true;
+		}
+	return false;
+}
+
 static void find_duplicates(const cJSON *node, struct cbx_err *problem)
 {
+	const char *name;
 	const cJSON *child;
+	size_t n = 0;
 
-	if (cJSON_IsObject(node) && node->child && node->child->next) {
-		size_t n = 0, i = 0;
-		const char **names;
-
-		cJSON_ArrayForEach(child, node)
-			n++;
-		names = cbx_xcalloc(n, sizeof(*names));
-		cJSON_ArrayForEach(child, node)
-			names[i++] = child->string;
-		qsort(names, n, sizeof(*names), cbx_by_name);
-		for (i = 1; i < n && !problem->code; i++)
-			if (strcmp(names[i - 1], names[i]) == 0)
-				cbx_refuse(problem, "duplicate_key", EINVAL,
-					   "member \"%.*s\" stands twice in one object", shown_bytes(names[i]),
-					   names[i]);
-		free(names);
-	}
+	for (child = node->child; child; child = child->next)
+		n++;
+	if (cJSON_IsObject(node) &&
+	    (n <= FEW_MEMBERS ? twice_among_few(node->child, &name) : twice_among_many(node->child, n, &name)))
+		cbx_refuse(problem, "duplicate_key", EINVAL, "member \"%.*s\" stands twice in one object",
+			   shown_bytes(name), name);
 	for (child = node->child; child && !problem->code; child = child->next)
 		if (child->child)
 			find_duplicates(child, problem);
@@ -543,17 +564,23 @@ void cbx_json_set_strn(cJSON *obj, const char *key, const char *v, size_t n)
 
 void cbx_json_set_str(cJSON *obj, const char *key, const char *v)
 {
+	size_t n = v ? strlen(v) : 0;
+
 	if (v)
-		cbx_json_set_strn(obj, key, v, strlen(v));
+		cbx_json_set(obj, key, cbx_utf8_valid(v, n) ? cJSON_CreateString(v) : new_str(v, n));
 }
 
 /* Whole numbers are printed by us: a double would lose those above 2^53 and cJSON prints some in exponent form. */
 void cbx_json_set_u64(cJSON *obj, const char *key, uint64_t v)
 {
-	char text[24];
+	char text[24], *p = &text[sizeof(text) - 1];
 
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
-	cbx_json_set(obj, key, cJSON_CreateRaw(text));
+	*p = '\0';
+	do {
+		*--p = (char)('0' + v % 10);
+		v /= 10;
+	} while (v);
+	cbx_json_set(obj, key, cJSON_CreateRaw(p));
 }
 
 void cbx_json_set_i64(cJSON *obj, const char *key, int64_t v)
@@ -561,6 +588,14 @@ void cbx_json_set_i64(cJSON *obj, const char *key, int64_t v)
 	char text[24];
 
 	snprintf(text, sizeof(text), "%lld", (long long)v);
+	cbx_json_set(obj, key, cJSON_CreateRaw(text));
+}
+
+void cbx_json_set_thousandths(cJSON *obj, const char *key, uint64_t v)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%llu.%03u", (unsigned long long)(v / 1000), (unsigned)(v % 1000));
 	cbx_json_set(obj, key, cJSON_CreateRaw(text));
 }
 
@@ -586,7 +621,7 @@ void cbx_json_push_str(cJSON *arr, const char *v)
 
 void cbx_json_print(struct cbx_buf *out, const cJSON *v)
 {
-	_cleanup_free_ char *text = cJSON_PrintUnformatted(v);
+	_cleanup_free_ char *text = cJSON_PrintBuffered(v, PRINT_ROOM, 0);
 
 	if (!text)
 		checked(NULL);

@@ -71,6 +71,7 @@ void cbx_json_set_strn(cJSON *obj, const char *key, const char *value, size_t n)
 void cbx_json_set_u64(cJSON *obj, const char *key, uint64_t value);
 void cbx_json_set_i64(cJSON *obj, const char *key, int64_t value);
 void cbx_json_set_double(cJSON *obj, const char *key, double value);
+void cbx_json_set_thousandths(cJSON *obj, const char *key, uint64_t value); /* 1234: as 1.234 */
 void cbx_json_set_bool(cJSON *obj, const char *key, bool value);
 void cbx_json_set_null(cJSON *obj, const char *key);
 void cbx_json_set(cJSON *obj, const char *key, cJSON *value); /* takes ownership of value */

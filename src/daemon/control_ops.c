@@ -200,35 +200,31 @@ static const struct cbx_watch run_watch = {
 };
 
 /* The session that a run is for, made when that is allowed. */
-static int run_session(struct cbx_control *c, const cJSON *params, struct cbx_session **ret, struct cbx_err *err)
+static int run_session(struct cbx_control *c, const cJSON *params, struct cbx_session_spec *spec,
+		       struct cbx_session **ret, struct cbx_err *err)
 {
 	struct cbx_engine *engine = c->daemon->engine;
-	struct cbx_session_spec spec;
 	const char *id = NULL;
 	bool create = false;
 	int r;
 
-	cbx_session_spec_init(&spec);
 	r = cbx_json_get_str(params, "session_id", &id, err);
 	if (r >= 0)
 		r = cbx_json_get_bool(params, "create", &create, err);
-	if (r >= 0)
-		r = cbx_session_spec_parse(params, &spec, err);
 	if (r < 0)
 		return r;
-	spec.timeout_ms = 0; /* "timeout" is this run's */
 	if (id) {
 		r = cbx_session_find(engine, id, ret, err);
 		if (r >= 0)
-			return cbx_session_same(*ret, params, err); /* a run changes no settings */
+			return cbx_session_same(*ret, spec, err); /* a run changes no settings */
 		if (!create)
 			return r;
 	} else {
 		if (c->own[0] && cbx_session_find(engine, c->own, ret, err) == 0)
-			return cbx_session_same(*ret, params, err);
-		spec.one_shot = true;
+			return cbx_session_same(*ret, spec, err);
+		spec->one_shot = true;
 	}
-	r = cbx_session_create(engine, &spec, NULL, NULL, ret, err);
+	r = cbx_session_create(engine, spec, NULL, NULL, ret, err);
 	if (r >= 0 && !id)
 		snprintf(c->own, sizeof(c->own), "%s", cbx_session_id(*ret));
 	return r;
@@ -237,13 +233,18 @@ static int run_session(struct cbx_control *c, const cJSON *params, struct cbx_se
 static int op_run(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
 {
 	struct cbx_watch watch = run_watch;
-	struct cbx_session_spec spec = { 0 };
+	struct cbx_session_spec spec;
 	struct cbx_session *s;
 	const char *code = NULL;
+	uint64_t timeout_ms;
 	int r = need_str(params, "code", &code, err);
 
+	cbx_session_spec_init(&spec);
+	spec.timeout_ms = 0;
 	if (r >= 0)
-		r = cbx_session_spec_parse(params, &spec, err); /* timeout_ms stays 0 where none is given */
+		r = cbx_session_spec_parse(params, &spec, err);
+	timeout_ms = spec.timeout_ms; /* this run's, 0 where none is given; not the session's */
+	spec.timeout_ms = 0;
 	if (r >= 0 && strlen(code) > CBX_CODE_MAX)
 		r = cbx_refuse(err, "code_too_long", EMSGSIZE,
 			       "code: %zu bytes are more than the %zu allowed; write data to a file of the session and "
@@ -251,11 +252,11 @@ static int op_run(struct cbx_control_request *q, const cJSON *params, struct cbx
 			       "from there",
 			       strlen(code), CBX_CODE_MAX);
 	if (r >= 0)
-		r = run_session(q->control, params, &s, err);
+		r = run_session(q->control, params, &spec, &s, err);
 	if (r < 0)
 		return r;
 	watch.arg = q;
-	return cbx_session_run(s, code, spec.timeout_ms, &watch, &q->x, err);
+	return cbx_session_run(s, code, timeout_ms, &watch, &q->x, err);
 }
 
 static int op_interrupt(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)

@@ -296,8 +296,8 @@ void cbx_execution_done(struct cbx_execution *x, const char *status)
 	bool interrupted = strcmp(status, "interrupted") == 0;
 	char limit[32];
 
-	seconds(x->timeout_ms, limit);
 	if (x->phase != CBX_PHASE_RUN && x->stopping == CBX_TIMEOUT) {
+		seconds(x->timeout_ms, limit);
 		cbx_buf_addf(&x->message,
 			     "The cell was interrupted at its time limit of %s%s. Variables and files are kept. Give "
 			     "it a larger "

@@ -97,7 +97,7 @@ static void set_usage(cJSON *o, const struct cbx_cell_usage *u)
 		return;
 	v = cbx_json_new_obj();
 	cbx_json_set_str(v, "source", u->source);
-	cbx_json_set_double(v, "cpu_ms", (double)u->cpu_us / 1000);
+	cbx_json_set_thousandths(v, "cpu_ms", u->cpu_us);
 	if (u->has_memory)
 		cbx_json_set_u64(v, "memory_bytes", u->memory);
 	if (u->peak) {
@@ -221,7 +221,7 @@ static void set_use(cJSON *o, const struct cbx_session *s)
 	cbx_cgroup_read(&group, &use);
 	cbx_json_set_u64(u, "memory_bytes", use.memory);
 	cbx_json_set_u64(u, "files_bytes", cbx_cgroup_files(&group));
-	cbx_json_set_double(u, "cpu_s", (double)(use.cpu_us / 1000) / 1000);
+	cbx_json_set_thousandths(u, "cpu_s", use.cpu_us / 1000);
 	cbx_json_set_bool(u, "frozen", s->frozen);
 	if (s->frozen)
 		cbx_json_set_u64(u, "reclaimed_bytes", s->reclaimed);

@@ -127,7 +127,7 @@ const char *cbx_session_id(const struct cbx_session *session);
  * queued in a session that could not be made. */
 const struct cbx_err *cbx_session_failure(const struct cbx_session *session);
 /* Whether a request for it would give this session; "session_differs", naming the first member that is not so. */
-int cbx_session_same(const struct cbx_session *session, const cJSON *params, struct cbx_err *err);
+int cbx_session_same(const struct cbx_session *session, const struct cbx_session_spec *spec, struct cbx_err *err);
 /* Kills its processes and removes its files. Executions end with status "killed". `why` is told to later askers. */
 void cbx_session_close(struct cbx_session *session, const char *why);
 cJSON *cbx_session_to_json(const struct cbx_session *session); /* the public description */

@@ -117,18 +117,13 @@ cJSON *cbx_session_terms_json(const struct cbx_session *s)
 	return o;
 }
 
-int cbx_session_same(const struct cbx_session *s, const cJSON *params, struct cbx_err *err)
+int cbx_session_same(const struct cbx_session *s, const struct cbx_session_spec *spec, struct cbx_err *err)
 {
 	_cleanup_json_ cJSON *ignored = cbx_json_new_arr();
 	_cleanup_free_ char *asked = NULL;
-	struct cbx_session_spec want;
+	struct cbx_session_spec want = *spec;
 	const char *what = NULL;
-	int r;
 
-	cbx_session_spec_init(&want);
-	r = cbx_session_spec_parse(params, &want, err);
-	if (r < 0)
-		return r;
 	want.given &= ~(1ull << CBX_KEY_TIMEOUT); /* the run's own */
 	cbx_session_spec_settle(&want, s->policy, ignored);
 	if (want.image[0] && strcmp(want.image, s->spec.image) != 0)

@@ -68,6 +68,7 @@ static const struct {
 	{ "{\"k\\u0000\":1}", "invalid_string", "{\"k\xef\xbf\xbd\":1}" },
 	{ "{\"a\":1,\"b\":2,\"a\":3}", "duplicate_key", "{\"a\":1,\"b\":2,\"a\":3}" },
 	{ "{\"a\":1,\"\\u0061\":2}", "duplicate_key", "{\"a\":1,\"a\":2}" },
+	{ "{\"\":1,\"a\":2,\"\":3}", "duplicate_key", "{\"\":1,\"a\":2,\"\":3}" },
 	{ "[{\"x\":{\"y\":1,\"y\":1}}]", "duplicate_key", "[{\"x\":{\"y\":1,\"y\":1}}]" },
 };
 
@@ -278,6 +279,8 @@ START_TEST(building)
 	cbx_json_set_u64(o, "u", UINT64_MAX);
 	cbx_json_set_i64(o, "i", INT64_MIN);
 	cbx_json_set_double(o, "d", 0.5);
+	cbx_json_set_u64(o, "zero", 0);
+	cbx_json_set_thousandths(o, "m", 1002034);
 	cbx_json_set_str(o, "s", "a\nb\xff\x01");
 	cbx_json_set_str(o, "left out", NULL);
 	cbx_json_set_strn(o, "z", "a\0b", 3);
@@ -288,6 +291,7 @@ START_TEST(building)
 	cbx_json_set(o, "a", a);
 	cbx_json_print(&out, o);
 	ck_assert_str_eq(out.data, "{\"u\":18446744073709551615,\"i\":-9223372036854775808,\"d\":0.5,"
+				   "\"zero\":0,\"m\":1002.034,"
 				   "\"s\":\"a\\nb\xef\xbf\xbd\\u0001\",\"z\":\"a\xe2\x90\x80"
 				   "b\",\"t\":true,\"n\":null,"
 				   "\"a\":[\"x\",{}]}");
