@@ -15,7 +15,6 @@ from IPython.core.inputtransformer2 import TransformerManager
 from IPython.lib import pretty
 from traitlets import All
 
-TABLES = "type_printers", "singleton_printers", "deferred_printers"
 SIMPLE = frozenset((int, float, bool, complex, str, bytes, list, tuple, dict, set, frozenset, range))
 NOBODY = {}
 ONE_LINE = frozenset((int, str))  # whose repr() never has more
@@ -97,11 +96,13 @@ class Formatter(Unwatched, formatters.DisplayFormatter):
         for formatter in (self.ipython_display_formatter, self.mimebundle_formatter, *own.values()):
             if formatter is text:
                 continue
-            values = vars(formatter)["_trait_values"]
-            types, single, deferred = map(values.get, TABLES)
-            if types is None or single is None or deferred is None:  # a default that nobody has asked for yet
-                types, single, deferred = [getattr(formatter, table) for table in TABLES]
-            if single or deferred or types and not types.keys().isdisjoint(kind.__mro__):
+            values = formatter._trait_values
+            try:
+                types = values["type_printers"]
+                special = values["singleton_printers"] or values["deferred_printers"]
+            except KeyError:  # a default that nobody has asked for yet
+                types, special = formatter.type_printers, formatter.singleton_printers or formatter.deferred_printers
+            if special or types and not types.keys().isdisjoint(kind.__mro__):
                 return False
         return True
 
@@ -147,6 +148,8 @@ def take_over(ip):
         if type(part) in cls.__mro__:
             cls.__name__ = type(part).__name__  # %config finds it by that
             part.__class__ = cls
+            cls.shell = ip
+    type(ip.displayhook).shell = ip  # asked for so often that it should not be a trait
     inputs = ip.input_transformer_manager
     if hasattr(ip.compile, "foresee"):
         inputs.compiler, inputs.own = ip.compile, list(inputs.token_transformers)

@@ -56,7 +56,7 @@ class Streams:
         self.now, self.sleep, self.os_write = time.monotonic, time.sleep, os.write
         self._ioctl, self._zero = fcntl.ioctl, b"\0\0\0\0"
         self.unread, self.unsent = termios.FIONREAD, termios.TIOCOUTQ
-        self._stat, self._dup2 = os.fstat, os.dup2
+        self._look_at, self._dup2 = os.get_inheritable, os.dup2
         self.socket = -1
         self.send_held = None
         self.frame_waits = False  # a frame was sent and may still be in the socket
@@ -141,7 +141,7 @@ class Streams:
         self.budget = WAIT_BUDGET
         for fd, spare in self.spares.items():
             try:
-                self._stat(fd)
+                self._look_at(fd)
             except OSError:
                 if spare >= 0:
                     self._dup2(spare, fd)
