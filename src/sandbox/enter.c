@@ -543,7 +543,7 @@ int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan
 		r = cbx_lockdown_for_zygote(outer, &lockdown, err);
 	}
 	if (r == 0 && plan->nmounts)
-		r = host = cbx_host_open(outer->host_ns, plan, err);
+		r = host = cbx_host_open(outer->host_ns, plan, &ret->opener, err);
 	if (r < 0)
 		return r;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)

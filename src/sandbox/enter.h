@@ -24,9 +24,10 @@ struct cbx_program {
 };
 
 struct cbx_starting {
-	pid_t pid;   /* init, as seen by the supervisor */
-	int pidfd;   /* owned by the caller */
-	int report;  /* owned by the caller; see cbx_sandbox_report() */
+	pid_t pid;    /* init, as seen by the supervisor */
+	pid_t opener; /* a child that opens the machine's mounts for it, and ends then; left as it was when there is none */
+	int pidfd;    /* owned by the caller */
+	int report;   /* owned by the caller; see cbx_sandbox_report() */
 };
 
 /* Clone and send the new process on its way. Returns before set-up is done. init_sock is borrowed, and so is cgroup:

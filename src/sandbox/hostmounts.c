@@ -102,7 +102,7 @@ static void serve(int ns, const struct cbx_plan *plan, int sock)
 	_exit(0);
 }
 
-int cbx_host_open(int ns, const struct cbx_plan *plan, struct cbx_err *err)
+int cbx_host_open(int ns, const struct cbx_plan *plan, pid_t *ret_pid, struct cbx_err *err)
 {
 	_cleanup_fd_ int ours = -1, theirs = -1;
 	int pair[2];
@@ -119,6 +119,7 @@ int cbx_host_open(int ns, const struct cbx_plan *plan, struct cbx_err *err)
 		return cbx_fail(err, errno, "fork for mounts");
 	if (pid == 0)
 		serve(ns, plan, theirs);
+	*ret_pid = pid;
 	return take_fd(&ours);
 }
 

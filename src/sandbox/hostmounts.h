@@ -11,14 +11,17 @@
  * makes detached mounts of them, restricts those, and passes them to the sandbox's set-up, which attaches them. So a
  * source that takes its time (a network file system) holds up the one session that asked for it.
  */
+#include <sys/types.h>
+
 #include "base/err.h"
 #include "sandbox/plan.h"
 
 /* Before anything is changed in the mount namespace that we were started in: keep it, and go on in a copy. */
 int cbx_host_keep(int *ret_ns, struct cbx_err *err);
 
-/* Fork the process that opens the plan's sources. Returns the descriptor to receive them from. */
-int cbx_host_open(int ns, const struct cbx_plan *plan, struct cbx_err *err);
+/* Fork the process that opens the plan's sources; *ret_pid is the caller's to reap. Returns the descriptor to receive them
+ * from. */
+int cbx_host_open(int ns, const struct cbx_plan *plan, pid_t *ret_pid, struct cbx_err *err);
 
 /* ---- in the sandbox's set-up ---- */
 

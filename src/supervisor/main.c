@@ -91,7 +91,7 @@ static uint32_t free_outer_id(struct supervisor *s)
 static int create(struct supervisor *s, const struct cbx_request *q, int *fds, size_t nfds, struct cbx_err *err)
 {
 	struct sandbox *b;
-	struct cbx_starting started;
+	struct cbx_starting started = { 0 };
 	uint32_t outer_id = free_outer_id(s);
 	int r;
 
@@ -109,7 +109,7 @@ static int create(struct supervisor *s, const struct cbx_request *q, int *fds, s
 	b = &s->all[s->n++];
 	*b = (struct sandbox){ .id = q->sandbox, .pid = started.pid, .pidfd = started.pidfd, .report = started.report,
 			       .landlock = -1, .outer_id = outer_id, .limit = q->plan.memory_bytes,
-			       .group = { -1, -1 } };
+			       .group = { -1, -1 }, .opener = started.opener };
 	if (nfds == 3)
 		b->group = (struct cbx_group){ take_fd(&fds[1]), take_fd(&fds[2]) };
 	b->plan = cbx_xcalloc(1, sizeof(*b->plan));
@@ -157,6 +157,8 @@ static void reap(struct supervisor *s)
 		for (size_t i = 0; i < s->n; i++) {
 			struct sandbox *b = &s->all[i];
 
+			if (b->opener == pid)
+				b->opener = 0;
 			if (b->pid != pid)
 				continue;
 			while (b->report >= 0 && set_up_goes_on(b))

@@ -30,6 +30,7 @@ struct sandbox {
 	pid_t pid;
 	int pidfd;
 	int report; /* -1 once set-up is done */
+	pid_t opener; /* of its mounts, until that has ended; 0: none */
 	int landlock; /* its ruleset, for an interpreter that is placed in it; -1: none, or not needed any more */
 	int failed; /* set-up failed: no GONE event */
 	uint32_t outer_id;

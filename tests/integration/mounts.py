@@ -4,12 +4,15 @@
 called, read-only unless both sides say otherwise."""
 import json
 import os
+import signal
 import socket
+import subprocess
 import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, run  # noqa: E402
+from cbxtest import Box, Skip, children, run, wait_until  # noqa: E402
+from tracing import Strace, status, supervisor  # noqa: E402
 
 box = Box()
 top = os.path.join(box.dir, "site")
@@ -222,6 +225,31 @@ def test_a_name_that_changes_meanwhile_gains_nothing():
         thread.join()
     print("#", outcomes)
     assert sum(outcomes.values()) == 40, outcomes
+
+
+def test_what_opens_them_outlives_a_zygote():
+    """The supervisor kills what a zygote has left; that does not take along what opens a session's mounts."""
+    warm = Box(CODEBOX_POLICY=policy, CODEBOX_ZYGOTES="1", CODEBOX_POOL="0")
+    name = warm.image("python-minimal", "python")
+    warm("run", "--image", name, "-c", "pass", check=True)
+    log = os.path.join(warm.env["CODEBOX_STATE_DIR"], "codeboxd.log")
+
+    def told(text):
+        with open(log) as f:
+            return text in f.read()
+    if not wait_until(lambda: told("ready after"), 60):
+        raise Skip("there is no warm interpreter")
+    zygotes = [p for p in children(warm.daemon_pid()) if status(p)["Name"].startswith("python")]
+    assert len(zygotes) == 1, zygotes
+    with Strace(warm, [supervisor(warm)], "-e", "trace=setns", "-e", "inject=setns:delay_enter=2000000") as s:
+        p = warm.popen("run", "--image", name, "--mount", at("var"), "-c", READ.format("/mnt/var"),
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert wait_until(lambda: any("setns(" in line for line in s.lines()))
+        os.kill(zygotes[0], signal.SIGKILL)
+        out, err = p.communicate(timeout=120)
+    assert out.endswith(" var\n"), (out, err)
+    assert told("failed: it ended")
+    warm.stop()
 
 
 def test_without_a_policy_that_allows_any_there_are_none():
