@@ -27,6 +27,7 @@
 /* What a body says of itself. Strings are borrowed from the document. */
 struct envelope {
 	struct cbx_json_doc doc;
+	const char *id;      /* raw; NULL: none, or none to be echoed */
 	const char *method;  /* NULL: an answer, or a batch */
 	const char *version; /* in _meta; NULL: none */
 	const char *name;    /* what Mcp-Name must repeat */
@@ -47,6 +48,7 @@ static void look_at(struct envelope *e)
 
 	e->method = str_member(e->doc.root, "method");
 	e->has_id = e->doc.id != NULL;
+	e->id = e->has_id && cbx_mcp_id_valid(e->doc.id) ? e->doc.id : NULL;
 	e->version = str_member(meta, META_VERSION);
 	e->has_capabilities = cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(meta, META_CAPABILITIES));
 	if (!e->method)
@@ -186,18 +188,18 @@ static void post_legacy(struct cbx_http *http, struct evhttp_request *req, const
 	struct cbx_http_session *s;
 
 	if (version && !initialize && !cbx_mcp_legacy_knows(version)) {
-		cbx_http_refuse(req, 400, -32600, e->doc.id, "Bad Request: unknown MCP-Protocol-Version %.40s",
+		cbx_http_refuse(req, 400, -32600, e->id, "Bad Request: unknown MCP-Protocol-Version %.40s",
 				version);
 		return;
 	}
 	if (initialize && !cbx_http_header(req, "Mcp-Session-Id")) {
 		s = session_new(http);
 		if (!s) {
-			cbx_http_refuse(req, 503, -32603, e->doc.id, "there are too many sessions; try again later");
+			cbx_http_refuse(req, 503, -32603, e->id, "there are too many sessions; try again later");
 			return;
 		}
 	} else {
-		s = session_of(http, req, e->doc.id);
+		s = session_of(http, req, e->id);
 		if (!s)
 			return;
 		initialize = false;
@@ -252,7 +254,7 @@ static void post_modern(struct cbx_http *http, struct evhttp_request *req, const
 	struct cbx_http_exchange *ex;
 
 	if (wrong) {
-		cbx_http_refuse(req, 400, HEADER_MISMATCH, e->doc.id,
+		cbx_http_refuse(req, 400, HEADER_MISMATCH, e->id,
 				"Header mismatch: the %s header is missing or differs from the request's body", wrong);
 		return;
 	}

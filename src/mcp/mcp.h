@@ -52,6 +52,8 @@ void cbx_mcp_too_long(struct cbx_mcp *mcp);
 /* Every request is one of the era without a handshake (2026-07-28), whether it says so or not: for a carrier which has
  * that from elsewhere, such as a header. */
 void cbx_mcp_set_modern(struct cbx_mcp *mcp);
+/* Whether the raw text of an id may be echoed: a string of valid UTF-8 or a whole number, and short. */
+bool cbx_mcp_id_valid(const char *id);
 /* Whether it names a revision of the era with a handshake. */
 bool cbx_mcp_legacy_knows(const char *version);
 /* Those who wait for changes (subscriptions/listen) are told that there will be no more: before the carrier ends. */

@@ -64,6 +64,11 @@ bool cbx_mcp_raw_is_token(struct cbx_raw v)
 	return true;
 }
 
+bool cbx_mcp_id_valid(const char *id)
+{
+	return cbx_mcp_raw_is_token((struct cbx_raw){ id, strlen(id) });
+}
+
 char *cbx_mcp_raw_copy(struct cbx_raw v)
 {
 	struct cbx_buf b = { 0 };

@@ -156,6 +156,17 @@ def test_malformed_bodies():
     same(c.request("ping").message["result"], {})
 
 
+def test_ids_that_come_back():
+    """A refusal of the carrier's own has the request's id, when that is one, and not whatever stands in its place."""
+    for raw_id, back in [(b"7", b"7"), (b'"x"', b'"x"'), (b"{\"a\":[1]}", b"null"), (b'"\xff"', b"null"),
+                         (b'"' + b"y" * 100000 + b'"', b"null"), (b"1.5", b"null"), (b"true", b"null")]:
+        for headers in (b"", b"MCP-Protocol-Version: 2026-07-28\r\n", b"MCP-Protocol-Version: 2020-01-01\r\n"):
+            body = b'{"jsonrpc":"2.0","method":"ping","id":' + raw_id + b"}"
+            answer = raw(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + headers +
+                         b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body), half_closed=False)
+            assert b" 400 " in answer[:20] and b'"id":' + back + b"," in answer, (raw_id[:20], headers, answer[:300])
+
+
 def test_malformed_requests():
     body = json.dumps(INITIALIZE).encode()
     head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
