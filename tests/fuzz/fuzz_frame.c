@@ -65,12 +65,23 @@ void cbx_query_answered(struct cbx_session *s, uint64_t id, bool completion, con
 	must(cJSON_IsObject(answer));
 }
 
+/* A tree, or the text of one. */
+static bool holds_object(const cJSON *v)
+{
+	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
+	struct cbx_err err;
+
+	if (!cJSON_IsRaw(v))
+		return cJSON_IsObject(v);
+	return cbx_json_parse(v->valuestring, strlen(v->valuestring), &doc, &err) >= 0 && cJSON_IsObject(doc.root);
+}
+
 void cbx_watch_display(struct cbx_execution *x, const cJSON *bundle, bool is_result)
 {
 	const cJSON *data = cJSON_GetObjectItemCaseSensitive(bundle, "data"), *v;
 
 	must(cJSON_IsObject(data) && data->child);
-	must(cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(bundle, "metadata")));
+	must(holds_object(cJSON_GetObjectItemCaseSensitive(bundle, "metadata")));
 	cJSON_ArrayForEach (v, data) {
 		must(strchr(v->string, '/'));
 		if (!cbx_mime_binary(v->string) || !cJSON_IsString(v))
