@@ -137,8 +137,11 @@ static int make_parents(const char *path, struct cbx_err *err)
 	return 0;
 }
 
+/* A descriptor of it. Once there is one, nothing is done by the name: a directory above it may be the service id's, and
+ * that could put a link in its place while root is at work. */
 static int make_owned(const char *path, mode_t mode, uid_t owner, struct cbx_err *err)
 {
+	_cleanup_fd_ int fd = -1;
 	struct stat st;
 	int r = make_parents(path, err);
 
@@ -150,22 +153,25 @@ static int make_owned(const char *path, mode_t mode, uid_t owner, struct cbx_err
 		if (lstat(path, &st) < 0)
 			return cbx_fail(err, code, "make directory %s", path);
 	}
-	if (lstat(path, &st) < 0)
-		return cbx_fail(err, errno, "look at directory %s", path);
-	if (!S_ISDIR(st.st_mode))
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
 		return cbx_refuse(err, "unsafe_directory", ENOTDIR, "%s is not a directory; remove it", path);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return cbx_fail(err, errno, "look at directory %s", path);
 	if (st.st_uid != geteuid() && st.st_uid != owner)
 		return cbx_refuse(err, "unsafe_directory", EPERM,
 				  "%s belongs to user %u, not to user %u; remove it or set CODEBOX_RUNTIME_DIR", path,
 				  (unsigned)st.st_uid, (unsigned)owner);
-	if ((st.st_mode & 022) && chmod(path, mode) < 0)
+	if ((st.st_mode & 022) && fchmod(fd, mode) < 0)
 		return cbx_fail(err, errno, "%s is writable by others, and its mode cannot be changed", path);
-	return 0;
+	return take_fd(&fd);
 }
 
 int cbx_dirs_make_private(const char *path, mode_t mode, struct cbx_err *err)
 {
-	return make_owned(path, mode, geteuid(), err);
+	_cleanup_fd_ int fd = make_owned(path, mode, geteuid(), err);
+
+	return fd < 0 ? fd : 0;
 }
 
 int cbx_service_init(struct cbx_service *s, struct cbx_err *err)
@@ -218,13 +224,47 @@ int cbx_service_become(const struct cbx_service *s, struct cbx_err *err)
 
 int cbx_service_make_dir(const struct cbx_service *s, const char *path, mode_t mode, struct cbx_err *err)
 {
-	int r = make_owned(path, mode, s->uid, err);
+	_cleanup_fd_ int fd = make_owned(path, mode, s->uid, err);
 
-	if (r < 0 || !s->from_root)
-		return r;
+	if (fd < 0 || !s->from_root)
+		return fd < 0 ? fd : 0;
 	/* Root's own group keeps access: a process that is still user 0, but in a user namespace without root's power,
 	 * has to reach the image store and the files of an installation below root's home alike. */
-	if (lchown(path, s->uid, 0) < 0 || chmod(path, mode | 0050) < 0)
+	if (fchown(fd, s->uid, 0) < 0 || fchmod(fd, mode | 0050) < 0)
+		return cbx_fail(err, errno, "give %s to user %u", path, (unsigned)s->uid);
+	return 0;
+}
+
+int cbx_service_open_lock(const struct cbx_service *s, const char *dir, struct cbx_err *err)
+{
+	_cleanup_free_ char *path = cbx_xasprintf("%s/lock", dir);
+	_cleanup_fd_ int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+	struct stat st;
+
+	if (fd < 0)
+		return cbx_fail(err, errno, "open %s", path);
+	if (fstat(fd, &st) < 0)
+		return cbx_fail(err, errno, "look at %s", path);
+	if (!S_ISREG(st.st_mode) || st.st_nlink > 1)
+		return cbx_refuse(err, "unsafe_directory", EINVAL, "%s is not a lock file; remove it", path);
+	if (s->from_root && st.st_uid != s->uid && fchown(fd, s->uid, s->gid) < 0)
+		return cbx_fail(err, errno, "give %s to user %u", path, (unsigned)s->uid);
+	return take_fd(&fd);
+}
+
+int cbx_service_give_socket(const struct cbx_service *s, const char *path, struct cbx_err *err)
+{
+	_cleanup_fd_ int fd = -1;
+	struct stat st;
+
+	if (!s->from_root)
+		return 0;
+	fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return cbx_fail(err, errno, "look at %s", path);
+	if (!S_ISSOCK(st.st_mode) || st.st_uid != 0 || st.st_nlink > 1)
+		return cbx_refuse(err, "unsafe_directory", EPERM, "%s was replaced while it was made", path);
+	if (fchownat(fd, "", s->uid, s->gid, AT_EMPTY_PATH) < 0)
 		return cbx_fail(err, errno, "give %s to user %u", path, (unsigned)s->uid);
 	return 0;
 }

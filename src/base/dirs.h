@@ -59,5 +59,10 @@ int cbx_service_become(const struct cbx_service *s, struct cbx_err *err);
 /* As root: make the directory and give it to the service id, readable by root's group. As a user:
  * cbx_dirs_make_private(). */
 int cbx_service_make_dir(const struct cbx_service *s, const char *path, mode_t mode, struct cbx_err *err);
+/* The run-time directory's lock file, made when it is not there: the service id's, as what the daemon is to remove and
+ * codebox-image to use must be. The directory is the service id's too, so what has another name is not given away. */
+int cbx_service_open_lock(const struct cbx_service *service, const char *dir, struct cbx_err *err);
+/* Give it a socket that root has just made in its directory; nothing for another user. */
+int cbx_service_give_socket(const struct cbx_service *service, const char *path, struct cbx_err *err);
 
 #endif

@@ -103,30 +103,11 @@ static bool nobody_listens(int r)
 	return r == -ENOENT || r == -ECONNREFUSED;
 }
 
-/* As root the directory belongs to the service id, and so must what the daemon is to remove or codebox-image to use. */
-static int open_lock(const struct cbx_dirs *dirs, const struct cbx_service *service, struct cbx_err *err)
-{
-	_cleanup_free_ char *path = cbx_xasprintf("%s/lock", dirs->runtime);
-	_cleanup_fd_ int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-	struct stat st;
-
-	if (fd < 0)
-		return cbx_fail(err, errno, "open %s", path);
-	if (fstat(fd, &st) < 0)
-		return cbx_fail(err, errno, "look at %s", path);
-	if (!S_ISREG(st.st_mode) || st.st_nlink > 1)
-		return cbx_refuse(err, "unsafe_directory", EINVAL, "%s is not a lock file; remove it", path);
-	if (service->from_root && st.st_uid != service->uid && fchown(fd, service->uid, service->gid) < 0)
-		return cbx_fail(err, errno, "give %s to user %u", path, (unsigned)service->uid);
-	return take_fd(&fd);
-}
-
 static int listen_on(const struct cbx_dirs *dirs, const char *name, const struct cbx_service *service,
 		     struct cbx_err *err)
 {
-	_cleanup_fd_ int fd = -1, path_fd = -1;
+	_cleanup_fd_ int fd = -1;
 	struct sockaddr_un addr;
-	struct stat st;
 	mode_t mask;
 	int r = socket_address(dirs, name, &addr, err);
 
@@ -142,17 +123,9 @@ static int listen_on(const struct cbx_dirs *dirs, const char *name, const struct
 	umask(mask);
 	if (r < 0)
 		return cbx_fail(err, errno, "make the socket %s", addr.sun_path);
-	if (service->from_root) {
-		/* By descriptor, and only what was just made: the directory's owner is not root. */
-		path_fd = open(addr.sun_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-		if (path_fd < 0 || fstat(path_fd, &st) < 0)
-			return cbx_fail(err, errno, "look at %s", addr.sun_path);
-		if (!S_ISSOCK(st.st_mode) || st.st_uid != 0 || st.st_nlink > 1)
-			return cbx_refuse(err, "unsafe_directory", EPERM, "%s was replaced while it was made",
-					  addr.sun_path);
-		if (fchownat(path_fd, "", service->uid, service->gid, AT_EMPTY_PATH) < 0)
-			return cbx_fail(err, errno, "give %s to user %u", addr.sun_path, (unsigned)service->uid);
-	}
+	r = cbx_service_give_socket(service, addr.sun_path, err);
+	if (r < 0)
+		return r;
 	if (listen(fd, BACKLOG) < 0)
 		return cbx_fail(err, errno, "listen on %s", addr.sun_path);
 	return take_fd(&fd);
@@ -238,7 +211,7 @@ int cbx_daemon_reach(const struct cbx_dirs *dirs, const char *socket_name, int m
 	r = cbx_service_make_dir(&service, dirs->runtime, 0700, err);
 	if (r < 0)
 		return r;
-	lock = open_lock(dirs, &service, err);
+	lock = cbx_service_open_lock(&service, dirs->runtime, err);
 	if (lock < 0)
 		return lock;
 	r = lock_or_connect(dirs, socket_name, &service, lock, &fd, err);

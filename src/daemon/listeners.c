@@ -114,8 +114,8 @@ static int make_one(struct cbx_daemon *d, const char *name, struct cbx_err *err)
 	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
 		return cbx_fail(err, errno, "make the socket %s", addr.sun_path);
 	/* The directory is the service id's; so is the socket, or it could not remove it at its end. */
-	if (d->service.from_root && lchown(addr.sun_path, d->service.uid, d->service.gid) < 0)
-		return cbx_fail(err, errno, "give %s to user %u", addr.sun_path, (unsigned)d->service.uid);
+	if (cbx_service_give_socket(&d->service, addr.sun_path, err) < 0)
+		return -err->code;
 	if (listen(fd, BACKLOG) < 0)
 		return cbx_fail(err, errno, "listen on %s", addr.sun_path);
 	return adopt(d, take_fd(&fd), err);

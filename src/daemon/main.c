@@ -308,7 +308,6 @@ static int start_http(struct cbx_daemon *d, const struct options *o, struct cbx_
 
 static int prepare_directories(struct cbx_daemon *d, struct cbx_err *err)
 {
-	_cleanup_free_ char *lock = NULL;
 	int r = cbx_service_make_dir(&d->service, d->dirs.runtime, 0700, err);
 
 	if (r < 0)
@@ -317,13 +316,8 @@ static int prepare_directories(struct cbx_daemon *d, struct cbx_err *err)
 	if (cbx_service_make_dir(&d->service, d->dirs.data, 0750, err) < 0 ||
 	    cbx_service_make_dir(&d->service, d->dirs.images, 0750, err) < 0)
 		cbx_warn("%s", err->msg);
-	lock = cbx_xasprintf("%s/lock", d->dirs.runtime);
-	d->lock_fd = open(lock, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-	if (d->lock_fd < 0)
-		return cbx_fail(err, errno, "open %s", lock);
-	if (d->service.from_root && fchown(d->lock_fd, d->service.uid, d->service.gid) < 0)
-		return cbx_fail(err, errno, "give %s to user %u", lock, (unsigned)d->service.uid);
-	return 0;
+	d->lock_fd = cbx_service_open_lock(&d->service, d->dirs.runtime, err);
+	return d->lock_fd < 0 ? d->lock_fd : 0;
 }
 
 static int harden(struct cbx_daemon *d, struct cbx_err *err)

@@ -168,6 +168,38 @@ def test_no_user_namespaces():
     box.stop()
 
 
+def test_root_gives_nothing_away_by_its_name():
+    """The run-time directory is the service id's. What that may have put there in the place of the daemon's own files
+    is not given to it."""
+    box = Box()
+    if subprocess.run(["unshare", "-r", "--map-auto", "true"], capture_output=True).returncode:
+        raise Skip("no subordinate ids")
+    if not all(os.stat(p).st_mode & 1 for p in parents(CODEBOX)):
+        raise Skip("the installation is not reachable for another id")
+    top = os.path.join(box.dir, "root")
+    os.makedirs(os.path.join(top, "elsewhere"), 0o755)
+    with open(os.path.join(top, "passwd"), "w") as f:
+        f.write("root:x:0:0::/:/bin/sh\ncodebox:x:1:1::/:/bin/false\n")
+    script = f"""
+        mount --bind {top}/passwd /etc/passwd
+        cd {top}
+        export CODEBOX_RUNTIME_DIR={top}/run CODEBOX_STATE_DIR={top}/state CODEBOX_DATA_DIR={top}/data
+        mkdir run data
+        echo secret > victim
+        chmod 600 victim
+        ln victim run/lock
+        ln -s {top}/elsewhere data/images
+        chown -h 1:1 run data data/images
+        {os.environ["CODEBOX_DAEMON"]} --foreground --idle-timeout 1 || true
+        {CODEBOX} session ls || true
+        stat -c '%n %u %a' victim elsewhere run
+    """
+    r = in_namespace(script, box.env)
+    assert r.stdout.splitlines()[-3:] == ["victim 0 600", "elsewhere 0 755", "run 1 750"], r
+    assert r.stderr.count("run/lock is not a lock file") == 2, r.stderr
+    box.stop()
+
+
 def parents(path):
     path = os.path.realpath(path)
     while path != "/":
