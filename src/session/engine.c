@@ -60,6 +60,7 @@ int cbx_engine_new(struct event_base *base, const struct cbx_engine_config *conf
 	e->config.config_dir = cbx_xstrdup(config->config_dir ? config->config_dir : "");
 	e->builtin = config->policy ? NULL : cbx_policy_new("built-in");
 	e->policy = config->policy ? config->policy : e->builtin;
+	e->mounts = cbx_mounts_real_names(e->policy);
 	e->trouble = cbx_xcalloc(1, sizeof(*e->trouble));
 	e->diagnosed = cbx_xcalloc(1, sizeof(*e->diagnosed));
 	if (config->refusal && config->refusal->code) {
@@ -121,6 +122,7 @@ void cbx_engine_free(struct cbx_engine *e)
 	free((char *)e->config.state_dir);
 	free((char *)e->config.config_dir);
 	cbx_image_release(&e->image);
+	cbx_mounts_free_names(&e->mounts);
 	cbx_policy_free(e->builtin);
 	free(e->trouble);
 	free(e->diagnosed);

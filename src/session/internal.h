@@ -113,6 +113,7 @@ struct cbx_engine {
 	struct cbx_engine_config config; /* strings are our own copies */
 	const struct cbx_policy *policy; /* config's, or builtin */
 	struct cbx_policy *builtin;
+	char **mounts; /* its directories, as they were really called at the start */
 	struct cbx_link link;
 	struct cbx_image image; /* that a session was made of last: its manifest is seldom read anew */
 	struct cbx_sessions sessions; /* closing ones too */
@@ -472,6 +473,8 @@ const char *cbx_session_spec_differs(const struct cbx_session_spec *want, const 
 /* malloc'd text of its environment and mounts, or NULL */
 char *cbx_session_spec_asked(const struct cbx_session_spec *spec);
 /* mounts.c */
+char **cbx_mounts_real_names(const struct cbx_policy *p); /* of its directories; up to a NULL */
+void cbx_mounts_free_names(char ***names);
 int cbx_session_mounts_check(const cJSON *list, struct cbx_err *err); /* its form alone */
 int cbx_session_mounts_settle(struct cbx_session *s, struct cbx_err *err);
 cJSON *cbx_session_mounts_json(const struct cbx_session *s);

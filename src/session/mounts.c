@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: a source is opened here, which follows symbolic links, and what it is really called is asked of
- * the kernel; that name must lie, part by part, below a directory that the policy allows (whose own name is found in
- * the same way), and neither in nor above a directory that is never shown. The supervisor then opens that very file by
- * that name: see sandbox/hostmounts.h. Nothing is read or listed here: the descriptors are O_PATH.
+ * the kernel; that name must lie, part by part, below a directory that the policy allows, and neither in nor above a
+ * directory that is never shown. The supervisor then opens that very file by that name: see sandbox/hostmounts.h.
+ * Nothing is read or listed here: the descriptors are O_PATH.
+ *
+ * What the policy's directories are really called is found before there is any session: one that may write to a
+ * directory could put a link in the place of another that is allowed below it. A policy that a request names is laid
+ * over the server's, so what it calls its own cannot lead out of that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -64,22 +68,71 @@ static int resolve(const char *path, char ret[CBX_PATH_MAX], struct stat *st)
 	return cbx_path_clean(ret) ? 0 : -EINVAL;
 }
 
+/* The same of what may not be there yet, or not all of it: as far as it is. False: the name is too long. */
+static bool real_name(const char *path, char ret[CBX_PATH_MAX])
+{
+	_cleanup_free_ char *there = cbx_xstrdup(path);
+	size_t n = strlen(path), have;
+	struct stat st;
+
+	while (n && resolve(there, ret, &st) < 0) {
+		while (n && path[--n] != '/')
+			;
+		there[n] = '\0';
+	}
+	have = n && ret[1] ? strlen(ret) : 0; /* nothing is below "/" but by a slash of its own */
+	return (size_t)snprintf(ret + have, CBX_PATH_MAX - have, "%s", path + n) < CBX_PATH_MAX - have;
+}
+
+char **cbx_mounts_real_names(const struct cbx_policy *p)
+{
+	char **names = cbx_xcalloc(p->nmounts + 1, sizeof(*names));
+
+	for (size_t i = 0; i < p->nmounts; i++) {
+		char real[CBX_PATH_MAX];
+
+		names[i] = cbx_xstrdup(real_name(p->mounts[i].path, real) ? real : "");
+	}
+	return names;
+}
+
+void cbx_mounts_free_names(char ***names)
+{
+	for (char **n = *names; n && *n; n++)
+		free(*n);
+	free(take_ptr(names));
+}
+
 /* True when some directory of the policy holds the path; *writable when one of those that do may be written to. */
-static bool allowed(const struct cbx_policy *p, const char *path, bool *writable)
+static bool allowed(const struct cbx_policy *p, char *const *names, const char *path, bool *writable)
 {
 	bool found = false;
 
 	*writable = false;
 	for (size_t i = 0; i < p->nmounts; i++) {
-		char real[CBX_PATH_MAX];
-		struct stat st;
-
-		if (resolve(p->mounts[i].path, real, &st) < 0 || !cbx_path_within(path, real))
+		if (!names[i][0] || !cbx_path_within(path, names[i]))
 			continue;
 		found = true;
 		*writable |= p->mounts[i].writable;
 	}
 	return found;
+}
+
+static bool allowed_here(const struct cbx_session *s, const char *path, bool *writable)
+{
+	const struct cbx_engine *e = s->engine;
+	_cleanup_(cbx_mounts_free_names) char **own = NULL;
+	bool too = true;
+
+	if (!allowed(e->policy, e->mounts, path, writable))
+		return false;
+	if (!s->own_policy)
+		return true;
+	own = cbx_mounts_real_names(s->own_policy);
+	if (!allowed(s->own_policy, own, path, &too))
+		return false;
+	*writable &= too;
+	return true;
 }
 
 /* codebox's own directories: images, sockets, the log, the policy, programs. */
@@ -91,9 +144,9 @@ static const char *own_directory(const struct cbx_engine *e, const char *path)
 
 	for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
 		char real[CBX_PATH_MAX];
-		struct stat st;
 
-		if (own[i] && own[i][0] && resolve(own[i], real, &st) >= 0 &&
+		/* Also one that is not there yet: a session could make it, and a policy in it. */
+		if (own[i] && own[i][0] && real_name(own[i], real) &&
 		    (cbx_path_within(path, real) || cbx_path_within(real, path)))
 			return own[i];
 	}
@@ -124,7 +177,7 @@ static int settle_source(const struct cbx_session *s, const char *source, struct
 		for (size_t i = 0; i < p->nmounts; i++)
 			if (cbx_path_within(source, p->mounts[i].path))
 				return cbx_fail(err, -r, "mounts: %.200s", source);
-	if (r < 0 || !allowed(p, m->source, writable))
+	if (r < 0 || !allowed_here(s, m->source, writable))
 		return refuse_place(p, source, err);
 	never = cbx_hostpath_refused(m->source);
 	if (!never)

@@ -4,6 +4,7 @@
 called, read-only unless both sides say otherwise."""
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -225,6 +226,58 @@ def test_a_name_that_changes_meanwhile_gains_nothing():
         thread.join()
     print("#", outcomes)
     assert sum(outcomes.values()) == 40, outcomes
+
+
+def other_box(name, allow, **env):
+    """A codeboxd with another policy."""
+    text = os.path.join(box.dir, f"{name}.json")
+    with open(text, "w") as f:
+        json.dump({"mounts": {"allow": allow}}, f)
+    return Box(CODEBOX_POLICY=text, **env)
+
+
+def show(b, *args):
+    name = image or b.image("host", "python-minimal", "python")
+    return b("run", "--image", name, *args)
+
+
+def test_a_link_that_a_session_makes_leads_nowhere():
+    outer, inner = at("outer"), at("outer", "inner")
+    os.makedirs(inner)
+    os.chmod(outer, 0o777)
+    b = other_box("nested", [{"path": outer, "writable": True}, {"path": inner}, {"path": at("outer", "later")}])
+    r = show(b, "--mount", outer + ":rw", "-c",
+             f"import os\nos.rename('/mnt/outer/inner', '/mnt/outer/old')\nos.symlink({at('secret')!r}, '/mnt/outer/inner')"
+             f"\nos.symlink({at('secret')!r}, '/mnt/outer/later')\nprint('made')")
+    assert r.stdout == "made\n", r
+    for name in ("inner", "later"):
+        r = show(b, "--mount", at("outer", name), "-c", f"import os; print(os.listdir('/mnt/{name}'))")
+        assert r.returncode != 0 and r.stdout == "" and "is not in a directory" in r.stderr, (name, r)
+    b.stop()
+
+
+def test_a_policy_that_is_asked_for_leads_nowhere_else_either():
+    share = shutil.copytree(os.environ["CODEBOX_SHARE_DIR"], os.path.join(box.dir, "share"))
+    with open(os.path.join(share, "policies", "linked.json"), "w") as f:
+        json.dump({"mounts": {"allow": [{"path": at("var", "linked")}]}}, f)
+    b = other_box("wide", [{"path": at("var")}], CODEBOX_SHARE_DIR=share)
+    for to, refused_there in ((at("var", "sub"), False), (at("secret"), True)):
+        os.symlink(to, at("var", "linked"))
+        r = show(b, "--policy", "linked", "--mount", to, "-c", "print('in')")
+        os.remove(at("var", "linked"))
+        assert (r.stdout == "in\n") != refused_there, (to, r)
+        assert not refused_there or "is not in a directory" in r.stderr, r
+    b.stop()
+
+
+def test_codeboxs_directories_may_not_be_made_by_a_session():
+    """What is a policy to the next codeboxd lies in one that may not be there yet."""
+    b = other_box("homely", [{"path": at("rw"), "writable": True}],
+                  CODEBOX_CONFIG_DIR=at("rw", "config", "codebox"))
+    r = show(b, "--mount", at("rw") + ":rw", "-c", "print('in')")
+    assert r.returncode != 0 and r.stdout == "" and "never shown" in r.stderr, r
+    assert show(b, "--mount", at("rw", "sub") + ":rw", "-c", "print('in')").stdout == "in\n"
+    b.stop()
 
 
 def test_what_opens_them_outlives_a_zygote():
