@@ -141,6 +141,8 @@
 					 * [unit/test_output.c:a_flood_keeps_head_and_tail] */
 #define CBX_OUTPUT_FILE_MAX MIB(16)      /* session: whole output kept in a file of the session up to this; then it
 					 * ends [daemon/daemon.py:an_endless_flood_is_bounded_and_can_be_stopped] */
+#define CBX_OUTPUT_RUSH MIB(128)         /* session: of one execution, read as fast as it comes; more: at most some 50 MB
+					 * a second [daemon/floods.py:a_cell_that_prints_on_and_on] */
 #define CBX_OUTPUT_TOTAL_MAX MIB(64)     /* session: kept output and displays of all ended executions; more: the
 					 * oldest lose theirs, said so
 					 * [daemon/floods.py:kept_output_over_all_sessions] */

@@ -167,7 +167,7 @@ static void start(struct cbx_session *s, struct cbx_execution *x)
 	s->nqueued--;
 	s->running = x;
 	s->engine->running++;
-	s->interp.frame_bytes = 0;
+	s->interp.frame_bytes = s->interp.printed = 0;
 	x->status = CBX_RUNNING;
 	x->start_ms = cbx_now_ms();
 	cbx_session_touch(s);

@@ -215,6 +215,7 @@ struct cbx_interp {
 	int64_t pid; /* inside; 0 unknown */
 	int sock, pipe[CBX_STREAMS];
 	struct event *in, *out, *pipes[CBX_STREAMS];
+	struct event *pace;  /* read what it prints again */
 	struct event *pump;  /* handle frames that wait */
 	struct event *timer; /* until ready; until dead */
 	struct cbx_buf rx, tx;
@@ -237,6 +238,7 @@ struct cbx_interp {
 	int status;	      /* wait status */
 	char fault[300];      /* what it did against the protocol */
 	uint64_t frame_bytes; /* from it during this execution */
+	uint64_t printed;     /* likewise, through the pipes */
 	struct {
 		int64_t pid;
 		int status;
@@ -262,6 +264,7 @@ void cbx_interp_how(const struct cbx_session *s, char *out, size_t n); /* how it
 /* pipes.c */
 void cbx_pipe_stdout(evutil_socket_t fd, short what, void *session);
 void cbx_pipe_stderr(evutil_socket_t fd, short what, void *session);
+void cbx_pipes_go_on(evutil_socket_t fd, short what, void *session);
 void cbx_pipes_narrow(struct cbx_interp *in); /* no cell runs */
 #define CBX_PIPE_WIDE KIB(256)
 void cbx_pipes_owe(struct cbx_interp *in); /* remember how much is in the pipes now */

@@ -226,7 +226,8 @@ static void pump_event(evutil_socket_t fd, short what, void *arg)
 
 static void free_events(struct cbx_interp *in)
 {
-	struct event **events[] = { &in->in, &in->out, &in->pipes[0], &in->pipes[1], &in->pump, &in->timer };
+	struct event **events[] = { &in->in,   &in->out,  &in->pipes[0], &in->pipes[1],
+				    &in->pace, &in->pump, &in->timer };
 
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
 		if (*events[i])
@@ -399,9 +400,10 @@ static int make_events(struct cbx_session *s, struct cbx_err *err)
 	in->out = event_new(base, in->sock, EV_WRITE, sock_out, s);
 	in->pipes[0] = event_new(base, in->pipe[0], EV_READ | EV_PERSIST, cbx_pipe_stdout, s);
 	in->pipes[1] = event_new(base, in->pipe[1], EV_READ | EV_PERSIST, cbx_pipe_stderr, s);
+	in->pace = event_new(base, -1, 0, cbx_pipes_go_on, s);
 	in->pump = event_new(base, -1, 0, pump_event, s);
 	in->timer = event_new(base, -1, 0, timer_event, s);
-	if (!in->in || !in->out || !in->pipes[0] || !in->pipes[1] || !in->pump || !in->timer ||
+	if (!in->in || !in->out || !in->pipes[0] || !in->pipes[1] || !in->pace || !in->pump || !in->timer ||
 	    event_add(in->in, NULL) < 0 || event_add(in->pipes[0], NULL) < 0 || event_add(in->pipes[1], NULL) < 0)
 		return cbx_fail(err, ENOMEM, "watch the interpreter");
 	return 0;

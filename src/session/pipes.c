@@ -6,6 +6,9 @@
  *
  * The kernel counts the capacity of all pipes of a user, used or not, and above a soft limit (64 MiB) gives small ones
  * to all programs of that user. So a pipe is wide only while much is printed.
+ *
+ * Nobody reads hundreds of megabytes, and of most of it only the number is kept. So a cell that goes on and on is read
+ * slowly in the end: it waits, as for any slow reader, and processors are there for others.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +21,7 @@
 #define CHUNK	  KIB(64)
 #define NOISE_MAX KIB(4)
 #define WIDEN_AT  4096 /* bytes in one read: much is being printed */
+#define PACE_MS	  5    /* between two CBX_PIPE_WIDE of a cell that has printed more than CBX_OUTPUT_RUSH */
 
 static void print(struct cbx_session *s, enum cbx_stream stream, const char *p, size_t n)
 {
@@ -30,6 +34,28 @@ static void print(struct cbx_session *s, enum cbx_stream stream, const char *p, 
 	cbx_buf_add(&in->noise, p, n);
 	if (in->noise.len > NOISE_MAX)
 		cbx_buf_drop(&in->noise, in->noise.len - NOISE_MAX);
+}
+
+static void count(struct cbx_interp *in, size_t n)
+{
+	uint64_t before = in->printed;
+
+	in->printed += n;
+	if (in->printed <= CBX_OUTPUT_RUSH || in->printed / CBX_PIPE_WIDE == before / CBX_PIPE_WIDE)
+		return;
+	for (int i = 0; i < CBX_STREAMS; i++)
+		if (in->pipes[i])
+			event_del(in->pipes[i]);
+	cbx_timer_set(in->pace, PACE_MS);
+}
+
+void cbx_pipes_go_on(evutil_socket_t fd, short what, void *arg)
+{
+	struct cbx_session *s = arg;
+
+	for (int i = 0; i < CBX_STREAMS; i++)
+		if (s->interp.pipes[i])
+			event_add(s->interp.pipes[i], NULL);
 }
 
 /* Read once, at most max bytes. How many there were, or 0 when there is nothing to read now or ever. */
@@ -48,6 +74,7 @@ static size_t read_pipe(struct cbx_session *s, enum cbx_stream stream, size_t ma
 	}
 	if (n > 0) {
 		in->owed[stream] -= (size_t)n < in->owed[stream] ? (size_t)n : in->owed[stream];
+		count(in, (size_t)n);
 		print(s, stream, data, (size_t)n);
 		return (size_t)n;
 	}

@@ -220,5 +220,26 @@ def test_kept_output_over_all_sessions():
     assert d.stop() == 0
 
 
+def test_a_cell_that_prints_on_and_on():
+    d = Daemon("", "--pool", "0")
+    c, check = neighbour(d)
+    other = d.client()
+    sid = session(other)
+    # All of it is taken and counted, of both streams, and the end is what was printed last.
+    number = other.send("run", session_id=sid, timeout=300, code="import os, sys\n"
+                        "for i in range(160): os.write(1 + i % 2, b'x' * (1 << 20))\nprint('end', flush=True)")
+    check()
+    r = other.wait(number)
+    assert r["status"] == "ok" and r["output"].endswith("end\n"), r.get("message")
+    assert r["omitted"]["bytes"] == (160 << 20) + 4 - (128 << 10), r["omitted"]
+    r = other.run("print('next')", session_id=sid)
+    assert r["stdout"] == "next\n", r
+    # One that never ends is stopped in time.
+    r = other.run("b = b'x' * 65536\nwhile True: os.write(1, b)", session_id=sid, timeout=2)
+    assert r["status"] == "timeout" and r["state_kept"], r["message"]
+    check()
+    assert d.stop() == 0
+
+
 if __name__ == "__main__":
     main(globals())
