@@ -60,8 +60,9 @@ struct cbx_daemon {
 	size_t nclients;
 	int lock_fd;	  /* <runtime>/lock */
 	bool own_sockets; /* their files are removed at the end */
+	bool on_terminal; /* standard error is one */
 	unsigned idle_s;  /* 0: never ends by itself */
-	struct event *idle, *term, *intr, *rotate;
+	struct event *idle, *term, *intr, *hup, *rotate;
 	int last_words; /* a connection that asked for the end, closed by the end itself; or -1 */
 	struct cbx_filter filter; /* between reading it and loading it */
 	struct cbx_err filter_trouble; /* code 0: none */

@@ -76,6 +76,18 @@ static void signalled(evutil_socket_t sig, short what, void *arg)
 	cbx_lifecycle_stop(arg, 0, sig == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
+/* The terminal has gone, or somebody expects that files are read again. That would cost all sessions here. */
+static void hung_up(evutil_socket_t sig, short what, void *arg)
+{
+	struct cbx_daemon *d = arg;
+
+	if (d->on_terminal)
+		cbx_lifecycle_stop(d, 0, "SIGHUP: the terminal is gone");
+	else
+		cbx_warn("SIGHUP: goes on, and reads nothing anew; to read the policy again, end it (codebox stop, or "
+			 "SIGTERM) and start it afresh");
+}
+
 /* Standard error is the log when the starter made it a regular file; see cbx_daemon_log_path() in cli/. */
 static void rotate(evutil_socket_t fd, short what, void *arg)
 {
@@ -108,19 +120,21 @@ int cbx_lifecycle_start(struct cbx_daemon *d, struct cbx_err *err)
 	d->idle = event_new(d->base, -1, 0, idle_over, d);
 	d->term = evsignal_new(d->base, SIGTERM, signalled, d);
 	d->intr = evsignal_new(d->base, SIGINT, signalled, d);
+	d->hup = evsignal_new(d->base, SIGHUP, hung_up, d);
+	d->on_terminal = isatty(STDERR_FILENO);
 	d->rotate = event_new(d->base, -1, EV_PERSIST, rotate, d);
-	if (!d->idle || !d->term || !d->intr || !d->rotate || event_add(d->term, NULL) < 0 ||
-	    event_add(d->intr, NULL) < 0 || event_add(d->rotate, &every) < 0)
+	if (!d->idle || !d->term || !d->intr || !d->hup || !d->rotate || event_add(d->term, NULL) < 0 ||
+	    event_add(d->intr, NULL) < 0 || event_add(d->hup, NULL) < 0 || event_add(d->rotate, &every) < 0)
 		return cbx_fail(err, ENOMEM, "watch signals and timers");
 	return 0;
 }
 
 void cbx_lifecycle_release(struct cbx_daemon *d)
 {
-	struct event *events[] = { d->idle, d->term, d->intr, d->rotate };
+	struct event *events[] = { d->idle, d->term, d->intr, d->hup, d->rotate };
 
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
 		if (events[i])
 			event_free(events[i]);
-	d->idle = d->term = d->intr = d->rotate = NULL;
+	d->idle = d->term = d->intr = d->hup = d->rotate = NULL;
 }

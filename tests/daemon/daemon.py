@@ -8,6 +8,7 @@ is the real one.
 import base64
 import json
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -366,6 +367,16 @@ def test_sockets_of_another_daemon_are_left_alone():
     assert d.process.wait(30) == 0
     assert os.path.exists(d.socket), "a socket that was not its own was removed"
     other.close()
+    d.stop()
+
+
+def test_a_hangup_costs_no_session():
+    d = Daemon()
+    c = d.client()
+    c.call("session.create", session_id="kept")
+    d.process.send_signal(signal.SIGHUP)
+    assert wait_until(lambda: "SIGHUP" in d.text()), d.text()
+    assert c.call("session.info", session_id="kept")["state"] == "idle"
     d.stop()
 
 
