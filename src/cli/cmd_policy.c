@@ -119,7 +119,7 @@ static void put_row(struct cbx_buf *text, cJSON *list, const struct row *r)
 	cJSON *o = cbx_json_new_obj();
 	_cleanup_buf_ struct cbx_buf line = { 0 };
 
-	cbx_buf_addf(&line, "%-24s %-14s %-12s %s", r->key, cbx_buf_str(&r->value), cbx_buf_str(&r->max),
+	cbx_buf_addf(&line, "%-26s %-14s %-12s %s", r->key, cbx_buf_str(&r->value), cbx_buf_str(&r->max),
 		     cbx_buf_str(&r->from));
 	cbx_escape(text, cbx_buf_str(&line));
 	cbx_buf_addc(text, '\n');
@@ -254,7 +254,7 @@ static int explain(const struct cbx_dirs *dirs, const struct options *o)
 	}
 	tree = cbx_json_new_obj();
 	list = cbx_json_new_arr();
-	cbx_buf_addf(&text, "policy %s, digest %s\n%-24s %-14s %-12s %s\n", p->name, p->digest, "KEY", "VALUE",
+	cbx_buf_addf(&text, "policy %s, digest %s\n%-26s %-14s %-12s %s\n", p->name, p->digest, "KEY", "VALUE",
 		     "AT MOST", "FROM");
 	for (enum cbx_key k = 0; k < CBX_KEYS; k++) {
 		struct row r = { .key = "" };
@@ -278,12 +278,38 @@ static int explain(const struct cbx_dirs *dirs, const struct options *o)
 
 /* ---- diff ---- */
 
-static void print_value(struct cbx_buf *out, const cJSON *v)
+static void print_setting(struct cbx_buf *out, enum cbx_key key, const cJSON *v)
 {
-	if (v)
-		cbx_json_print(out, v);
-	else
+	const cJSON *most = cJSON_GetObjectItemCaseSensitive(v, "max");
+	const cJSON *standard = cJSON_IsObject(v) ? cJSON_GetObjectItemCaseSensitive(v, "default") : v;
+	struct cbx_err ignored;
+	uint64_t value;
+	char text[48];
+
+	if (cbx_key_parse(key, standard, &value, &ignored) >= 0) {
+		cbx_key_format(key, value, text);
+		cbx_buf_adds(out, text);
+	}
+	if (most && cbx_key_parse(key, most, &value, &ignored) >= 0) {
+		cbx_key_format(key, value, text);
+		cbx_buf_addf(out, ", at most %s", text);
+	}
+}
+
+static void print_value(struct cbx_buf *out, const char *name, const cJSON *v)
+{
+	enum cbx_key key = 0;
+	const char *dot = strchr(name, '.');
+
+	while (key < CBX_KEYS && (!dot || strcmp(cbx_keys[key].name, dot + 1) != 0 ||
+				  strncmp(cbx_keys[key].group, name, (size_t)(dot - name)) != 0))
+		key++;
+	if (!v)
 		cbx_buf_adds(out, "-");
+	else if (key < CBX_KEYS)
+		print_setting(out, key, v);
+	else
+		cbx_json_print(out, v);
 }
 
 /* Members that differ, those of the first level of objects one by one. */
@@ -297,7 +323,7 @@ static int differences(struct cbx_buf *out, const cJSON *a, const cJSON *b, cons
 		cJSON_ArrayForEach (v, from) {
 			const cJSON *w = cJSON_GetObjectItemCaseSensitive(side ? a : b, v->string);
 			_cleanup_free_ char *name = cbx_xasprintf("%s%s", prefix, v->string);
-			_cleanup_buf_ struct cbx_buf line = { 0 };
+			_cleanup_buf_ struct cbx_buf line = { 0 }, value = { 0 };
 
 			if (side ? w != NULL : cJSON_Compare(v, w, 1))
 				continue;
@@ -307,10 +333,10 @@ static int differences(struct cbx_buf *out, const cJSON *a, const cJSON *b, cons
 				n += differences(out, v, w, deeper, depth - 1);
 				continue;
 			}
-			cbx_buf_addf(&line, "%-24s ", name);
-			print_value(&line, side ? NULL : v);
-			cbx_buf_adds(&line, "  ");
-			print_value(&line, side ? v : w);
+			cbx_buf_addf(&line, "%-26s ", name);
+			print_value(&value, name, side ? NULL : v);
+			cbx_buf_addf(&line, "%-30s ", cbx_buf_str(&value));
+			print_value(&line, name, side ? v : w);
 			cbx_escape(out, line.data);
 			cbx_buf_addc(out, '\n');
 			n++;

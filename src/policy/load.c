@@ -59,6 +59,10 @@ static int shipped(const char *share_dir, const char *name, char **ret, struct c
 			"ends in .json)",
 			name);
 	*ret = cbx_xasprintf("%s/policies/%s.json", share_dir, name);
+	if (access(*ret, F_OK) < 0 && errno == ENOENT)
+		return cbx_refuse(err, "invalid_argument", ENOENT,
+				  "policy: no policy \"%s\" is shipped; there are default, strict, net and dev",
+				  name);
 	return 0;
 }
 
@@ -119,9 +123,6 @@ int cbx_policy_load_shipped(const char *share_dir, const char *name, struct cbx_
 	_cleanup_free_ char *path = NULL;
 	int r = shipped(share_dir, name, &path, err);
 
-	if (r >= 0 && access(path, F_OK) < 0)
-		r = cbx_refuse(err, "invalid_argument", errno,
-			       "policy: no policy \"%s\" is shipped; there are default, strict, net and dev", name);
 	return r < 0 ? r : cbx_policy_load(share_dir, path, ret, err);
 }
 

@@ -65,9 +65,14 @@ static int parse_range(const struct layer *l, enum cbx_key key, const cJSON *obj
 		if (!is_max)
 			standard = v;
 	}
-	if (standard && cbx_key_lower(key, value->standard, value->ceiling) != value->standard)
-		return cbx_source_refuse(l->source, standard, err, "%s: the default is above what is allowed (max)",
-					 name);
+	if (standard && cbx_key_lower(key, value->standard, value->ceiling) != value->standard) {
+		char is[48], most[48];
+
+		cbx_key_format(key, value->standard, is);
+		cbx_key_format(key, value->ceiling, most);
+		return cbx_source_refuse(l->source, standard, err,
+					 "%s: the default, %s, is above what is allowed (max: %s)", name, is, most);
+	}
 	return 0;
 }
 

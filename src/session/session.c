@@ -342,7 +342,7 @@ static int check_room(struct cbx_engine *e, const struct cbx_session_spec *spec,
 				  "session %s exists already", spec->id);
 	if (e->live >= most || e->live + e->closing >= 2 * most)
 		return cbx_refuse(err, "too_many_sessions", EMFILE,
-				  "there are %zu sessions, and no more than %llu are allowed; close one first", e->live,
+				  "there are %zu sessions, and the policy allows %llu (sessions); close one first", e->live,
 				  (unsigned long long)most);
 	return 0;
 }

@@ -57,7 +57,7 @@ def test_faults_are_told_with_their_place():
     assert r.stderr.startswith(f"{path}:3:13: memory: "), r.stderr
     r = box("policy", "check", "default", path, "nothere", os.path.join(dir.name, "no.json"))
     assert r.returncode == 1 and len(r.stderr.splitlines()) == 3, r.stderr
-    assert "nothere.json" in r.stderr and "no.json" in r.stderr
+    assert '"nothere"' in r.stderr and "no.json" in r.stderr
     assert box("policy", "check").returncode == 2
     assert "a path" in box("policy", "check", "..").stderr
 
@@ -72,6 +72,17 @@ def test_what_everybody_may_write_is_no_policy():
     assert r.returncode == 1 and "regular" in r.stderr, r.stderr
     path = write("long.json", "//" + "x" * 70000)
     assert "longer than" in box("policy", "check", path).stderr
+
+
+def test_what_is_not_shipped_is_said_with_what_is():
+    for arguments in (["nothing"], [write("inc.json", '{"include": ["nothing"]}')]):
+        r = box("policy", "check", *arguments)
+        assert r.returncode == 1 and '"nothing" is shipped; there are default, strict' in r.stderr, r.stderr
+
+
+def test_a_default_above_its_maximum_is_told_with_both():
+    r = box("policy", "check", write("above.json", '{"limits": {"memory": {"default": "8G", "max": "4G"}}}'))
+    assert r.returncode == 1 and "8 GiB" in r.stderr and "max: 4 GiB" in r.stderr, r.stderr
 
 
 def test_includes_are_found_beside_the_file():
@@ -141,6 +152,10 @@ def test_diff():
     assert r.returncode == 1, r
     assert [l.split() for l in r.stdout.splitlines()] == [["limits.sessions", "256", "7"], ["images", "-", '["x"]']], r
     assert box("policy", "diff", "default", "/nonexistent.json").returncode == 2
+    lines = [l.split(None, 1) for l in box("policy", "diff", "default", "strict").stdout.splitlines()]
+    sizes = {name: [v.strip() for v in rest.split("  ") if v.strip()] for name, rest in lines}
+    assert sizes["limits.memory"] == ["2 GiB, at most 64 GiB", "512 MiB"], sizes
+    assert sizes["limits.timeout"][1] == "30 s, at most 120 s" and sizes["limits.cpus"][0] == "no limit", sizes
 
 
 def test_the_manual_names_every_key():
