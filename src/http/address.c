@@ -39,7 +39,7 @@ int cbx_http_address_parse(const char *s, struct cbx_http_address *ret, struct c
 	if (!ret->v6 && !(n == 9 && (memcmp(s, "127.0.0.1", 9) == 0 || strncasecmp(s, "localhost", 9) == 0)))
 		return cbx_refuse(err, "invalid_argument", EINVAL,
 				  "--http: %.*s is not a loopback address; only 127.0.0.1, [::1] and localhost can be "
-				  "served: other addresses need the authentication that comes with the HTTP service",
+				  "served; for other computers put a proxy with TLS, or an ssh tunnel, before it",
 				  (int)(n > 80 ? 80 : n), s);
 	strcpy(ret->host, ret->v6 ? "::1" : "127.0.0.1");
 	return 0;

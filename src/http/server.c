@@ -180,7 +180,7 @@ static bool may_pass(struct cbx_http *http, struct evhttp_request *req)
 	}
 	if (http->token.len && !cbx_http_token_ok(&http->token, cbx_http_header(req, "Authorization"))) {
 		evhttp_add_header(evhttp_request_get_output_headers(req), "WWW-Authenticate", "Bearer");
-		cbx_http_refuse(req, 401, -32600, NULL, "a bearer token is needed");
+		cbx_http_refuse(req, 401, -32600, NULL, "the bearer token of --http-token-file is needed");
 		return false;
 	}
 	return true;
