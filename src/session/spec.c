@@ -16,7 +16,7 @@
 
 static const struct field {
 	size_t at, size; /* size 0: not kept in a spec */
-	uint64_t unit;   /* of the field, in units of the key; rounded up */
+	uint64_t unit;   /* of the field, in units of the key; rounded down: no more than was allowed */
 } fields[CBX_KEYS] = {
 	[CBX_KEY_MEMORY] = FIELD(memory_bytes, 1),
 	[CBX_KEY_DISK] = FIELD(disk_bytes, 1),
@@ -42,7 +42,7 @@ static void set_field(struct cbx_session_spec *spec, enum cbx_key key, uint64_t 
 {
 	const struct field *f = &fields[key];
 	char *at = (char *)spec + f->at;
-	uint64_t v = (value + f->unit - 1) / f->unit;
+	uint64_t v = value / f->unit;
 	uint32_t narrow = (uint32_t)v;
 	uint8_t flag = (uint8_t)v;
 

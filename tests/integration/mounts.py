@@ -247,8 +247,8 @@ def test_a_link_that_a_session_makes_leads_nowhere():
     os.chmod(outer, 0o777)
     b = other_box("nested", [{"path": outer, "writable": True}, {"path": inner}, {"path": at("outer", "later")}])
     r = show(b, "--mount", outer + ":rw", "-c",
-             f"import os\nos.rename('/mnt/outer/inner', '/mnt/outer/old')\nos.symlink({at('secret')!r}, '/mnt/outer/inner')"
-             f"\nos.symlink({at('secret')!r}, '/mnt/outer/later')\nprint('made')")
+             "import os\nos.rename('/mnt/outer/inner', '/mnt/outer/old')\nfor name in ('inner', 'later'):\n"
+             f"    os.symlink({at('secret')!r}, '/mnt/outer/' + name)\nprint('made')")
     assert r.stdout == "made\n", r
     for name in ("inner", "later"):
         r = show(b, "--mount", at("outer", name), "-c", f"import os; print(os.listdir('/mnt/{name}'))")

@@ -275,6 +275,53 @@ START_TEST(narrowing)
 }
 END_TEST
 
+/* A value that is no looser than the limit. */
+static bool within(enum cbx_key k, uint64_t value, uint64_t limit)
+{
+	return cbx_key_lower(k, value, limit) == value;
+}
+
+static void combine(enum cbx_key k, struct cbx_policy *wide, struct cbx_policy *tight, uint64_t wanted)
+{
+	const struct cbx_policy_value *a = &wide->values[k], *b = &tight->values[k], *v;
+	struct cbx_policy *p = cbx_policy_narrow(wide, tight);
+	uint64_t asked, standard;
+	bool lowered = cbx_policy_settle(p, k, true, wanted, &asked);
+
+	v = &p->values[k];
+	cbx_policy_settle(p, k, false, 0, &standard);
+	ck_assert_msg(within(k, v->ceiling, a->ceiling) && within(k, v->ceiling, b->ceiling) &&
+			      within(k, v->standard, v->ceiling) && within(k, asked, v->ceiling) &&
+			      within(k, asked, wanted) && within(k, standard, v->ceiling) && lowered == (asked != wanted),
+		      "%s: %llu of %llu and %llu", cbx_keys[k].name, (unsigned long long)wanted,
+		      (unsigned long long)a->ceiling, (unsigned long long)b->ceiling);
+	cbx_policy_free(p);
+}
+
+/* Whatever two policies and a request say of a key: nobody gets more than either of the three, and it is told. */
+START_TEST(nothing_widens)
+{
+	struct cbx_policy *wide = cbx_policy_new("w"), *tight = cbx_policy_new("t");
+
+	for (enum cbx_key k = 0; k < CBX_KEYS; k++) {
+		const struct cbx_key_info *i = &cbx_keys[k];
+		const uint64_t values[] = { i->zero_is_none ? 0 : i->min, i->min, i->min + (i->max - i->min) / 3, i->max };
+
+		for (size_t n = 0; n < 4 * 4 * 4 * 4 * 4; n++) {
+			uint64_t a = values[n % 4], b = values[n / 16 % 4];
+
+			wide->values[k].ceiling = a;
+			wide->values[k].standard = cbx_key_lower(k, a, values[n / 4 % 4]);
+			tight->values[k].ceiling = b;
+			tight->values[k].standard = cbx_key_lower(k, b, values[n / 64 % 4]);
+			combine(k, wide, tight, values[n / 256]);
+		}
+	}
+	cbx_policy_free(wide);
+	cbx_policy_free(tight);
+}
+END_TEST
+
 /* Of each key: the schema is there, and what the formatter and the canonical form write is read again. */
 START_TEST(keys)
 {
@@ -310,6 +357,7 @@ static void add(TCase *t)
 	tcase_add_test(t, canonical_form);
 	tcase_add_test(t, settling);
 	tcase_add_test(t, narrowing);
+	tcase_add_test(t, nothing_widens);
 	tcase_add_test(t, keys);
 }
 

@@ -57,6 +57,10 @@ START_TEST(values)
 	ck_assert_uint_eq(spec.timeout_ms, 500);
 	ck_assert_uint_eq(spec.ttl_s, 7200);
 	ck_assert_uint_eq(spec.idle_s, 90);
+	/* Kept in whole seconds, and never in more of them than were allowed. */
+	ck_assert_int_eq(parse("{\"ttl\":1.9,\"idle_timeout\":\"2999ms\"}", &spec, &err), 0);
+	ck_assert_uint_eq(spec.ttl_s, 1);
+	ck_assert_uint_eq(spec.idle_s, 2);
 	ck_assert_int_eq(parse("{\"memory\":null}", &spec, &err), 0);
 	ck_assert_uint_eq(spec.memory_bytes, CBX_MEMORY_DEFAULT);
 }
