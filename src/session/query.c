@@ -2,7 +2,8 @@
 /*
  * Theory of operation: questions about code (is it complete, what could follow) that the driver answers between cells.
  * They are sent when the interpreter is free, and each has a deadline; an answer that comes later is ignored. Cells do
- * not wait for answers: the driver reads its socket in order.
+ * not wait for answers: the driver reads its socket in order. What an interpreter that does not read has not taken stays
+ * when the deadline is over, so there is no question more while that is much.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -44,14 +45,15 @@ void cbx_session_drop_queries(struct cbx_session *s, const struct cbx_err *err)
 static void query_late(evutil_socket_t fd, short what, void *arg)
 {
 	struct cbx_session *s = arg;
+	uint64_t now = cbx_now_ms();
 	struct cbx_query *q;
 	struct cbx_err err;
 
 	cbx_refuse(&err, "timeout", ETIMEDOUT, "the interpreter did not answer within %d s", QUERY_WAIT_MS / 1000);
-	while ((q = TAILQ_FIRST(&s->queries)) && q->deadline_ms <= cbx_now_ms())
+	while ((q = TAILQ_FIRST(&s->queries)) && q->deadline_ms <= now)
 		fail(s, q, &err);
 	if (q && s->state != CBX_CLOSING)
-		cbx_timer_set(s->query_timer, q->deadline_ms - cbx_now_ms() + 1);
+		cbx_timer_set(s->query_timer, q->deadline_ms - now + 1);
 }
 
 static int ask(struct cbx_session *s, bool completion, const char *code, uint64_t cursor, cbx_answer_fn fn, void *arg,
@@ -63,6 +65,9 @@ static int ask(struct cbx_session *s, bool completion, const char *code, uint64_
 		*err = s->end;
 		return -(err->code ? err->code : (err->code = ENOENT));
 	}
+	if (s->interp.tx.len > CBX_CODE_MAX)
+		return cbx_refuse(err, "busy", EBUSY, "the interpreter of session %s does not take what it is asked",
+				  s->spec.id);
 	if (s->running || s->nqueued || s->nqueries >= QUERIES_MAX)
 		return cbx_refuse(err, "busy", EBUSY, "a cell is running in session %s; ask again when it has ended",
 				  s->spec.id);

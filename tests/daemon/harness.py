@@ -10,7 +10,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
-from cbxtest import run, wait_until  # noqa: E402
+from cbxtest import children, run, wait_until  # noqa: E402, F401
 
 DAEMON = os.environ.get("CODEBOX_DAEMON") or shutil.which("codeboxd") or "/usr/local/sbin/codeboxd"
 RUNTIMES = os.path.join(os.environ.get("CODEBOX_SHARE_DIR") or os.path.join(HERE, "../../src"), "runtimes")

@@ -9,7 +9,7 @@ import os
 import signal
 import time
 
-from harness import FRAME, Daemon, Refused, client, main, session, shared, wait_until
+from harness import FRAME, Daemon, Refused, children, client, main, session, shared, wait_until
 
 
 # ---- a hostile interpreter ----
@@ -68,6 +68,33 @@ def test_displays_take_no_more_memory_than_is_counted_for_them():
     after = usage(d, c)[0]
     assert after < before + 64 * 1024, (before, after)
     assert d.stop() == 0
+
+
+def test_an_interpreter_that_does_not_read_is_not_asked_without_end():
+    c = client()
+    sid = session(c)
+    c.run("import os, signal", session_id=sid)
+    # It stops for good when it has been heard.
+    c.run("import threading\nthreading.Timer(0.1, os.kill, (os.getpid(), signal.SIGSTOP)).start()", session_id=sid)
+    assert wait_until(lambda: any(map(stopped, children(shared[0].process.pid))))
+    pid = next(p for p in children(shared[0].process.pid) if stopped(p))
+    code = "#" + "x" * ((1 << 20) - 1)
+    numbers = [c.send("complete", session_id=sid, code=code, cursor=1) for _ in range(8)]
+    refused = [c.recv() for _ in range(4)]
+    assert all(r["id"] in numbers and r["error"]["kind"] == "busy" for r in refused), refused
+    os.kill(pid, signal.SIGCONT)
+    for _ in numbers[4:]:
+        assert c.recv()["id"] in numbers
+    assert c.run("6 * 7", session_id=sid)["result"] == "42"
+    c.close()
+
+
+def stopped(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] == "T"
+    except OSError:
+        return False
 
 
 def test_an_interpreter_that_does_not_start():
