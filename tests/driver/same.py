@@ -142,6 +142,19 @@ SCENARIOS = {
                        "ip.execution_count = 'x'", "7",
                        "n = ip.display_formatter; n.observe(saw, 'active_types'); n.active_types = ['text/plain']",
                        "seen[-1][0]"],
+    "traits of one's own": ["import traitlets as t\nclass Seven(t.Int):\n"
+                            "  def get(self, obj, cls=None): return 7 + super().get(obj, cls)\n"
+                            "class More(Seven): pass\nclass Direct(t.Int):\n"
+                            "  def __get__(self, obj, cls=None): return 'direct'\n"
+                            "class Has(t.HasTraits):\n  a = Seven(3)\n  b = More(4)\n  c = Direct()\n  d = t.Int()\n"
+                            "  e = t.List()\n  f = t.Any()\n"
+                            "  @t.default('d')\n  def _first(self): print('asked'); return 5\n"
+                            "  @t.default('f')\n  def _no(self): raise KeyError('f')\nh = Has()",
+                            "h.a, h.b, h.c, h.d, h.d, h.e", "h.a = 1; h.d = 6; h.e.append(2); h.a, h.d, h.e", "h.f",
+                            "Has.d is Has.class_traits()['d'], type(Has.a).__name__", "del h._trait_values\nh.d",
+                            "h.d = 'x'", "ip = get_ipython(); hook = ip.displayhook",
+                            "hook.shell is ip, ip.history_manager.shell is ip, ip.prefilter_manager.shell is ip",
+                            "class Plain(t.HasTraits): g = t.Int(2)\nPlain().g"],
     "transformers of input": ["ip = get_ipython()", "def add(lines): return [l.replace('PLUS', '+') for l in lines]\n"
                               "ip.input_transformers_cleanup.append(add)", "1 PLUS 2",
                               "ip.input_transformers_cleanup.remove(add)", "1 PLUS 2",

@@ -13,7 +13,7 @@ from IPython.core.displayhook import DisplayHook
 from IPython.core.history import HistoryManager
 from IPython.core.inputtransformer2 import TransformerManager
 from IPython.lib import pretty
-from traitlets import All
+from traitlets import All, TraitType
 
 SIMPLE = frozenset((int, float, bool, complex, str, bytes, list, tuple, dict, set, frozenset, range))
 NOBODY = {}
@@ -119,6 +119,32 @@ class Formatter(Unwatched, formatters.DisplayFormatter):
         return formatter(obj)
 
 
+def _read_directly():
+    """A trait that has a value is read by one function rather than two: a cell of one line reads fifty."""
+    usual = TraitType.__get__
+    kinds = [TraitType]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    if any("get" in vars(kind) or "__get__" in vars(kind) for kind in kinds[1:]):
+        return
+
+    def __get__(self, obj, cls=None):
+        if obj is None:
+            return self
+        try:
+            return obj._trait_values[self.name]
+        except Exception:
+            return self.get(obj, cls)
+
+    def __init_subclass__(cls, **kwargs):
+        super(TraitType, cls).__init_subclass__(**kwargs)
+        if "get" in vars(cls) and "__get__" not in vars(cls):
+            cls.__get__ = usual
+
+    TraitType.__get__ = __get__
+    TraitType.__init_subclass__ = classmethod(__init_subclass__)
+
+
 def _call_directly():
     """The package `decorator`, with which IPython 8 wraps the calls of formatters, binds the arguments of each call to
     the signature, which takes longer than the call."""
@@ -142,6 +168,7 @@ def _guarded(guard, method):
 def take_over(ip):
     """Put these into the place of IPython's own; their state stays."""
     _call_directly()
+    _read_directly()
     for name, cls in (("history_manager", History), ("input_transformer_manager", Inputs),
                       ("prefilter_manager", Prefilter)):
         part = getattr(ip, name)
