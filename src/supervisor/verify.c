@@ -4,16 +4,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 
 struct status {
-	char text[8192]; /* /proc/<pid>/status */
+	char text[8192]; /* /proc/<pid>/status, or limits */
 };
 
 static int refuse(struct cbx_err *err, const char *what)
@@ -21,13 +23,13 @@ static int refuse(struct cbx_err *err, const char *what)
 	return cbx_refuse(err, "zygote", EPERM, "the interpreter that a zygote made %s", what);
 }
 
-static int read_status(pid_t pid, struct status *ret, struct cbx_err *err)
+static int read_text(pid_t pid, const char *name, struct status *ret, struct cbx_err *err)
 {
 	char path[48];
 	_cleanup_fd_ int fd = -1;
 	ssize_t n;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	n = fd < 0 ? -1 : read(fd, ret->text, sizeof(ret->text) - 1);
 	if (n <= 0)
@@ -88,6 +90,41 @@ static int check_status(const struct status *s, const struct status *init, const
 	return 0;
 }
 
+/* "Max processes             256                  256                  processes" */
+static bool hard_limit(const struct status *s, const char *name, uint64_t *ret)
+{
+	const char *line = strstr(s->text, name);
+	char hard[24];
+
+	if (!line || sscanf(line + strlen(name), " %*23s %23s", hard) != 1)
+		return false;
+	*ret = strcmp(hard, "unlimited") == 0 ? UINT64_MAX : strtoull(hard, NULL, 10);
+	return true;
+}
+
+static int check_limits(pid_t pid, const struct cbx_lockdown *want, struct cbx_err *err)
+{
+	static const char *const names[CBX_LOCKDOWN_RLIMITS] = {
+		[RLIMIT_CORE] = "\nMax core file size ",	[RLIMIT_DATA] = "\nMax data size ",
+		[RLIMIT_FSIZE] = "\nMax file size ",	[RLIMIT_MEMLOCK] = "\nMax locked memory ",
+		[RLIMIT_MSGQUEUE] = "\nMax msgqueue size ", [RLIMIT_NICE] = "\nMax nice priority ",
+		[RLIMIT_NOFILE] = "\nMax open files ",	[RLIMIT_NPROC] = "\nMax processes ",
+		[RLIMIT_RTPRIO] = "\nMax realtime priority ", [RLIMIT_SIGPENDING] = "\nMax pending signals ",
+		[RLIMIT_STACK] = "\nMax stack size ",
+	};
+	struct status limits;
+	int r = read_text(pid, "limits", &limits, err);
+
+	for (unsigned i = 0; r == 0 && i < CBX_LOCKDOWN_RLIMITS; i++) {
+		uint64_t hard;
+
+		if ((want->rlimit_mask & 1u << i) &&
+		    (!names[i] || !hard_limit(&limits, names[i], &hard) || hard > want->rlimits[i].hard))
+			r = refuse(err, "has not lowered its resource limits");
+	}
+	return r;
+}
+
 static int check_same(pid_t pid, pid_t init, const char *name, struct cbx_err *err)
 {
 	char a[48], b[48];
@@ -108,7 +145,8 @@ static int check_same(pid_t pid, pid_t init, const char *name, struct cbx_err *e
 	return 0;
 }
 
-int cbx_verify_interpreter(pid_t pid, pid_t init, pid_t zygote, pid_t *ret_inside, struct cbx_err *err)
+int cbx_verify_interpreter(pid_t pid, pid_t init, pid_t zygote, const struct cbx_lockdown *want, pid_t *ret_inside,
+			   struct cbx_err *err)
 {
 	static const char *const same[] = { "ns/user", "ns/pid", "ns/pid_for_children", "ns/mnt", "ns/net", "ns/ipc",
 					    "ns/uts", "ns/cgroup", "root" };
@@ -116,8 +154,9 @@ int cbx_verify_interpreter(pid_t pid, pid_t init, pid_t zygote, pid_t *ret_insid
 	const char *nspid, *last;
 	int r;
 
-	if ((r = read_status(pid, &s, err)) < 0 || (r = read_status(init, &i, err)) < 0 ||
-	    (r = read_status(zygote, &z, err)) < 0 || (r = check_status(&s, &i, &z, err)) < 0)
+	if ((r = read_text(pid, "status", &s, err)) < 0 || (r = read_text(init, "status", &i, err)) < 0 ||
+	    (r = read_text(zygote, "status", &z, err)) < 0 || (r = check_status(&s, &i, &z, err)) < 0 ||
+	    (r = check_limits(pid, want, err)) < 0)
 		return r;
 	for (size_t k = 0; k < ARRAY_SIZE(same); k++)
 		if ((r = check_same(pid, init, same[k], err)) < 0)

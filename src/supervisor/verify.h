@@ -9,12 +9,15 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "sandbox/lockdown.h"
 
 /*
  * 0 when pid is a child of this process with one thread; is in every namespace of init and has its root directory, user
- * and group; has no capability in any set, no_new_privs, and one system call filter more than the zygote at least.
- * *ret_inside is its pid in the sandbox. Negative: err says what is not so.
+ * and group; has no capability in any set, no_new_privs, one system call filter more than the zygote at least, and no
+ * resource limit above those of `want`, which it cannot raise again. *ret_inside is its pid in the sandbox. Negative:
+ * err says what is not so.
  */
-int cbx_verify_interpreter(pid_t pid, pid_t init, pid_t zygote, pid_t *ret_inside, struct cbx_err *err);
+int cbx_verify_interpreter(pid_t pid, pid_t init, pid_t zygote, const struct cbx_lockdown *want, pid_t *ret_inside,
+			   struct cbx_err *err);
 
 #endif

@@ -263,13 +263,15 @@ static void ask_waiting(struct supervisor *s, const struct zygote *z)
 /* Both have reported. */
 static void finish(struct supervisor *s, struct zygote *z, struct sandbox *b)
 {
+	static struct cbx_lockdown want; /* 16 KiB */
 	struct cbx_err err = { 0 };
-	int r;
+	int r = cbx_lockdown_prepare(&s->outer, b->plan, &want, &err);
 
 	b->placing.state = PLACE_DONE;
-	r = b->placing.placed == b->placing.forked ?
-		    cbx_verify_interpreter(b->placing.placed, b->pid, z->pid, &b->placing.inside, &err) :
-		    cbx_refuse(&err, "zygote", EPERM, "the zygote and its interpreter disagree");
+	if (r == 0)
+		r = b->placing.placed == b->placing.forked ?
+			    cbx_verify_interpreter(b->placing.placed, b->pid, z->pid, &want, &b->placing.inside, &err) :
+			    cbx_refuse(&err, "zygote", EPERM, "the zygote and its interpreter disagree");
 	if (r == 0)
 		r = cbx_group_add(&b->group, b->placing.placed, &err);
 	if (r < 0) {

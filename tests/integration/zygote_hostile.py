@@ -61,6 +61,14 @@ if os.environ.get("CODEBOX_ZYGOTE"):
         head, data = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
         libc.capset(head, data)
 
+    def drop_but_limits():
+        """All that is asked for, with a filter that lets everything pass, and no limit."""
+        drop()
+        libc.prctl(38, 1, 0, 0, 0)
+        allow = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, 0x7fff0000), 8)
+        program = ctypes.create_string_buffer(struct.pack("=H6xQ", 1, ctypes.addressof(allow)), 16)
+        libc.syscall({"x86_64": 317, "aarch64": 277}[os.uname().machine], 1, 0, program)
+
     def tried(f, *args):
         ctypes.set_errno(0)
         r = f(*args)
@@ -93,6 +101,9 @@ if os.environ.get("CODEBOX_ZYGOTE"):
     elif mode == "unfiltered":
         say(1)
         place(drop)
+    elif mode == "unlimited":
+        say(1)
+        place(drop_but_limits)
     elif mode == "strangers":
         if os.fork() == 0:
             if os.fork() == 0:
@@ -241,6 +252,10 @@ def test_one_that_kept_capabilities_is_none():
 
 def test_one_without_the_sandboxs_filter_is_none():
     is_refused("unfiltered", "system call filter")
+
+
+def test_one_that_kept_its_limits_is_none():
+    is_refused("unlimited", "has not lowered its resource limits")
 
 
 def test_one_that_does_not_answer_is_not_waited_for():
