@@ -16,13 +16,27 @@ image = box.image("python", "python-minimal", "host")
 
 LOOK = r"""
 import os, sys, json, resource, signal, threading
+def _shell():
+    ip = globals().get("get_ipython", lambda: None)()
+    if ip is None:
+        return None
+    history, hook = ip.history_manager, ip.displayhook
+    return {
+        "count": ip.execution_count, "In": len(In), "Out": list(Out), "raw": len(history.input_hist_raw),
+        "inputs": [repr(globals().get(k)) for k in ("_", "__", "___", "_i", "_ii", "_iii")],
+        "hidden": sorted(ip.user_ns_hidden), "last": [repr(ip.last_execution_result), ip.last_execution_succeeded],
+        "hook": [repr(hook._), repr(hook.__), repr(hook.___), repr(hook.exec_result and hook.exec_result.result)],
+        "set": [sorted(vars(x)) + sorted(x._trait_values) for x in (ip, history, hook)],
+        "cells": sorted(k for k in sys.modules["linecache"].cache if k.startswith("<cell")),
+        "reprs": list(history.output_hist_reprs), "frames": len(ip.events.callbacks["post_execute"]),
+    }
 def _look():
     walk = lambda top: sorted(os.path.join(d, f) for d, _, names in os.walk(top) for f in names)
     return {
         "environ": {k: v for k, v in os.environ.items() if k != "CODEBOX_SESSION"},
         "files": walk("/workspace") + walk("/tmp") + walk(os.path.expanduser("~")) + walk("/dev/shm"),
         "limits": [resource.getrlimit(i) for i in range(16)],
-        "names": sorted(k for k in globals() if k != "_look"),
+        "names": sorted(k for k in globals() if k not in ("_look", "_shell")), "shell": _shell(),
         "path": sys.path, "argv": sys.argv, "cwd": os.getcwd(),
         "ids": [os.getuid(), os.getgid(), os.getpid(), os.getppid(), os.getsid(0)],
         "handlers": [str(signal.getsignal(i)).split(" at ")[0] for i in range(1, 32)],

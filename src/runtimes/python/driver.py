@@ -169,6 +169,7 @@ class Channel:
         self.buffer = bytearray()
         self.lock = _thread.RLock()
         self.child = False  # after a fork: this process has no say any more
+        self.quiet = False  # nothing is sent: no cell has run, and none runs
         self._encode = JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False,
                                    separators=(",", ":")).encode
         self._decode = JSONDecoder().scan_once
@@ -216,7 +217,7 @@ class Channel:
             if len(data) > SOCKET_WRITE_SAFE:
                 mask = self.interrupts.block_all()
             with self.lock:
-                self._write_all(memoryview(data))
+                self._write_all(memoryview(b"" if self.quiet else data))
         finally:
             if mask is not None:
                 self.interrupts.unblock(mask)
@@ -303,7 +304,6 @@ class Driver:
         self.shell = None
         self.held = b""          # a frame that goes with the next one
         self.wanted = False      # somebody waits for the session, and will soon have something to run
-        self.quiet = False       # nothing is sent: no cell has run, and none runs
         self.workspace = None
 
     def begin(self, fd, settle=None):
@@ -334,8 +334,6 @@ class Driver:
 
     def send(self, frame, wait=False):
         """wait: the cell may print next, perhaps from C code, and that must not overtake the frame."""
-        if self.quiet:
-            return
         data = self.channel.encode(frame)
         self.streams.flush()
         held, self.held = self.held, b""
@@ -434,7 +432,7 @@ class Driver:
         interrupts.begin()
         try:
             try:
-                interrupts.armed = True
+                interrupts.armed = not self.channel.quiet
                 value = self.shell.run(message["code"], bool(message.get("silent")))
                 self.streams.flush_replaced()
             finally:
@@ -490,12 +488,20 @@ class Driver:
         self.hooks.warm_up()
         if self.cell:
             return  # a cell has run: it is warm, or broken
-        self.quiet = True
+        self.channel.quiet = True
         try:
-            self.shell.warm_up()
+            self.shell.warm_up(self.rehearse)
         except Exception:  # it is of use to the first cell only, and that will say what is wrong
-            pass
-        self.quiet = False
+            self.channel.buffer.clear()
+        finally:
+            self.held = b""
+            self.cell = 0
+            self.channel.quiet = False
+
+    def rehearse(self, code):
+        """All that happens with a cell, from the bytes of its frame to those of the answers, which are not sent."""
+        self.channel.buffer += self.channel.encode({"op": "run", "id": 1, "code": code, "silent": False})
+        self.run(self.channel.receive())
 
     def serve(self):
         warm = False

@@ -66,7 +66,7 @@ if IPython.version_info[0] < 7:
 
 INCOMPLETE = getattr(codeop, "PyCF_ALLOW_INCOMPLETE_INPUT", 0) | getattr(codeop, "PyCF_DONT_IMPLY_DEDENT", 0)
 
-WARM_UP = ("None", "1 + 1\n2 + 2")
+WARM_UP = ("None", "import sys\n1 + 1\n2 + 2")
 
 _driver = None  # set by make()
 quick = part("quick")  # noqa: F821 (driver.py puts it here)
@@ -383,6 +383,32 @@ def run_command(command):
         raise
 
 
+class Kept:
+    """What cells change in IPython, as it was before: names, In and Out, counts, the last result."""
+
+    def __init__(self, ip):
+        self.before = []
+        self.keep(ip.user_ns, ip.user_ns_hidden)
+        for owner in ip, ip.history_manager, ip.displayhook:
+            self.keep(vars(owner), vars(owner)["_trait_values"])
+        for name in "input_hist_parsed", "input_hist_raw", "output_hist", "output_hist_reprs", "outputs", "exceptions":
+            self.keep(getattr(ip.history_manager, name, None))
+
+    def keep(self, *containers):
+        self.before += [(it, it.copy()) for it in containers if isinstance(it, (dict, list))]
+
+    def restore(self):
+        for container, before in self.before:
+            if isinstance(container, list):
+                del container[len(before):]
+                continue
+            for name in [name for name in container if name not in before]:
+                del container[name]
+            for name, value in before.items():
+                if container.get(name, container) is not value:
+                    container[name] = value
+
+
 class IPythonShell:
     """What driver.py asks of a shell."""
 
@@ -431,14 +457,15 @@ class IPythonShell:
             outputs.clear()
         return result.error_before_exec or result.error_in_exec
 
-    def warm_up(self):
+    def warm_up(self, rehearse):
         """Do what a cell does, and leave nothing of it behind."""
         import linecache
-        compiler = self.ip.compile
-        for code in WARM_UP:
-            self.run(code, True)
-        self.ip.display_formatter.format(1)
-        self.driver.channel.encode({"data": {"text/plain": "1"}})
+        compiler, kept = self.ip.compile, Kept(self.ip)
+        try:
+            for code in WARM_UP:
+                rehearse(code)
+        finally:
+            kept.restore()
         self.executing = None
         compiler.serial = 0
         for table in (linecache.cache, getattr(linecache, "_ipython_cache", {}),

@@ -75,7 +75,7 @@ class PlainShell:
             self._report(e)
         return value
 
-    def warm_up(self):
+    def warm_up(self, rehearse):
         pass  # it is light
 
     def _report(self, value):
