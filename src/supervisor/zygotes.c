@@ -2,7 +2,7 @@
 /*
  * Theory of operation: a zygote is made like a sandbox, with other data (sandbox/enter.h), and is asked over a socket
  * of its own (zygote/zygote-protocol.h) to fork an interpreter into a sandbox in which nothing but init runs. The new
- * process reports itself, with a pid that the kernel vouches for; the zygote reports that its go-between is gone.
+ * process reports itself, with a pid that the kernel vouches for; the zygote reports that its parent has ended.
  * With both, what it is is verified (verify.h), it is put into the sandbox's control group, and only then codeboxd is
  * told, which has sent it nothing to run so far.
  *
@@ -348,7 +348,7 @@ static int on_report(struct supervisor *s, struct zygote *z, const struct cbx_zy
 		return 0;
 	if (m->value < 0 && m->value > -4096)
 		return cbx_fail(err, -m->value, "%s",
-				m->step < CBX_ZYGOTE_STEP_GO_BETWEEN ? cbx_lockdown_step_name((int)m->step) :
+				m->step < CBX_ZYGOTE_STEP_SETNS ? cbx_lockdown_step_name((int)m->step) :
 								       "place an interpreter");
 	if (p->state != PLACE_ASKED || p->zygote != z->id)
 		return cbx_refuse(err, "zygote", EPROTO, "it reported an interpreter that was not asked for");

@@ -12,7 +12,7 @@
  *                                   sandbox's init; the interpreter's 0, 1, 2 and 3; and the Landlock ruleset, if any
  *   interpreter -> …       PLACED   from the new process itself, when it is in the sandbox and has given up all that
  *                                   lockdown.h lists; the kernel adds its pid. value: 0, or -errno and the step
- *   zygote -> …            FORKED   the go-between has ended, so the interpreter is the supervisor's child by now.
+ *   zygote -> …            FORKED   its parent has ended, so the interpreter is the supervisor's child by now.
  *                                   value: its pid in the zygote's pid namespace, or -errno and the step
  * PLACED and FORKED come in either order; PLACED does not come when FORKED is a failure.
  */
@@ -27,8 +27,7 @@ enum cbx_zygote_type {
 
 /* What failed, beside the steps of lockdown.h. */
 enum cbx_zygote_step {
-	CBX_ZYGOTE_STEP_GO_BETWEEN = 101, /* clone the process that enters */
-	CBX_ZYGOTE_STEP_SETNS,
+	CBX_ZYGOTE_STEP_SETNS = 101,
 	CBX_ZYGOTE_STEP_FORK,
 	CBX_ZYGOTE_STEP_DESCRIPTORS,
 	CBX_ZYGOTE_STEP_SESSION,

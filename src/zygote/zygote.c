@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: codebox-zygote.so, what a zygote runs in C. A zygote is an interpreter that has loaded its
- * libraries and waits; at each request it forks an interpreter into a sandbox that the supervisor has built and in
- * which nothing of a user has run yet.
+ * libraries and waits; it keeps a fork of itself, the embryo, that becomes the interpreter in a sandbox which the
+ * supervisor has built and in which nothing of a user has run yet.
  *
  * The zygote holds no capability. It has the user id that owns the sandboxes' user namespaces, and those lie right
- * below its own; so setns(2) lets it in, and it is only inside that it has capabilities. It needs a go-between, since
- * a pid namespace is entered by children only, and since the zygote itself must not leave:
+ * below its own; so setns(2) lets its embryos in, and it is only inside that they have capabilities. A pid namespace is
+ * entered by children only, so the embryo has to become another process once more, and that one takes over its memory:
  *
- *   zygote    clone(CLONE_VM | CLONE_VFORK): a go-between that borrows its memory and stack, while it sleeps
- *   go-between  setns(pidfd of the sandbox's init, all namespaces), fork, exit
- *   interpreter   descriptors, session, user and group, lockdown, working directory: then it returns into Python
+ *   zygote       fork: an embryo, which does in Python all that an interpreter does before and in its first cell
+ *   embryo       waits for a request; setns(pidfd of the sandbox's init, all namespaces); clone(CLONE_VM); exit
+ *   interpreter  descriptors, session, user and group, lockdown, working directory: then it returns into Python
  *
- * Only the fork copies page tables. Its parent has gone when the go-between ends, so it becomes a child of pid 1 of
- * the outer pid namespace, the supervisor, which learns how it ends. Between setns and the end of the lockdown
- * nothing looks up a path. The interpreter stays undumpable until then.
+ * So a request finds the page tables copied, and the pages that an interpreter writes to as well: that is what a fork
+ * costs. A request that comes before the next embryo is prepared gets it as it is. The zygote itself only waits for its
+ * embryo to end, and tells what has become of it.
+ *
+ * The interpreter's parent has gone when the embryo ends, so it becomes a child of pid 1 of the outer pid namespace, the
+ * supervisor, which learns how it ends. Between setns and the end of the lockdown nothing looks up a path. The
+ * interpreter stays undumpable until then.
  *
  * This shared object is loaded into the Python of any image, whatever its C library: it makes system calls and calls
  * nothing (src/sandbox/rawcall.h). The exceptions are handed in as pointers: the interpreter's allocators, see
@@ -45,23 +49,36 @@
 /* Where an interpreter has what, until it has sent PLACED. */
 enum { FD_SOCK = 4, FD_LANDLOCK = 5 };
 
-/* One thread, one request at a time. The go-between writes to `made` in the memory that it borrows. */
+#define QUIET_MS     20 /* from one interpreter to the next embryo, unless it is asked for: others need the processors */
+#define TID_ADDRESS  40 /* PR_GET_TID_ADDRESS */
+#define RSEQ_SIZE    32u
+#ifdef __x86_64__
+#define RSEQ_SIGNATURE 0x53053053
+#else
+#define RSEQ_SIGNATURE 0xd428bc00
+#endif
+
+/* One thread, one request at a time. */
 static struct cbx_zygote_enter request;
 static int fds[CBX_ZYGOTE_DESCRIPTORS];
 static unsigned nfds;
-static volatile struct {
-	long value; /* pid, or -errno */
-	__u32 step;
-} made;
 
-static void answer(int sock, __u32 type, long value, __u32 step)
+/* What the embryo tells its zygote, in memory that both see. */
+static volatile struct made {
+	long value; /* pid, or -errno */
+	__u32 step; /* 0: it has not been asked for anything */
+	__u32 zero;
+	__u64 sandbox;
+} *made;
+
+static void answer(int sock, __u32 type, __u64 sandbox, long value, __u32 step)
 {
 	static struct cbx_zygote_message m;
 
 	m.type = type;
 	m.value = (__s32)value;
 	m.step = step;
-	m.sandbox = request.sandbox;
+	m.sandbox = sandbox;
 	while (cbx_raw4(__NR_sendto, sock, &m, sizeof(m), MSG_NOSIGNAL) == -EINTR)
 		;
 }
@@ -131,38 +148,14 @@ static void become_interpreter(void)
 	__u32 step = 0;
 	long r = settle(&step);
 
-	answer(fds[0], CBX_ZYGOTE_PLACED, r < 0 ? r : 0, r < 0 ? step : 0);
+	answer(fds[0], CBX_ZYGOTE_PLACED, request.sandbox, r < 0 ? r : 0, r < 0 ? step : 0);
 	if (r < 0)
 		cbx_raw1(__NR_exit_group, 1);
 	cbx_raw1(__NR_close, FD_SOCK);
 	nfds = 0;
 }
 
-/* ---- the zygote and its go-between ---- */
-
-/*
- * The go-between runs in this very frame, on the zygote's stack, until it exits; so after the clone the zygote's side
- * does nothing here but return a register. 0: this is the interpreter.
- */
-__attribute__((noinline)) static long split(int (*libc_fork)(void))
-{
-	long r = cbx_raw5(__NR_clone, CLONE_VM | CLONE_VFORK | SIGNAL_CHILD, 0, 0, 0, 0);
-
-	if (r)
-		return r;
-	made.step = CBX_ZYGOTE_STEP_SETNS;
-	made.value = cbx_raw2(__NR_setns, fds[0], NAMESPACES);
-	if (made.value == 0) {
-		int pid = libc_fork();
-
-		if (pid == 0)
-			return 0;
-		made.step = CBX_ZYGOTE_STEP_FORK;
-		made.value = pid < 0 ? -EAGAIN : pid;
-	}
-	for (;;)
-		cbx_raw1(__NR_exit_group, 0);
-}
+/* ---- the embryo ---- */
 
 /* Wait for the next request. 1: there is one; 0: the supervisor has gone; negative: -errno, it is not understood. */
 static int wait_for_request(void)
@@ -200,41 +193,188 @@ static int wait_for_request(void)
 	return -EBADMSG;
 }
 
-/* Carry it out. True in the interpreter, which is in its place; false in the zygote; both were answered. */
-static int carry_out(int (*libc_fork)(void))
+/*
+ * A child that shares this process's memory and goes on in this very frame, on this stack, while this process does
+ * nothing any more but store the child's number and end; so that is written here, in registers.
+ * Returns in the child, or a negative errno.
+ */
+static long move_into_child(int *tid, volatile long *ret)
 {
-	long r, pid;
+	const unsigned long flags = CLONE_VM | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGNAL_CHILD;
+#if defined(__x86_64__)
+	register long r10 __asm__("r10") = (long)tid;
+	register long r8 __asm__("r8") = 0;
+	long r;
 
-	made.step = CBX_ZYGOTE_STEP_GO_BETWEEN;
-	made.value = -ECHILD; /* what is told when the go-between is killed */
-	r = split(libc_fork);
-	if (r == 0) {
-		become_interpreter();
-		return 1;
+	__asm__ volatile("syscall\n\t"
+			 "test %%rax, %%rax\n\t"
+			 "jle 1f\n\t"
+			 "mov %%rax, (%[ret])\n"
+			 "0:\n\t"
+			 "mov %[end], %%eax\n\t"
+			 "xor %%edi, %%edi\n\t"
+			 "syscall\n\t"
+			 "jmp 0b\n"
+			 "1:"
+			 : "=a"(r)
+			 : "a"(__NR_clone), "D"(flags), "S"(0L), "d"(0L), "r"(r10), "r"(r8), [ret] "b"(ret),
+			   [end] "i"(__NR_exit_group)
+			 : "rcx", "r11", "cc", "memory");
+	return r;
+#else
+	register long x8 __asm__("x8") = __NR_clone;
+	register long x0 __asm__("x0") = (long)flags;
+	register long x1 __asm__("x1") = 0;
+	register long x2 __asm__("x2") = 0;
+	register long x3 __asm__("x3") = 0;
+	register long x4 __asm__("x4") = (long)tid;
+
+	__asm__ volatile("svc 0\n\t"
+			 "cmp x0, 0\n\t"
+			 "b.le 1f\n\t"
+			 "str x0, [%[ret]]\n"
+			 "0:\n\t"
+			 "mov x0, 0\n\t"
+			 "mov x8, %[end]\n\t"
+			 "svc 0\n\t"
+			 "b 0b\n"
+			 "1:"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), [ret] "r"(ret), [end] "i"(__NR_exit_group)
+			 : "cc", "memory");
+	return x0;
+#endif
+}
+
+static char *thread_pointer(void)
+{
+	char *p;
+
+#if defined(__x86_64__)
+	__asm__("mov %%fs:0, %0" : "=r"(p));
+#else
+	__asm__("mrs %0, tpidr_el0" : "=r"(p));
+#endif
+	return p;
+}
+
+/* Where the C library has this thread's number; it must be what the kernel was told, or we do not understand it. */
+static int *thread_number(void)
+{
+	int *tid = (int *)0;
+
+	if (cbx_raw5(__NR_prctl, TID_ADDRESS, &tid, 0, 0, 0) < 0 || !tid || *tid != cbx_raw1(__NR_gettid, 0))
+		return (int *)0;
+	return tid;
+}
+
+/*
+ * Go on as a child in the pid namespace that was entered. What the C library has told the kernel of its thread, a
+ * process with its parent's memory has not; so it is told again.
+ */
+static long become_child(int (*libc_fork)(void), long rseq_offset)
+{
+	static int nobody; /* the embryo's end would clear its child's number */
+	unsigned long robust = 0, size = 0, stack[3] = { 0 };
+	char *rseq = rseq_offset ? thread_pointer() + rseq_offset : (char *)0;
+	int *tid = thread_number();
+	long r;
+
+	if (!tid) {
+		r = libc_fork();
+		if (r > 0)
+			made->value = r;
+		while (r > 0)
+			cbx_raw1(__NR_exit_group, 0);
+		return r < 0 ? -EAGAIN : 0;
 	}
+	cbx_raw3(__NR_get_robust_list, 0, &robust, &size);
+	cbx_raw2(__NR_sigaltstack, 0, stack);
+	if (rseq && cbx_raw4(__NR_rseq, rseq, RSEQ_SIZE, 1, RSEQ_SIGNATURE) < 0)
+		rseq = (char *)0;
+	cbx_raw1(__NR_set_tid_address, &nobody);
+	r = move_into_child(tid, &made->value);
 	if (r < 0)
-		made.value = r;
-	/* Reaped, it has surely handed its child over. */
-	while (r > 0 && cbx_raw4(__NR_wait4, r, 0, 0, 0) == -EINTR)
-		;
-	pid = made.value;
-	close_all();
-	answer(CBX_ZYGOTE_FD, CBX_ZYGOTE_FORKED, pid, pid < 0 ? made.step : 0);
+		return r;
+	cbx_raw2(__NR_set_robust_list, robust, size);
+	cbx_raw2(__NR_sigaltstack, stack, 0);
+	if (rseq)
+		cbx_raw4(__NR_rseq, rseq, RSEQ_SIZE, 0, RSEQ_SIGNATURE);
 	return 0;
 }
 
 /*
- * Returns in interpreters only. The zygote runs no Python any more: whatever it wrote to would be copied for it, and
+ * Wait for a request, and carry it out. Returns in the interpreter, which is in its place. libc_fork is the C library's
+ * fork(), for one whose threads we do not understand; rseq is the place of its restartable sequences, from the thread
+ * pointer, or 0.
+ */
+EXPORT void cbx_zygote_enter(int (*libc_fork)(void), long rseq);
+void cbx_zygote_enter(int (*libc_fork)(void), long rseq)
+{
+	long r = wait_for_request();
+
+	if (r > 0) {
+		made->sandbox = request.sandbox;
+		made->value = -ECHILD; /* what is told when the embryo is killed */
+		made->step = CBX_ZYGOTE_STEP_SETNS;
+		r = cbx_raw2(__NR_setns, fds[0], NAMESPACES);
+		if (r == 0) {
+			made->step = CBX_ZYGOTE_STEP_FORK;
+			r = become_child(libc_fork, rseq);
+			if (r == 0) {
+				become_interpreter();
+				return;
+			}
+		}
+		made->value = r;
+	}
+	for (;;)
+		cbx_raw1(__NR_exit_group, 0);
+}
+
+/* ---- the zygote ---- */
+
+/* Until nothing has been asked for lately, or something is, or the supervisor has gone. */
+static void pause_before_fork(void)
+{
+	struct pollfd {
+		int fd;
+		short events, revents;
+	} p = { CBX_ZYGOTE_FD, 1 /* POLLIN */, 0 };
+	struct {
+		long s, ns;
+	} time = { 0, QUIET_MS * 1000000l };
+
+	cbx_raw5(__NR_ppoll, &p, 1, &time, 0, 0);
+}
+
+/*
+ * Returns in embryos only. The zygote runs no Python any more: whatever it wrote to would be copied for it, and
  * break up the large pages (below) that make a fork cheap. libc_fork is the C library's fork().
  */
 EXPORT void cbx_zygote_serve(int (*libc_fork)(void));
 void cbx_zygote_serve(int (*libc_fork)(void))
 {
+	long page = cbx_raw(__NR_mmap, 0, sizeof(*made), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int pid;
+
+	if (page < 0 && page > -4096)
+		cbx_raw1(__NR_exit_group, 1);
+	made = (volatile struct made *)page;
 	for (;;) {
-		if (wait_for_request() <= 0)
-			cbx_raw1(__NR_exit_group, 0);
-		if (carry_out(libc_fork))
+		made->step = 0;
+		pid = libc_fork();
+		if (pid == 0)
 			return;
+		if (pid < 0)
+			cbx_raw1(__NR_exit_group, 1);
+		/* Reaped, it has surely handed its child over. */
+		while (cbx_raw4(__NR_wait4, pid, 0, 0, 0) == -EINTR)
+			;
+		if (!made->step)
+			cbx_raw1(__NR_exit_group, 0);
+		answer(CBX_ZYGOTE_FD, CBX_ZYGOTE_FORKED, made->sandbox, made->value, made->value < 0 ? made->step : 0);
+		pause_before_fork();
 	}
 }
 

@@ -375,16 +375,20 @@ def sessions_memory(kind, image, imports, few, out):
             while len(sessions) < count:
                 sessions.append(m.create(image=image.name))
                 m.run(imports, session_id=sessions[-1])
-            new = [p for p in children(daemon) if p not in known]
+            warm = []
+            if kind.warm:
+                warm = [p for p in known - set(named(daemon, "codebox-supervisor")) if os.path.exists(f"/proc/{p}")]
+                time.sleep(0.5)  # until its next embryo is ready
+                warm += [p for w in warm for p in children(w)]
+            new = [p for p in children(daemon) if p not in known and p not in warm]
             out.row(f"codebox session, {how}, PSS, mean of {count} alive",
                     [sum(memory(p, "smaps_rollup", "Pss") for p in new) / count], codebox=True)
             out.row(f"codebox session, {how}, its own pages alone, mean of {count} alive",
                     [sum(memory(p, "smaps_rollup", "Private_Dirty", "Private_Clean") for p in new) / count],
                     codebox=True)
         if kind.warm:
-            warm = known - set(named(daemon, "codebox-supervisor"))
-            out.row("codebox, the warm interpreter itself, once, PSS",
-                    [sum(memory(p, "smaps_rollup", "Pss") for p in warm)], codebox=True)
+            out.row("codebox, the warm interpreter itself, with its embryo, once, PSS",
+                    [sum(memory(p, "smaps_rollup", "Pss") for p in set(warm))], codebox=True)
     except PermissionError:
         out.note("PSS of a session cannot be read by this user")
     out.row(f"codebox session, {how}, share of the daemon's RSS",

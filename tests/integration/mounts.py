@@ -292,7 +292,7 @@ def test_what_opens_them_outlives_a_zygote():
             return text in f.read()
     if not wait_until(lambda: told("ready after"), 60):
         raise Skip("there is no warm interpreter")
-    zygotes = [p for p in children(warm.daemon_pid()) if status(p)["Name"].startswith("python")]
+    zygotes = [p for p in children(supervisor(warm)) if status(p)["PPid"] == str(supervisor(warm))]
     assert len(zygotes) == 1, zygotes
     with Strace(warm, [supervisor(warm)], "-e", "trace=setns", "-e", "inject=setns:delay_enter=2000000") as s:
         p = warm.popen("run", "--image", name, "--mount", at("var"), "-c", READ.format("/mnt/var"),

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import textwrap
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cbxtest import Box, Skip, children, run, wait_until  # noqa: E402
@@ -84,6 +85,61 @@ def at_once(n, after_first=lambda: None):
 def test_more_at_once_than_its_socket_holds():
     setup()
     assert at_once(40) == {"zygote": 40, "exec": 0}, log(box)
+
+
+THREAD = """
+    import ctypes, faulthandler, json, os, threading
+    libc = ctypes.CDLL(None, use_errno=True)
+    out = {"native": threading.main_thread().native_id == threading.get_native_id() == os.getpid()}
+    tid = ctypes.POINTER(ctypes.c_int)()
+    if libc.prctl(40, ctypes.byref(tid), 0, 0, 0) == 0:  # where the C library has its number
+        out["number"] = tid[0] == os.getpid()
+    stack = (ctypes.c_ulong * 3)()
+    out["stack"] = libc.sigaltstack(None, stack) == 0 and stack[1] & 2 == 0 and stack[2] > 0
+    number = {"x86_64": 274, "aarch64": 100}[os.uname().machine]
+    head, size = ctypes.c_ulong(), ctypes.c_ulong()
+    out["robust"] = libc.syscall(number, 0, ctypes.byref(head), ctypes.byref(size)) == 0 and bool(head.value)
+    try:
+        offset = ctypes.c_ssize_t.in_dll(libc, "__rseq_offset").value
+        libc.pthread_self.restype = ctypes.c_ulong
+        if os.uname().machine == "x86_64":  # there it is the thread pointer, too
+            out["rseq"] = ctypes.c_int.from_address(libc.pthread_self() + offset + 4).value >= 0
+    except ValueError:
+        pass
+    out["cpu"] = libc.sched_getcpu() in os.sched_getaffinity(0)
+    out["threads"] = threading.active_count(), len(os.listdir("/proc/self/task"))
+    seen = []
+    worker = threading.Thread(target=lambda: seen.append(threading.get_native_id()))
+    worker.start(); worker.join()
+    out["thread"] = seen[0] != os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if tid[0] == os.getpid() else 1)
+    out["fork"] = os.waitpid(pid, 0)[1]
+    out["raise"] = ctypes.CDLL(None)["raise"](0)
+    print(json.dumps(out))
+"""
+
+
+def test_its_c_library_knows_its_thread():
+    setup()
+    make(box, "thread")
+    make(cold, "thread")
+    forked, executed = json.loads(code(box, "thread", THREAD)), json.loads(code(cold, "thread", THREAD))
+    assert forked == executed and forked["native"] and forked["robust"] and forked["stack"], (forked, executed)
+
+
+def test_it_is_as_good_at_any_moment():
+    """Whether or not its memory was made ready before it was asked for."""
+    setup()
+    with Control(box) as c:
+        for pause in (0, 0, 0, 0.002, 0.005, 0.01, 0.015, 0.02, 0.022, 0.025, 0.03, 0.2):
+            time.sleep(pause)
+            s = c.call("session.create", image=state["image"])
+            assert s["interpreter"]["started_by"] == "zygote", s["interpreter"]
+            r = c.call("run", session_id=s["session_id"], code="import os, random\nos.getpid(), 6 * 7")
+            assert r["result"] == "(2, 42)", r
+            c.call("session.close", session_id=s["session_id"])
 
 
 RANDOM = """
@@ -297,21 +353,22 @@ def test_what_a_session_gives_up_beside():
     assert code(box, "harder", "print(1)") == "1"
 
 
-def zygotes():
+def zygotes(embryos=False):
     """Processes that look like one, as seen from outside: descendants of the daemon with a library of ours mapped and
-    no sandbox around them."""
-    out = []
+    no sandbox around them. Or their embryos, which look like that, too, but are their children."""
+    found = {}
     for pid in children(box.daemon_pid()):
         try:
             with open(f"/proc/{pid}/status") as f:
                 status = f.read()
             line = [l for l in status.splitlines() if l.startswith("NSpid:")][0].split()
             name = status.splitlines()[0].split()[1]
+            parent = int(status.partition("\nPPid:")[2].split()[0])
         except (OSError, IndexError):
             continue
         if name.startswith("python") and len(line) <= 3 and "CapEff:\t0000000000000000" in status:
-            out.append(pid)
-    return out
+            found[pid] = parent
+    return [pid for pid, parent in found.items() if (parent in found) == embryos]
 
 
 def test_a_session_cannot_reach_it():
@@ -340,6 +397,19 @@ def test_when_it_is_killed_sessions_start_the_slow_way():
     assert code(box, "slow", "print(1)") == "1"
     assert wait_until(lambda: log(box).count("ready after") > before, 60), log(box)
     assert make(box, "warm")["interpreter"]["started_by"] == "zygote"
+
+
+def test_when_its_embryo_is_killed_another_zygote_is_started():
+    setup()
+    before = log(box).count("ready after")
+    assert wait_until(lambda: zygotes(embryos=True), 60), log(box)
+    for pid in zygotes(embryos=True):
+        os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: not zygotes()), zygotes()
+    make(box, "orphan")
+    assert code(box, "orphan", "print(1)") == "1"
+    assert wait_until(lambda: log(box).count("ready after") > before, 60), log(box)
+    assert make(box, "later")["interpreter"]["started_by"] == "zygote"
 
 
 def test_when_it_is_killed_those_that_wait_start_the_slow_way():

@@ -24,7 +24,7 @@ boxes = {}
 traces = {}
 
 # What happens, the moment, whose call it is, and the call. Whose: the supervisor's, that of the process that becomes
-# init, of the zygote, of the process between it and the interpreter, of the interpreter.
+# init, of the zygote, of its embryo, of the interpreter.
 POINTS = [
     ("create", "between the clone and the handshake", "supervisor", r'openat\(AT_FDCWD, "/proc/\d+/uid_map"'),
     ("create", "between two id maps", "supervisor", r"write\(\d+, \"deny\""),
@@ -35,8 +35,9 @@ POINTS = [
     ("create", "between lockdown and init", "init", r"seccomp\(SECCOMP_SET_MODE_FILTER"),
     ("create", "when init tells that it is there", "init", r"sendmsg\(3,"),
     ("create", "when codeboxd is told", "supervisor", r"sendmsg\(3,"),
-    ("zygote", "when the zygote has forked", "zygote", r"wait4\("),
-    ("zygote", "on the way into the sandbox", "between", r"setns\("),
+    ("zygote", "on the way into the sandbox", "embryo", r"setns\("),
+    ("zygote", "when the embryo is about to go on as a child", "embryo", r"set_tid_address\("),
+    ("zygote", "when the zygote has told", "zygote", r"sendto\(3,"),
     ("zygote", "before the interpreter's lockdown", "interpreter", r"setsid\("),
     ("zygote", "after the interpreter's lockdown", "interpreter", r"seccomp\(SECCOMP_SET_MODE_FILTER"),
     ("zygote", "in the midst of the verification", "supervisor", r'newfstatat\(AT_FDCWD, "/proc/\d+/ns/net'),
@@ -76,8 +77,9 @@ def ready(what):
             raise AssertionError("no zygote")
     if what in ("export", "import", "close"):
         box("run", "--session", "s", "--image", image, "-c", "open('big', 'wb').write(bytes(1 << 20))", check=True)
-    # Beside the supervisor: the zygote, or a session's init and interpreter. What was before has then ended.
-    expected = {"create": 1, "zygote": 2}.get(what, 3)
+    # Beside the supervisor: the zygote and its embryo, or a session's init and interpreter. What was before has then
+    # ended.
+    expected = {"create": 1}.get(what, 3)
     assert wait_until(lambda: len(children(box.daemon_pid())) == expected), "a session does not end"
     return box, image
 
@@ -107,11 +109,19 @@ def role(pid, sup, before, what):
     if pid == sup:
         return "supervisor"
     s = status(pid)
-    if pid in before:
-        return "init" if s["Name"] == "codebox-init" else "zygote" if what == "zygote" else "interpreter"
     if s["NSpid"].split()[-1] == "1":
         return "init"
-    return "between" if int(s["PPid"]) in before - {sup} else "interpreter"
+    if what == "zygote" and len(s["NSpid"].split()) == len(status(sup)["NSpid"].split()):  # in no sandbox
+        return "zygote" if int(s["PPid"]) == sup else "embryo"
+    return "interpreter"
+
+
+def left(box, sup, before, what):
+    """What has come since, and is not the next embryo."""
+    try:
+        return [p for p in set(children(box.daemon_pid())) - before if role(p, sup, before, what) != "embryo"]
+    except OSError:  # it has just ended; look again
+        return [0]
 
 
 def trace(what):
@@ -126,12 +136,12 @@ def trace(what):
         assert r.returncode == 0, r
         # A session without a name is closed at its end, and that too is to be seen.
         assert wait_until(lambda: what in ("export", "import") or [1 for _, c in s.calls() if c.startswith("wait4(-1")])
-        assert wait_until(lambda: set(children(box.daemon_pid())) <= before)
+        assert wait_until(lambda: not left(box, sup, before, what))
         calls = s.calls()
     for pid, call in calls:
         roles.setdefault(pid, "interpreter")
         if call.startswith(("pivot_root(", "setns(")):
-            roles[pid] = "init" if call[0] == "p" else "between"
+            roles[pid] = "init" if call[0] == "p" else "embryo"
     traces[what] = [(roles[pid], call) for pid, call in calls]
     return traces[what]
 

@@ -3,9 +3,9 @@
 
 codebox-supervisor starts the driver with CODEBOX_ZYGOTE set: in a place like a sandbox, but outside of all of them,
 where no code of a user ever runs. Here the libraries are loaded that CODEBOX_PRELOAD names, and the shell; then
-codebox-zygote.so (src/zygote/zygote.c) waits for requests. At each it forks; the copy is then in a sandbox, has given
-up everything that an interpreter gives up, and goes on as any driver does. The zygote itself runs nothing but this
-loop.
+codebox-zygote.so (src/zygote/zygote.c) forks embryos, one after another. An embryo is prepared (serve) and waits for a
+request; then it is in a sandbox, has given up everything that an interpreter gives up, and goes on as any driver does.
+The zygote itself runs nothing but this loop.
 
 What must not be the same in two sessions is made anew after the fork: the states of all generators of random numbers
 that are loaded, names of temporary files, keys. What stays the same in all interpreters of one zygote is where things
@@ -14,12 +14,14 @@ lie in memory and the hash seed.
 An interpreter shares the zygote's pages until it writes to them, and each page that it does write to is copied: that
 is what its start and its memory cost. So the zygote first does itself all that its interpreters are going to do, up to
 the end of a cell (rehearse): caches are filled, code is specialized, symbols are bound. And then it uses up what is
-free between the objects, so that new ones lie close together (cbx_zygote_pack).
+free between the objects, so that new ones lie close together (cbx_zygote_pack). An embryo that has the time does it
+once more, and so has copied these pages when it is wanted.
 """
 import ctypes
 import gc
 import importlib
 import os
+import select
 import socket
 import stat
 import struct
@@ -74,25 +76,34 @@ class Python:
                                      ctypes.c_ulong(POOL), self._pointer(libc.malloc), self._pointer(libc.free),
                                      ctypes.c_ulong(os.sysconf("SC_PAGE_SIZE")))
 
+    def rseq(self):
+        """Where a thread has what the C library has told the kernel of restartable sequences; 0: nowhere."""
+        try:
+            used = ctypes.c_uint.in_dll(self.libc, "__rseq_size").value
+            return ctypes.c_ssize_t.in_dll(self.libc, "__rseq_offset").value if used else 0
+        except ValueError:  # an older one, or another
+            return 0
+
     def serve(self):
-        """Returns in the interpreters that are forked."""
+        """Returns in embryos."""
         self.before()
         self.library.cbx_zygote_serve(self._pointer(self.libc.fork))
         self.after()
 
+    def enter(self):
+        """Returns in a sandbox."""
+        self.library.cbx_zygote_enter(self._pointer(self.libc.fork), ctypes.c_long(self.rseq()))
 
-def rehearse(driver, python, start):
+
+def rehearse(driver, python, start, arrive, times):
     """What an interpreter does up to the end of its first cell, but for the fork."""
-    for name in ("tracebacks", "figures"):
-        driver.part(name)
-    if hasattr(sys, "_clear_type_cache"):
-        sys._clear_type_cache()  # to make an entry is to write to the name that had its place, wherever that is
     channel = driver.channel
     ours, theirs = socket.socketpair()
-    for _ in range(REHEARSALS):
+    for _ in range(times):
         python.before()
         python.after()  # there is one thread, as there is after a fork
         start()
+        arrive()
         for frame in {"environment": {}, "wanted": True}, {"op": "run", "id": 1, "code": "None", "silent": True}:
             ours.sendall(channel.encode(frame))
         driver.begin(os.dup(theirs.fileno()), settle)
@@ -174,7 +185,8 @@ def hold_again(found):
 
 
 def find_start(driver):
-    """What each interpreter begins with, as a function. All that can be looked up is looked up here."""
+    """What each embryo begins with, and what each interpreter, as functions. All that can be looked up is looked up
+    here."""
     descriptors = held()
     numpy_state = None
     if "numpy.random" in sys.modules:
@@ -191,19 +203,21 @@ def find_start(driver):
     set_native_id = getattr(threads.main_thread(), "_set_native_id", None) if threads else None
 
     def start():
-        hold_again(descriptors)
         reseed(numpy_state)
         for path in places:
             sys.path_importer_cache.pop(path, None)
+
+    def arrive():
+        hold_again(descriptors)
         if set_native_id:
             set_native_id()
         driver.streams.open_spares()
 
-    return start
+    return start, arrive
 
 
 def serve(driver, prepare):
-    """Returns in the interpreters that are forked."""
+    """Returns in interpreters."""
     names = os.environ.pop("CODEBOX_PRELOAD", "").split(",")
     try:
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: nobody is to look into it, or into forks too early
@@ -212,8 +226,12 @@ def serve(driver, prepare):
         missing = preload(filter(None, names))
         end_threads()
         driver.streams.close_spares()
-        start = find_start(driver)
-        rehearse(driver, python, start)
+        start, arrive = find_start(driver)
+        for name in ("tracebacks", "figures"):
+            driver.part(name)
+        if hasattr(sys, "_clear_type_cache"):
+            sys._clear_type_cache()  # to make an entry is to write to the name that had its place, wherever that is
+        rehearse(driver, python, start, arrive, REHEARSALS)
         end_threads()
         gc.collect()
         gc.freeze()
@@ -223,7 +241,14 @@ def serve(driver, prepare):
         os._exit(1)
     say(0, ", ".join(missing))
     python.serve()
-    start()
+    try:
+        if not select.select([SOCKET], [], [], 0)[0]:
+            rehearse(driver, python, start, arrive, 1)
+        start()
+        python.enter()
+    except BaseException:
+        os._exit(1)
+    arrive()
 
 
 def settle(driver):
