@@ -269,6 +269,8 @@ void cbx_execution_end(struct cbx_execution *x, enum cbx_status status)
 		x->start_ms = cbx_now_ms();
 	} else {
 		flush(x);
+		if (x->status != CBX_RUNNING)
+			return; /* a watcher closed the session, and it has ended by that */
 		event_del(s->cell_timer);
 		cbx_group_cell_ends(x);
 	}

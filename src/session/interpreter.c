@@ -190,6 +190,7 @@ static void pump(struct cbx_session *s)
 	for (int i = 0; listening(in); i++) {
 		struct cbx_err err = { 0 };
 		const char *p;
+		bool paid;
 		size_t n;
 		int r = cbx_frame_peek(&in->rx, CBX_FRAME_MAX, &p, &n, &err);
 
@@ -203,12 +204,13 @@ static void pump(struct cbx_session *s)
 				cbx_pipes_owe(in);
 			in->looked -= CBX_FRAME_HEADER + n < in->looked ? CBX_FRAME_HEADER + n : in->looked;
 		}
-		if (!cbx_pipes_pay(s, &budget) || i == FRAMES_PER_TURN || budget == 0) {
+		paid = cbx_pipes_pay(s, &budget);
+		if (!listening(in))
+			break; /* a watcher closed the session */
+		if (!paid || i == FRAMES_PER_TURN || budget == 0) {
 			event_active(in->pump, EV_TIMEOUT, 1);
 			return;
 		}
-		if (!listening(in))
-			break; /* a watcher closed the session */
 		in->at_frame = false;
 		budget -= n < budget ? n : budget;
 		handle(s, p, n);
