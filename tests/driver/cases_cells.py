@@ -3,7 +3,7 @@
 import base64
 import os
 
-from checks import PNG, fails, has, ok, png_of, same, test
+from checks import PNG, fails, has, lacks, ok, png_of, same, test
 
 
 # The protocol and results
@@ -290,6 +290,7 @@ def large_bundles_become_a_note(i):
     data = ok(i.run(code)).result
     same(list(data), ["text/plain"])
     has(data["text/plain"], "big one", "text/html of 11.0 MiB", "10.0 MiB")
+    lacks(data["text/plain"], "text/plain of")  # it is there
     data = ok(i.run("class Q:\n    def __repr__(self): return '\\x01' * (9 << 20)\nQ()")).result  # escaped: six times
     has(data["text/plain"], "9.0 MiB")
 

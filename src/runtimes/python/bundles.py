@@ -123,10 +123,11 @@ def prepare(data, metadata):
 def note(ready):
     """What is shown instead of a bundle that is too large: a text, and an image if a small one is there."""
     kept = {m: ready[m] for m in ("image/jpeg", "image/webp") if len(ready.get(m, "")) in range(1, COPY_MAX)}
-    sizes = ", ".join("%s of %s" % (mime, size_text(len(value.encode("utf-8")))) for mime, value in ready.items()
-                      if mime not in kept)
-    said = "[not shown: %s; the limit is %s. Save it to a file instead.]" % (sizes, size_text(BUNDLE_MAX))
     plain = ready.get("text/plain")
+    left = {m: v for m, v in ready.items() if m not in kept and (m != "text/plain" or len(v) > NOTE_TEXT_MAX)}
+    sizes = ", ".join("%s of %s" % (mime, size_text(len(value.encode("utf-8")))) for mime, value in left.items())
+    said = "[not shown%s: %s; the limit is %s. Save it to a file instead.]" % (
+        " but for a smaller copy" if kept else "", sizes, size_text(BUNDLE_MAX))
     if plain:
         said = shorten(plain, NOTE_TEXT_MAX) + "\n" + said
     return {"text/plain": said, **kept}
