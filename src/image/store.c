@@ -91,8 +91,8 @@ static int not_found(const char *images_dir, const char *name, struct cbx_err *e
 		free_names(names, n);
 	}
 	return cbx_refuse(err, "image_not_found", ENOENT,
-			  "there is no image \"%s\" in %.200s (%s%s); "
-			  "make it with: codebox image build %s",
+			  "there is no image \"%s\" in %.200s (%s%s); \"codebox image build %s\" makes it, if there "
+			  "is a recipe of that name",
 			  name, images_dir, have.len ? "there are: " : "there are none", cbx_buf_str(&have), name);
 }
 

@@ -45,7 +45,7 @@ static const struct {
 	{ "session_expired", "Call create_session for a new one, or run_code without session_id." },
 	{ "session_exists", "Pass its id to run_code to use it, or choose another session_id." },
 	{ "too_many_sessions", "Call list_sessions, and close_session for those that are not needed." },
-	{ "queue_full", "Wait until earlier calls have been answered, or use another session." },
+	{ "queue_full", "Wait for them (get_execution), interrupt the one that runs, or use another session." },
 	{ "execution_forgotten", "Run the code again, or look at the files that it wrote." },
 	{ "execution_not_found", "Pass the execution_id of run_code's answer." },
 	{ "file_not_found", "Call list_files to see which files there are." },

@@ -122,10 +122,8 @@ int cbx_session_run(struct cbx_session *s, const char *code, uint64_t timeout_ms
 		return cbx_refuse(err, "invalid_argument", ERANGE, "timeout: %g s is more than the %d s allowed",
 				  (double)timeout_ms / 1000, CBX_TIMEOUT_MAX_MS / 1000);
 	if (s->nqueued >= CBX_QUEUE_MAX)
-		return cbx_refuse(
-			err, "queue_full", EBUSY,
-			"%zu cells are waiting in session %s already; wait for them, or interrupt the one that runs",
-			s->nqueued, s->spec.id);
+		return cbx_refuse(err, "queue_full", EBUSY, "%zu cells are waiting in session %s already", s->nqueued,
+				  s->spec.id);
 	x = cbx_xcalloc(1, sizeof(*x));
 	x->session = s;
 	x->id = s->next_execution++;

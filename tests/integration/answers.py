@@ -116,6 +116,26 @@ def test_files_that_cannot_be_read_or_written():
         once(c.tool("list_files", session_id="s", path="none")[0], "No such file", "list_files")
 
 
+def test_an_image_that_is_not_there():
+    with Client() as c:
+        c.made()
+        text, r = c.tool("create_session", image="none")
+        assert r["isError"], r
+        once(text, 'no image "none"', "there are: ", "codebox image build none", "if there is a recipe")
+
+
+def test_a_full_queue_is_told_of_once():
+    with Client() as c:
+        c.made()
+        c.cell("import time\ntime.sleep(60)", background=True)
+        for _ in range(80):
+            text, r = c.cell("1", background=True)
+            if r["isError"]:
+                break
+        once(text, "cells are waiting", "get_execution", "another session")
+        assert text.count("nterrupt") == 1, text
+
+
 def test_a_cell_that_waits_is_not_said_to_run():
     with Client() as c:
         c.made()
