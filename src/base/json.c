@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +16,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 
-#define FEW_MEMBERS 8    /* of an object: compared each with each */
-#define PRINT_ROOM  1024 /* bytes, for most of what is printed; it grows */
+#define FEW_MEMBERS 8 /* of an object: compared each with each */
 
 struct scan {
 	const char *start, *p, *end;
@@ -514,116 +512,4 @@ int cbx_json_only(const cJSON *obj, const char *const *keys, struct cbx_err *err
 				  shown_bytes(v->string), v->string, cbx_buf_str(&list));
 	}
 	return 0;
-}
-
-/* ---- building ---- */
-
-static cJSON *checked(cJSON *v)
-{
-	if (!v) {
-		fputs("codebox: out of memory\n", stderr);
-		abort();
-	}
-	return v;
-}
-
-static cJSON *new_str(const char *p, size_t n)
-{
-	_cleanup_buf_ struct cbx_buf clean = { 0 };
-
-	cbx_utf8_append(&clean, p, n);
-	return checked(cJSON_CreateString(cbx_buf_str(&clean)));
-}
-
-cJSON *cbx_json_new_obj(void)
-{
-	return checked(cJSON_CreateObject());
-}
-
-cJSON *cbx_json_new_arr(void)
-{
-	return checked(cJSON_CreateArray());
-}
-
-void cbx_json_set(cJSON *obj, const char *key, cJSON *v)
-{
-	if (!cJSON_AddItemToObject(obj, key, checked(v)))
-		checked(NULL);
-}
-
-void cbx_json_push(cJSON *arr, cJSON *v)
-{
-	if (!cJSON_AddItemToArray(arr, checked(v)))
-		checked(NULL);
-}
-
-void cbx_json_set_strn(cJSON *obj, const char *key, const char *v, size_t n)
-{
-	cbx_json_set(obj, key, new_str(v, n));
-}
-
-void cbx_json_set_str(cJSON *obj, const char *key, const char *v)
-{
-	size_t n = v ? strlen(v) : 0;
-
-	if (v)
-		cbx_json_set(obj, key, cbx_utf8_valid(v, n) ? cJSON_CreateString(v) : new_str(v, n));
-}
-
-/* Whole numbers are printed by us: a double would lose those above 2^53 and cJSON prints some in exponent form. */
-void cbx_json_set_u64(cJSON *obj, const char *key, uint64_t v)
-{
-	char text[24], *p = &text[sizeof(text) - 1];
-
-	*p = '\0';
-	do {
-		*--p = (char)('0' + v % 10);
-		v /= 10;
-	} while (v);
-	cbx_json_set(obj, key, cJSON_CreateRaw(p));
-}
-
-void cbx_json_set_i64(cJSON *obj, const char *key, int64_t v)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%lld", (long long)v);
-	cbx_json_set(obj, key, cJSON_CreateRaw(text));
-}
-
-void cbx_json_set_thousandths(cJSON *obj, const char *key, uint64_t v)
-{
-	char text[32];
-
-	snprintf(text, sizeof(text), "%llu.%03u", (unsigned long long)(v / 1000), (unsigned)(v % 1000));
-	cbx_json_set(obj, key, cJSON_CreateRaw(text));
-}
-
-void cbx_json_set_double(cJSON *obj, const char *key, double v)
-{
-	cbx_json_set(obj, key, cJSON_CreateNumber(v));
-}
-
-void cbx_json_set_bool(cJSON *obj, const char *key, bool v)
-{
-	cbx_json_set(obj, key, cJSON_CreateBool(v));
-}
-
-void cbx_json_set_null(cJSON *obj, const char *key)
-{
-	cbx_json_set(obj, key, cJSON_CreateNull());
-}
-
-void cbx_json_push_str(cJSON *arr, const char *v)
-{
-	cbx_json_push(arr, new_str(v, strlen(v)));
-}
-
-void cbx_json_print(struct cbx_buf *out, const cJSON *v)
-{
-	_cleanup_free_ char *text = cJSON_PrintBuffered(v, PRINT_ROOM, 0);
-
-	if (!text)
-		checked(NULL);
-	cbx_buf_adds(out, text);
 }
