@@ -179,6 +179,7 @@ static void look_at(struct sandbox *b)
 {
 	static struct cbx_look look;
 	struct cbx_event e = { .type = CBX_EVENT_OOM, .sandbox = b->id };
+	_cleanup_fd_ int pidfd = -1;
 	struct cbx_usage use;
 
 	if (b->report >= 0 || b->group.work >= 0)
@@ -189,11 +190,15 @@ static void look_at(struct sandbox *b)
 		b->peak = use.bytes;
 	if (use.bytes <= b->limit || !use.largest)
 		return;
+	/* A look takes its time where there are many processes, and code that forks uses up numbers meanwhile. */
+	pidfd = cbx_watch_hold(use.largest);
+	if (pidfd < 0)
+		return;
 	e.memory_peak = use.bytes;
-	e.pid = cbx_watch_inside_pid(use.largest);
+	e.pid = cbx_watch_inside_pid(use.largest->pid);
 	/* Told first, so that codeboxd knows the reason when it hears of the death. */
 	send_event(&e);
-	kill(use.largest, SIGKILL);
+	cbx_pidfd_send_signal(pidfd, SIGKILL);
 }
 
 /* A look at its time, and not whenever there is something else to do: it reads files of every process. And with many

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "base/syscalls.h"
 
 #define PAGE_MIN 4096
 
@@ -35,18 +36,20 @@ static ssize_t read_proc(pid_t pid, const char *name, char *out, size_t cap)
 
 struct numbers {
 	unsigned threads;
-	uint64_t pages; /* resident */
+	uint64_t started, pages; /* resident */
 };
 
 static bool read_numbers(pid_t pid, struct numbers *ret)
 {
 	char text[1024], *p;
+	unsigned long long started;
 	long long pages;
 
 	if (read_proc(pid, "stat", text, sizeof(text)) <= 0 || !(p = strrchr(text, ')')) ||
-	    sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %u %*d %*u %*u %lld",
-		   &ret->threads, &pages) != 2)
+	    sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %u %*d %llu %*u %lld",
+		   &ret->threads, &started, &pages) != 3)
 		return false;
+	ret->started = started;
 	ret->pages = pages > 0 ? (uint64_t)pages : 0;
 	return true;
 }
@@ -97,6 +100,7 @@ static void look_at(struct cbx_look *l, struct cbx_process *p)
 		look_at_threads(l, p, &n);
 	else
 		add_children(l, p->pid, p->pid);
+	p->started = n.started;
 	p->bytes = n.pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
@@ -127,15 +131,11 @@ static uint64_t proportional(const struct cbx_process *p)
 
 static void sum(const struct cbx_look *l, struct cbx_usage *ret)
 {
-	uint64_t largest = 0;
-
 	*ret = (struct cbx_usage){ 0 };
 	for (size_t i = 0; i < l->n; i++) {
 		ret->bytes += l->all[i].bytes;
-		if (l->all[i].bytes > largest) {
-			largest = l->all[i].bytes;
-			ret->largest = l->all[i].pid;
-		}
+		if (l->all[i].bytes > (ret->largest ? ret->largest->bytes : 0))
+			ret->largest = &l->all[i];
 	}
 }
 
@@ -147,6 +147,16 @@ void cbx_watch_measure(struct cbx_look *l, uint64_t limit, struct cbx_usage *ret
 	for (size_t i = 0; i < l->n; i++)
 		l->all[i].bytes = proportional(&l->all[i]);
 	sum(l, ret);
+}
+
+int cbx_watch_hold(const struct cbx_process *p)
+{
+	_cleanup_fd_ int fd = cbx_pidfd_open(p->pid, 0);
+	struct numbers n;
+
+	if (fd < 0 || !read_numbers(p->pid, &n) || n.started != p->started)
+		return -1;
+	return take_fd(&fd);
 }
 
 pid_t cbx_watch_inside_pid(pid_t pid)

@@ -16,6 +16,7 @@
 struct cbx_process {
 	pid_t pid;
 	pid_t as;	/* the thread that tells of it in /proc */
+	uint64_t started; /* when, as /proc tells it: with the pid, it is this process and no other */
 	uint64_t bytes; /* resident set; or PSS, where that was looked at */
 };
 
@@ -27,7 +28,7 @@ struct cbx_look {
 
 struct cbx_usage {
 	uint64_t bytes;   /* sum over the sandbox's processes: resident set, or PSS where that was looked at */
-	pid_t largest;    /* the largest process but for init, as seen by the supervisor; 0: none */
+	const struct cbx_process *largest; /* of the look; NULL: none */
 };
 
 /* Those below init, and `other` (0: none) with those below it, breadth first. Orphans of a pid namespace become init's
@@ -36,6 +37,8 @@ void cbx_watch_look(pid_t init, pid_t other, struct cbx_look *ret);
 /* Sum up their memory. Resident sets are cheap to read but count shared pages often; only when their sum exceeds the
  * limit is the proportional set size read. */
 void cbx_watch_measure(struct cbx_look *l, uint64_t limit, struct cbx_usage *ret);
+/* A pidfd of a process that was looked at; -1: it has gone, and its number may be another's. */
+int cbx_watch_hold(const struct cbx_process *process);
 /* What RLIMIT_DATA counts of a process, bytes; 0 unknown. */
 uint64_t cbx_watch_data(pid_t pid);
 /* How many threads it has; 0 unknown. */
