@@ -63,7 +63,7 @@ static struct cbx_zygote_enter request;
 static int fds[CBX_ZYGOTE_DESCRIPTORS];
 static unsigned nfds;
 
-/* What the embryo tells its zygote, in memory that both see. */
+/* What the embryo tells its zygote, in memory that both see; no interpreter does. */
 static volatile struct made {
 	long value; /* pid, or -errno */
 	__u32 step; /* 0: it has not been asked for anything */
@@ -143,10 +143,23 @@ static long settle(__u32 *step)
 	return cbx_raw1(__NR_chdir, request.workspace);
 }
 
+/* The page is that of the zygote and of all its embryos: nothing may stay that another session can see or change. Where
+ * the embryo shares this memory, it has still to store our number there, and touches nothing after that. */
+static void leave_shared_page(void)
+{
+	while (made->value == -ECHILD)
+		cbx_raw1(__NR_sched_yield, 0);
+	cbx_raw2(__NR_munmap, made, sizeof(*made));
+	made = (volatile struct made *)0;
+}
+
 static void become_interpreter(void)
 {
 	__u32 step = 0;
-	long r = settle(&step);
+	long r;
+
+	leave_shared_page();
+	r = settle(&step);
 
 	answer(fds[0], CBX_ZYGOTE_PLACED, request.sandbox, r < 0 ? r : 0, r < 0 ? step : 0);
 	if (r < 0)

@@ -190,6 +190,13 @@ def make_one(i):
     return name
 
 
+def test_no_memory_is_shared():
+    """What two interpreters could both write to would be a way from one session into another."""
+    make(box, "alone")
+    shared = code(box, "alone", "print([l for l in open('/proc/self/maps') if l.split()[1] in ('rw-s', 'rwxs')])")
+    assert shared == "[]", shared
+
+
 def test_numpy_draws_as_it_should():
     name = make_one(1)
     if code(box, name, "import importlib.util; print(importlib.util.find_spec('numpy') is not None)") != "True":
