@@ -14,7 +14,8 @@
  *
  * So a request finds the page tables copied, and the pages that an interpreter writes to as well: that is what a fork
  * costs. A request that comes before the next embryo is prepared gets it as it is. The zygote itself only waits for its
- * embryo to end, and tells what has become of it.
+ * embryo to end, and tells what has become of it. What an embryo has copied stays charged to the supervisor's control
+ * group, not to the session's.
  *
  * The interpreter's parent has gone when the embryo ends, so it becomes a child of pid 1 of the outer pid namespace, the
  * supervisor, which learns how it ends. Between setns and the end of the lockdown nothing looks up a path. The
