@@ -10,6 +10,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cbxtest import Box, Skip, children, run, wait_until  # noqa: E402
 from control import Control  # noqa: E402
+from tracing import Strace, supervisor  # noqa: E402
 
 box = Box()
 image = None
@@ -80,6 +81,19 @@ def test_memory():
 # A child that holds 40 MiB, and then ends itself. Each is below what a process may have.
 CHILD = "import ctypes, os, threading, time\ndef grow():\n    time.sleep(0.5)\n    b = b'x' * (40 << 20)\n" \
         "    time.sleep(60)\n    os._exit(0)\n"
+
+
+def test_what_is_killed_for_memory_is_no_mere_number():
+    """Between the look and the kill its number may have become that of a process of another sandbox."""
+    neighbour()
+    with Strace(box, [supervisor(box)], "-e", "trace=kill,tgkill,pidfd_send_signal") as s:
+        r = bomb("import mmap, os, time\nfor i in range(4):\n    if os.fork() == 0:\n"
+                 "        b = bytearray(os.urandom(1 << 20)) * 60\n        time.sleep(60)\n        os._exit(0)\n"
+                 "time.sleep(1.5)", memory=128 << 20)
+        calls = s.calls()
+    assert "memory" in said(r), r
+    assert any("SIGKILL" in call for _, call in calls), calls
+    assert not any(call.startswith(("kill(", "tgkill(")) for _, call in calls), calls
 
 
 def test_memory_of_children_of_a_thread():
