@@ -481,7 +481,7 @@ void cbx_mcp_task_unwatch(struct cbx_mcp_task_watch *w);
 
 /* ---- files: of a session, as tools and answers name them ---- */
 
-/* cbx_mcp_arg_session() of a tool whose argument `key` is a path: where that is an address, it names the session, too. */
+/* cbx_mcp_arg_session() of a tool whose argument `key` is a path: an address there names the session, too. */
 int cbx_mcp_arg_file_session(struct cbx_mcp_call *call, const cJSON *args, const char *key, struct cbx_session **ret,
 			     struct cbx_err *err);
 /* A path, or the address of a file of call->session_id; *ret is malloc'd. Missing: an error. */

@@ -61,8 +61,7 @@ static int shipped(const char *share_dir, const char *name, char **ret, struct c
 	*ret = cbx_xasprintf("%s/policies/%s.json", share_dir, name);
 	if (access(*ret, F_OK) < 0 && errno == ENOENT)
 		return cbx_refuse(err, "invalid_argument", ENOENT,
-				  "policy: no policy \"%s\" is shipped; there are default, strict, net and dev",
-				  name);
+				  "policy: no policy \"%s\" is shipped; there are default, strict, net and dev", name);
 	return 0;
 }
 

@@ -46,7 +46,8 @@ void cbx_hints_add(struct cbx_execution *x)
 		cbx_buf_addf(&x->note, "The session's limit is %u processes and threads. ", s->spec.processes);
 	} else if (strcmp(name, "MemoryError") == 0 || strstr(value, "Cannot allocate memory")) {
 		cbx_format_size(s->spec.memory_bytes, size);
-		cbx_buf_addf(&x->note, "The session's memory limit is %s. Delete what is not needed, work in parts, or use a "
+		cbx_buf_addf(&x->note,
+			     "The session's memory limit is %s. Delete what is not needed, work in parts, or use a "
 			     "session with more memory. ",
 			     size);
 	} else if (no_network(value) || no_network(cbx_buf_str(&x->output.head)) ||

@@ -338,12 +338,11 @@ static int check_room(struct cbx_engine *e, const struct cbx_session_spec *spec,
 		return -err->code;
 	}
 	if (spec->id[0] && cbx_engine_by_id(e, spec->id))
-		return cbx_refuse(err, "session_exists", EEXIST,
-				  "session %s exists already", spec->id);
+		return cbx_refuse(err, "session_exists", EEXIST, "session %s exists already", spec->id);
 	if (e->live >= most || e->live + e->closing >= 2 * most)
 		return cbx_refuse(err, "too_many_sessions", EMFILE,
-				  "there are %zu sessions, and the policy allows %llu (sessions); close one first", e->live,
-				  (unsigned long long)most);
+				  "there are %zu sessions, and the policy allows no more than %llu; close one first",
+				  e->live, (unsigned long long)most);
 	return 0;
 }
 

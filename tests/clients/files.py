@@ -273,7 +273,7 @@ def revisions():
             r = raw.run("open('f.csv', 'w').write('1')")
             kinds = [b["type"] for b in r["content"]]
             tap.equal("resource_link" in kinds, links, f"{version}: resource links")
-            tap.ok("f.csv, 1 bytes, text/csv" in text_of(r), f"{version}: named in the text", text_of(r))
+            tap.ok("f.csv, 1 byte, text/csv" in text_of(r), f"{version}: named in the text", text_of(r))
 
 
 def sizes():
