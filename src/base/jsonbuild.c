@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: trees are made by cJSON, but every string is made valid first, and most numbers are printed here:
- * a cell's answer has a dozen, and cJSON prints a number and reads it back to see whether that was exact.
+ * Theory of operation: trees are made by cJSON, but every string is made valid first, and most numbers are printed
+ * here: a cell's answer has a dozen, and cJSON prints a number and reads it back to see whether that was exact.
  */
 #include <stdio.h>
 #include <stdlib.h>
