@@ -55,8 +55,10 @@ enum { FD_SOCK = 4, FD_LANDLOCK = 5 };
 #define RSEQ_SIZE    32u
 #ifdef __x86_64__
 #define RSEQ_SIGNATURE 0x53053053
+#define SHADOW_STACK   0x5005 /* ARCH_SHSTK_STATUS */
 #else
 #define RSEQ_SIGNATURE 0xd428bc00
+#define SHADOW_STACK   74 /* PR_GET_SHADOW_STACK_STATUS */
 #endif
 
 /* One thread, one request at a time. */
@@ -282,6 +284,19 @@ static int *thread_number(void)
 	return tid;
 }
 
+/* The kernel gives one to a child that shares memory, an empty one: it could not return from any function. */
+static int shadow_stack(void)
+{
+	unsigned long on = 0;
+#if defined(__x86_64__)
+	long r = cbx_raw2(__NR_arch_prctl, SHADOW_STACK, &on);
+#else
+	long r = cbx_raw5(__NR_prctl, SHADOW_STACK, &on, 0, 0, 0);
+#endif
+
+	return r == 0 && on;
+}
+
 /*
  * Go on as a child in the pid namespace that was entered. What the C library has told the kernel of its thread, a
  * process with its parent's memory has not; so it is told again.
@@ -294,7 +309,7 @@ static long become_child(int (*libc_fork)(void), long rseq_offset)
 	int *tid = thread_number();
 	long r;
 
-	if (!tid) {
+	if (!tid || shadow_stack() || (rseq && cbx_raw4(__NR_rseq, rseq, RSEQ_SIZE, 1, RSEQ_SIGNATURE) < 0)) {
 		r = libc_fork();
 		if (r > 0)
 			made->value = r;
@@ -304,8 +319,6 @@ static long become_child(int (*libc_fork)(void), long rseq_offset)
 	}
 	cbx_raw3(__NR_get_robust_list, 0, &robust, &size);
 	cbx_raw2(__NR_sigaltstack, 0, stack);
-	if (rseq && cbx_raw4(__NR_rseq, rseq, RSEQ_SIZE, 1, RSEQ_SIGNATURE) < 0)
-		rseq = (char *)0;
 	cbx_raw1(__NR_set_tid_address, &nobody);
 	r = move_into_child(tid, &made->value);
 	if (r < 0)
@@ -319,7 +332,7 @@ static long become_child(int (*libc_fork)(void), long rseq_offset)
 
 /*
  * Wait for a request, and carry it out. Returns in the interpreter, which is in its place. libc_fork is the C library's
- * fork(), for one whose threads we do not understand; rseq is the place of its restartable sequences, from the thread
+ * fork(), for a thread that is more than we understand; rseq is the place of its restartable sequences, from the thread
  * pointer, or 0.
  */
 EXPORT void cbx_zygote_enter(int (*libc_fork)(void), long rseq);
