@@ -203,8 +203,11 @@ static void lines(struct cbx_conn *c)
 static void conn_in(evutil_socket_t fd, short what, void *arg)
 {
 	struct cbx_conn *c = arg;
-	ssize_t n = read(c->fd, cbx_buf_reserve(&c->rx, CHUNK), CHUNK);
+	ssize_t n;
 
+	if (event_pending(c->again, EV_TIMEOUT, NULL))
+		return; /* there are lines from before */
+	n = read(c->fd, cbx_buf_reserve(&c->rx, CHUNK), CHUNK);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {

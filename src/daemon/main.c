@@ -26,6 +26,8 @@
 #include "doctor/doctor.h"
 #include "policy/policy.h"
 
+#define EVENTS_PER_TURN 16
+
 struct options {
 	bool foreground;
 	enum cbx_log_level level;
@@ -351,8 +353,11 @@ static int start(struct cbx_daemon *d, const struct options *o, struct cbx_err *
 	if (r < 0)
 		return r;
 	config = event_config_new();
-	if (config)
+	if (config) {
 		event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK);
+		/* Else what puts off the rest of its work comes again before anybody new is looked for. */
+		event_config_set_max_dispatch_interval(config, NULL, EVENTS_PER_TURN, 0);
+	}
 	d->base = config ? event_base_new_with_config(config) : NULL;
 	if (config)
 		event_config_free(config);

@@ -77,6 +77,30 @@ def test_clients_that_never_read():
     assert d.stop() == 0
 
 
+def test_a_burst_of_lines_lets_others_in():
+    """What is asked while a burst is being answered is answered before its end."""
+    d = Daemon()
+    many, one = d.client(), d.client()
+    one.call("hello")
+
+    def overtaken():
+        many.sock.sendall(b'{"id":1,"method":"x"}\n' * 800)
+        many.recv()
+        one.call("hello")
+        many.sock.setblocking(False)
+        try:
+            before = many.sock.recv(1 << 20, socket.MSG_PEEK).count(b"\n")
+        except BlockingIOError:
+            before = 0
+        many.sock.settimeout(60)
+        for _ in range(799):
+            many.recv()
+        return before < 600
+    # When this program has to wait for a processor, the burst may be over before it asks.
+    assert wait_until(overtaken), "nobody is let in between"
+    d.stop()
+
+
 def test_huge_and_deep_messages():
     d = Daemon("", "--pool", "0")
     c, check = neighbour(d)
