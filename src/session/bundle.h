@@ -4,8 +4,9 @@
 
 /*
  * MIME bundles as an interpreter sends them, made safe to hand to clients: {"data":{MIME: value},"metadata":{}}.
- * Values are strings (base64 for binary types), or for JSON types any JSON, as raw text; so is the metadata. Clients trust the type that they are told
- * and some break on a damaged image, so binary data is decoded and its first bytes are compared with its type.
+ * Values are strings (base64 for binary types), or for JSON types any JSON, as raw text; so is the metadata. Clients
+ * trust the type that they are told and some break on a damaged image, so binary data is decoded and its first bytes are
+ * compared with its type.
  */
 #include <cjson/cJSON.h>
 #include <stdbool.h>

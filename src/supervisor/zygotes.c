@@ -489,7 +489,8 @@ static bool known(const struct supervisor *s, pid_t pid)
 		if (s->zygotes[i].pid == pid)
 			return true;
 	for (size_t i = 0; i < s->n; i++)
-		if (s->all[i].pid == pid || s->all[i].opener == pid || (s->all[i].placing.placed == pid && s->all[i].placing.inside))
+		if (s->all[i].pid == pid || s->all[i].opener == pid ||
+		    (s->all[i].placing.placed == pid && s->all[i].placing.inside))
 			return true;
 	return false;
 }
