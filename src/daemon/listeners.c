@@ -93,23 +93,39 @@ int cbx_listeners_from_environment(struct cbx_daemon *d, struct cbx_err *err)
 	return d->listeners[CBX_LISTEN_CONTROL].fd >= 0 || d->listeners[CBX_LISTEN_MCP].fd >= 0;
 }
 
-static int make_one(struct cbx_daemon *d, const char *name, struct cbx_err *err)
+/* A socket of its own, and the address of the one called that. */
+static int prepare(const struct cbx_daemon *d, const char *name, struct sockaddr_un *addr, struct cbx_err *err)
 {
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	_cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	int n = snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/%s", d->dirs.runtime, name);
+	int fd, n;
 
-	if (fd < 0)
-		return cbx_fail(err, errno, "make a socket");
-	if (n < 0 || (size_t)n >= sizeof(addr.sun_path))
+	addr->sun_family = AF_UNIX;
+	n = snprintf(addr->sun_path, sizeof(addr->sun_path), "%s/%s", d->dirs.runtime, name);
+	if (n < 0 || (size_t)n >= sizeof(addr->sun_path))
 		return cbx_refuse(err, "invalid_argument", ENAMETOOLONG, "%s is too long for a socket's name",
 				  d->dirs.runtime);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	return fd >= 0 ? fd : cbx_fail(err, errno, "make a socket");
+}
+
+static int nobody_listens(const struct cbx_daemon *d, const char *name, struct cbx_err *err)
+{
+	struct sockaddr_un addr = { 0 };
+	_cleanup_fd_ int fd = prepare(d, name, &addr, err);
+
+	if (fd < 0)
+		return fd;
 	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
 		return cbx_refuse(err, "daemon_running", EADDRINUSE, "another codeboxd listens on %s", addr.sun_path);
-	cbx_close_p(&fd);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	return 0;
+}
+
+static int make_one(struct cbx_daemon *d, const char *name, struct cbx_err *err)
+{
+	struct sockaddr_un addr = { 0 };
+	_cleanup_fd_ int fd = prepare(d, name, &addr, err);
+
 	if (fd < 0)
-		return cbx_fail(err, errno, "make a socket");
+		return fd;
 	(void)unlink(addr.sun_path);
 	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
 		return cbx_fail(err, errno, "make the socket %s", addr.sun_path);
@@ -130,6 +146,9 @@ int cbx_listeners_make(struct cbx_daemon *d, struct cbx_err *err)
 		return cbx_refuse(err, "daemon_running", EWOULDBLOCK,
 				  "%s/lock is held: another codeboxd is starting or ending", d->dirs.runtime);
 	for (size_t i = 0; i < CBX_LISTENERS && r >= 0; i++)
+		r = nobody_listens(d, names[i], err);
+	/* The control socket, the first, is made last: where that is, the others are. */
+	for (size_t i = CBX_LISTENERS; i-- > 0 && r >= 0;)
 		r = make_one(d, names[i], err);
 	flock(d->lock_fd, LOCK_UN);
 	d->own_sockets = r >= 0;
