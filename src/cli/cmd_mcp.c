@@ -25,7 +25,8 @@
 #include "cli/cli.h"
 #include "daemon/control-protocol.h"
 
-#define LINGER_MS  1000 /* after the end of standard input: of silence, then we end too */
+#define LINGER_MS  1000	 /* after the end of standard input: of silence, then we end too */
+#define PATIENCE_MS 30000 /* likewise, of a daemon that has not said a word: it may only be starting */
 #define RECONNECTS 2
 
 struct lane {
@@ -129,6 +130,12 @@ static int reconnect(struct bridge *b)
 	return 0;
 }
 
+/* It was sent something, and has said nothing yet. */
+static bool unheard(const struct bridge *b)
+{
+	return !b->heard && (up.len || !b->replayable);
+}
+
 static int timeout_ms(const struct bridge *b)
 {
 	int64_t left = (int64_t)(b->deadline - cbx_now_ms());
@@ -174,7 +181,7 @@ static int turn(struct bridge *b)
 	if (r > 0)
 		return r;
 	if (!b->in_open && (n > 0 || !b->deadline))
-		b->deadline = cbx_now_ms() + LINGER_MS;
+		b->deadline = cbx_now_ms() + (unheard(b) ? PATIENCE_MS : LINGER_MS);
 	if (!b->in_open && up.at == up.len && !b->shut) {
 		shutdown(b->fd, SHUT_WR);
 		b->shut = true;

@@ -80,9 +80,18 @@ def test_mcp_daemon_goes_away():
 def test_mcp_daemon_that_lingers():
     box = Box()
     p = box.popen("mcp")
+    p.stdin.write(b"first\n")
+    p.stdin.flush()
+    same(p.stdout.readline(), b"first\n")
     p.stdin.write(b"linger\n")
     p.stdin.close()
     same(p.wait(WAIT), 0)
+
+
+def test_mcp_daemon_that_takes_its_time_to_start():
+    box = Box(FAKE_SLOW="2")
+    r = box("mcp", input=b"one\n")
+    same((r.returncode, r.stdout), (0, b"one\n"))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ It takes its two sockets as codeboxd does (LISTEN_FDS, descriptors 3 and 4). The
 
 one instruction a line. Files live in a dictionary; "hostile" is a directory with names that try to get out.
 FAKE_STARTS names a file that gets a line for each start; FAKE_DIE=N: the first N starts end at once with a message;
-FAKE_DEAF=N: the first N connections are closed without a word.
+FAKE_DEAF=N: the first N connections are closed without a word. FAKE_SLOW=N: for N seconds it accepts nothing.
 """
 import base64
 import json
@@ -342,6 +342,7 @@ def main():
             sys.stderr.write("fake: broken\x1b on purpose\n")
             sys.stderr.flush()
             os._exit(1)
+    time.sleep(float(os.environ.get("FAKE_SLOW", "0")))
     signal.alarm(120)
     control = socket.socket(fileno=3)
     mcp = socket.socket(fileno=4)
