@@ -32,7 +32,7 @@
 #include "base/syscalls.h"
 #include "cli/client.h"
 
-#define SCOPE_TIMEOUT_MS 2000
+#define SCOPE_TIMEOUT_MS 10000 /* a machine that is only busy gets its scope */
 
 enum { FD_CONTROL = 3, FD_MCP = 4, FD_NOTE = 5, FD_REPORT = 6, FD_SPARE = 20 };
 
