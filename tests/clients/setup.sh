@@ -29,7 +29,7 @@ with_pip() {
 		rm -rf "${cache:?}/$name"
 		python3 -m venv "$cache/$name" >&2 ||
 			unavailable "python3 cannot make a virtual environment (python3-venv)"
-		"$cache/$name/bin/pip" install --quiet --disable-pip-version-check --retries 1 --timeout 20 "$@" >&2 ||
+		"$cache/$name/bin/pip" install --quiet --disable-pip-version-check --retries 5 --timeout 60 "$@" >&2 ||
 			unavailable "pip cannot install $*"
 		echo "$*" >"$cache/$name/.complete"
 	fi
@@ -45,7 +45,8 @@ with_npm() {
 		rm -rf "${cache:?}/$name"
 		mkdir "$cache/$name"
 		echo '{"private":true,"type":"module"}' >"$cache/$name/package.json"
-		(cd "$cache/$name" && npm install --silent --no-audit --no-fund --fetch-retries=1 --fetch-timeout=20000 "$@") >&2 ||
+		(cd "$cache/$name" && npm install --silent --no-audit --no-fund --fetch-retries=5 \
+			--fetch-retry-mintimeout=2000 --fetch-timeout=60000 "$@") >&2 ||
 			unavailable "npm cannot install $*"
 		echo "$*" >"$cache/$name/.complete"
 	fi

@@ -23,7 +23,8 @@ if [ "$(cat "$dir/.complete" 2>/dev/null)" != "$packages" ]; then
 	mkdir "$dir"
 	echo '{"private":true,"type":"module"}' >"$dir/package.json"
 	# shellcheck disable=SC2086 # one word each
-	(cd "$dir" && npm install --silent --no-audit --no-fund --fetch-retries=1 --fetch-timeout=20000 $packages) >&2 ||
+	(cd "$dir" && npm install --silent --no-audit --no-fund --fetch-retries=5 \
+		--fetch-retry-mintimeout=2000 --fetch-timeout=60000 $packages) >&2 ||
 		unavailable "npm cannot install $packages"
 	"$dir/node_modules/.bin/node" --version >&2 || unavailable "the node of npm does not run here"
 	echo "$packages" >"$dir/.complete"

@@ -59,7 +59,8 @@ def with_tests(image):
     with tempfile.TemporaryDirectory(dir=CACHE) as d:
         # The smaller part of the package "test", which the tests stand on, is in the library's package.
         wanted = [f"libpython{python}-{part}={version}" for part in ("testsuite", "stdlib")]
-        r = subprocess.run(["apt-get", "download", *wanted], cwd=d, text=True, capture_output=True)
+        r = subprocess.run(["apt-get", "-o", "Acquire::Retries=5", "download", *wanted], cwd=d, text=True,
+                           capture_output=True)
         debs = [n for n in os.listdir(d) if n.endswith(".deb")]
         if r.returncode != 0 or len(debs) != 2:
             raise Skip(f"apt-get cannot download {wanted[0]}")
