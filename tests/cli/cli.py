@@ -268,7 +268,8 @@ def complete(box, *words):
     script = os.path.join(HERE, "../../packaging/completions/codebox")
     if not shutil.which("bash") or not os.path.exists(script):
         raise Skip("no bash, or no completions")
-    r = subprocess.run(["bash", "--norc", "-c", 'source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _codebox; '
+    # Where the machine is slow it may take longer than a shell's user waits for it.
+    r = subprocess.run(["bash", "--norc", "-c", 'timeout() { shift; "$@"; }; source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _codebox; '
                         'printf "%s\\n" "${COMPREPLY[@]}"', script, CODEBOX, *words],
                        env=box.env, capture_output=True, text=True, timeout=WAIT, cwd=box.dir)
     same(r.stderr, "")

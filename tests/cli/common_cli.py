@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lib"))
-from cbxtest import Skip, run  # noqa: E402,F401
+from cbxtest import Skip, run, wait_until  # noqa: E402,F401
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CODEBOX = os.path.abspath(shutil.which(os.environ.get("CODEBOX", "codebox")) or "/nonexistent")
