@@ -82,12 +82,15 @@ static int crash_with_limit(char **args)
 	return crash(args);
 }
 
-/* Orphans that end at once: are they reaped? Answers with the number of zombies that stay. A pid 1 that has no processor
- * for a while leaves so many that no process can be made: that passes, or it is the answer. */
+/* Orphans that end at once: are they reaped? Answers with the number of zombies that stay. Where they or pid 1 have no
+ * processor for a while there are so many that no process can be made: that passes, or probe.c's limit is the answer. */
 static int orphans(char **args)
 {
-	int wanted = args[0] ? atoi(args[0]) : 200, zombies = 0, patience = 500;
+	int wanted = args[0] ? atoi(args[0]) : 200, zombies = 0, alive[2];
+	char byte;
 
+	if (pipe(alive) < 0)
+		return answer_call(-1);
 	for (int i = 0; i < wanted; i++) {
 		pid_t pid = fork();
 
@@ -95,7 +98,7 @@ static int orphans(char **args)
 			fork();
 			_exit(0);
 		}
-		if (pid < 0 && errno == EAGAIN && patience-- > 0) {
+		if (pid < 0 && errno == EAGAIN) {
 			usleep(10000);
 			i--;
 			continue;
@@ -103,7 +106,11 @@ static int orphans(char **args)
 		if (pid < 0 || waitpid(pid, NULL, 0) < 0)
 			return answer_call(-1);
 	}
-	for (int attempt = 0; attempt < 500; attempt++) {
+	/* All of them have the other end of this pipe: it ends with the last. */
+	close(alive[1]);
+	while (read(alive[0], &byte, 1) < 0 && errno == EINTR)
+		;
+	for (int attempt = 0; attempt < 3000; attempt++) {
 		DIR *dir = opendir("/proc");
 
 		zombies = 0;

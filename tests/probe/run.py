@@ -77,7 +77,7 @@ def outside(args, namespaces=False):
             os.chown(place, 65534, 65534)
     as_user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
     r = subprocess.run([os.path.join(place, "probe"), *(["--ns"] if namespaces else []), *args], cwd=place,
-                       stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, **as_user)
+                       stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, **as_user)
     return r.returncode, r.stdout.rstrip("\n").partition(" ")[2]
 
 
@@ -104,9 +104,13 @@ print(json.dumps(out))
 
 
 def inside(name, commands, box=box):
-    """[(exit status, answer)] of probes in a session."""
-    r = box("run", "--session", name, "--timeout", "300", "-c", RUN_ALL % json.dumps(commands), check=True)
-    return [tuple(x[:2]) for x in json.loads(r.stdout)]
+    """[(exit status, answer)] of probes in a session; some at a time, since a policy may allow a cell two minutes."""
+    out = []
+    for at in range(0, len(commands), 30):
+        r = box("run", "--session", name, "--timeout", "300", "-c", RUN_ALL % json.dumps(commands[at:at + 30]), check=True,
+                timeout=600)
+        out += [tuple(x[:2]) for x in json.loads(r.stdout)]
+    return out
 
 
 def cell(name, code):
@@ -201,7 +205,7 @@ def test_an_interpreter_from_a_zygote_is_held_as_well():
                 c.call("session.close", session_id="warm")
                 time.sleep(0.5)
             return seen[-1] == "zygote"
-        assert wait_until(from_a_zygote, 90), f"after {len(seen)} sessions none came from a zygote"
+        assert wait_until(from_a_zygote, 600), f"after {len(seen)} sessions none came from a zygote"
     warm("cp", PROBE, "warm:probe", check=True)
     check_table("warm", "default", warm)
     info = warm.json("session", "info", "--json", "warm")
@@ -348,7 +352,7 @@ for _ in range(3):
         os._exit(0)
     os.wait()
 """, check=True)
-    assert len(set(descendants()) - before) >= 5
+    assert wait_until(lambda: len(set(descendants()) - before) >= 5), set(descendants()) - before
     box("session", "rm", "bg", check=True)
     assert wait_until(lambda: not set(descendants()) - before), set(descendants()) - before
 
@@ -368,7 +372,7 @@ def test_a_crippled_proc_is_refused():
     nested = tempfile.mkdtemp(dir=box.dir)
     env = {**box.env, "CODEBOX_RUNTIME_DIR": os.path.join(nested, "r"), "CODEBOX_STATE_DIR": os.path.join(nested, "s")}
     r = subprocess.run(["unshare", "-U", "--map-current-user", "--keep-caps", "-mpf", "--mount-proc", "sh", "-c",
-                        script, "sh", CODEBOX, image], env=env, capture_output=True, text=True, timeout=120)
+                        script, "sh", CODEBOX, image], env=env, capture_output=True, text=True, timeout=600)
     assert r.returncode == 0, (r.returncode, r.stdout, r.stderr)
     status = [line for line in r.stdout.splitlines() if line.startswith("status ")]
     assert status and status[0] != "status 0", r.stdout
@@ -383,18 +387,21 @@ def pair():
 
 def test_sessions_have_ids_of_their_own():
     a, b = pair()
-    maps = set()
+    hosts = []
     for pid in inits():
-        with open(f"/proc/{pid}/uid_map") as f:
-            inside_id, host_id, count = f.read().split()
+        try:
+            with open(f"/proc/{pid}/uid_map") as f:
+                inside_id, host_id, count = f.read().split()
+        except OSError:
+            continue  # its session has just ended
         assert (inside_id, count) == ("1000", "1") and host_id != "0", (inside_id, host_id, count)
-        maps.add(host_id)
+        hosts.append(host_id)
     user = os.environ.get("USER") or str(os.geteuid())
     with open("/etc/subuid") as f:
         ranges = [line.split(":")[0] for line in f]
     if os.geteuid() != 0 and user not in ranges and str(os.geteuid()) not in ranges:
         raise Skip("no range of ids")
-    assert len(maps) == len(inits()) >= 2, maps
+    assert len(set(hosts)) == len(hosts) >= 2, hosts
 
 
 def test_file_locks_are_not_shared():
