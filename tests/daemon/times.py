@@ -9,7 +9,6 @@ import re
 import socket
 import struct
 import tempfile
-import time
 
 from harness import Client, Daemon, main, wait_until
 
@@ -132,13 +131,16 @@ class Http:
         assert wait_until(listening), d.text()
         self.port = int(found[0])
 
-    def post(self, message, sid=None):
+    def ask(self, message, sid=None):
         c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         if sid:
             headers.update({"Mcp-Session-Id": sid, "MCP-Protocol-Version": "2025-06-18"})
         c.request("POST", "/mcp", json.dumps(message), headers)
-        return c.getresponse()
+        return c
+
+    def post(self, message, sid=None):
+        return self.ask(message, sid).getresponse()
 
     def begin(self):
         r = self.post({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -159,9 +161,10 @@ def test_streams_of_events():
         r = h.post({"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": {
             "name": tool, "arguments": arguments}}, sid)
         assert r.status == 200 and b'"isError":true' not in r.read(), tool
-    speed(100)
-    r = h.post({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "run_code", "arguments": {
+    asked = h.ask({"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "run_code", "arguments": {
         "session_id": "s", "timeout": 3000, "code": "import time; time.sleep(1000)"}}}, sid)
+    speed(100)
+    r = asked.getresponse()
     assert r.getheader("Content-Type") == "text/event-stream", r.getheaders()
     lines = []
     while len([x for x in lines if x.startswith(b":")]) < 2:
@@ -184,9 +187,12 @@ def test_connections_and_sessions_that_are_left():
         # What it says is its last word.
         while s.recv(65536):
             pass
+        speed(1)
     assert h.post(ping, sid).status == 200, "a connection's end is not the session's"
+    c = d.client()
+    aged = c.call("session.create", ttl="3h", idle_timeout="3h")["session_id"]
     speed(FAST)
-    time.sleep(5)  # more than an hour there
+    assert wait_until(lambda: c.call("session.info", session_id=aged)["age_s"] > 5000)  # more than an hour
     speed(1)
     r = h.post(ping, sid)
     assert r.status == 404, (r.status, r.read())
