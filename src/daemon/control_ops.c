@@ -151,6 +151,18 @@ static void send_output(struct cbx_control_request *q, const char *stream, const
 	cbx_control_event(q, o);
 }
 
+static void tell_skipped(struct cbx_control_request *q)
+{
+	char text[100];
+
+	if (!q->skipped)
+		return;
+	snprintf(text, sizeof(text), "\n[… %llu bytes were printed faster than they were read …]\n",
+		 (unsigned long long)q->skipped);
+	q->skipped = 0;
+	send_output(q, "stderr", text, strlen(text));
+}
+
 /* A client that reads more slowly than a cell prints is told how much it missed; the result has the end of it. */
 static void run_output(void *arg, struct cbx_execution *x, const char *stream, const char *p, size_t n)
 {
@@ -161,14 +173,7 @@ static void run_output(void *arg, struct cbx_execution *x, const char *stream, c
 		q->skipped += n;
 		return;
 	}
-	if (q->skipped) {
-		char text[100];
-
-		snprintf(text, sizeof(text), "\n[… %llu bytes were printed faster than they were read …]\n",
-			 (unsigned long long)q->skipped);
-		q->skipped = 0;
-		send_output(q, "stderr", text, strlen(text));
-	}
+	tell_skipped(q);
 	send_output(q, stream, p, n);
 }
 
@@ -186,10 +191,12 @@ static void run_ended(void *arg, struct cbx_execution *x)
 	struct cbx_control_request *q = arg;
 
 	q->x = NULL;
-	if (failure)
+	if (failure) {
 		cbx_control_refuse(q, failure);
-	else
-		cbx_control_answer(q, cbx_execution_to_json(x, false));
+		return;
+	}
+	tell_skipped(q);
+	cbx_control_answer(q, cbx_execution_to_json(x, false));
 }
 
 static const struct cbx_watch run_watch = {
