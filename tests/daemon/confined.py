@@ -5,9 +5,9 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, children, run  # noqa: E402
+from cbxtest import Box, named, run  # noqa: E402
 
-box = Box()
+box = Box(CODEBOX_POOL="0")  # no other child of the supervisor is on its way to be an init
 
 
 def status(pid):
@@ -31,7 +31,7 @@ def test_codeboxd():
 
 
 def test_the_supervisor():
-    pids = [p for p in children(box.daemon_pid()) if status(p)["Name"].startswith("codebox-superv")]
+    pids = named(box.daemon_pid(), "codebox-supervisor")
     assert pids, "there is no supervisor"
     for pid in pids:
         s = status(pid)

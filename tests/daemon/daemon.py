@@ -87,7 +87,7 @@ def test_large_output_is_cut_and_kept_in_a_file():
 def test_an_endless_flood_is_bounded_and_can_be_stopped():
     c = client()
     sid = session(c)
-    r = c.run("b = b'x' * 65536\nimport os\nwhile True: os.write(1, b)", session_id=sid, timeout=1)
+    r = c.run("b = b'x' * 65536\nimport os\nwhile True: os.write(1, b)", session_id=sid, timeout=3)
     assert r["status"] == "timeout" and r["state_kept"], r["message"]
     assert len(r["output"]) < 140000 and r["omitted"]["bytes"] > 1000000
     size = c.call("file.stat", session_id=sid, path=r["omitted"]["file"])["size"]
@@ -101,7 +101,7 @@ def test_an_endless_flood_is_bounded_and_can_be_stopped():
 def test_a_timeout_keeps_the_variables():
     c = client()
     c.run("kept = 41")
-    r = c.run("print('started')\nwhile True: pass", timeout=0.5)
+    r = c.run("print('started')\nwhile True: pass", timeout=3)
     assert r["status"] == "timeout" and r["state_kept"] and r["stdout"] == "started\n", r
     assert "Variables and files are kept" in r["message"]
     assert c.run("kept")["result"] == "41"
@@ -111,7 +111,7 @@ def test_a_timeout_keeps_the_variables():
 def test_a_cell_that_ignores_the_interrupt_is_killed():
     c = client()
     c.run("kept = 41; open('kept.txt', 'w').write('x')")
-    r = c.run("import time\nwhile True:\n try: time.sleep(60)\n except BaseException: print('no')", timeout=0.3)
+    r = c.run("import time\nwhile True:\n try: time.sleep(60)\n except BaseException: print('no')", timeout=3)
     assert r["status"] == "timeout" and not r["state_kept"] and "no\n" in r["stdout"], r
     assert "lost" in r["message"]
     assert c.run("kept")["error"]["name"] == "NameError"
@@ -343,16 +343,16 @@ def try_hello(d):
 
 
 def test_it_ends_when_nobody_uses_it():
-    d = Daemon("", "--idle-timeout", "1")
+    d = Daemon("", "--idle-timeout", "5")
     c = d.client()
     sid = session(c)
     c.close()
-    time.sleep(1.5)
+    time.sleep(5.5)
     assert d.process.poll() is None, "it ended with a session"
     c = d.client()
     c.call("session.close", session_id=sid)
     c.close()
-    assert d.process.wait(30) == 0
+    assert d.process.wait(120) == 0
     assert not os.path.exists(d.socket)
     d.stop()
 
@@ -364,7 +364,7 @@ def test_sockets_of_another_daemon_are_left_alone():
     other = socket.socket(socket.AF_UNIX)
     other.bind(d.socket)
     d.process.terminate()
-    assert d.process.wait(30) == 0
+    assert d.process.wait(120) == 0
     assert os.path.exists(d.socket), "a socket that was not its own was removed"
     other.close()
     d.stop()
@@ -389,7 +389,7 @@ def test_stop_is_answered_and_closes_last():
     assert c.call("stop") == {}
     assert c.file.readline() == b""
     assert not any(os.path.exists(f"/proc/{p}") for p in children), "the supervisor is still there"
-    assert d.process.wait(30) == 0
+    assert d.process.wait(120) == 0
     assert not os.path.exists(d.socket)
     d.stop()
 
@@ -411,10 +411,10 @@ def test_options():
     for args, code, text in ((["--help"], 0, "Usage"), (["--version"], 0, "codeboxd"), (["--nonsense"], 2, ""),
                              (["--idle-timeout", "x"], 2, "idle-timeout"), (["extra"], 2, "extra"),
                              (["--log-level", "loud"], 2, "loud")):
-        r = subprocess.run([DAEMON, *args], capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL)
+        r = subprocess.run([DAEMON, *args], capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
         assert r.returncode == code and text in r.stdout + r.stderr, (args, r)
     env = {k: v for k, v in os.environ.items() if not k.startswith("LISTEN_")}
-    r = subprocess.run([DAEMON], capture_output=True, text=True, timeout=30, env=env)
+    r = subprocess.run([DAEMON], capture_output=True, text=True, timeout=120, env=env)
     assert r.returncode == 1 and "LISTEN_FDS" in r.stderr, r
 
 

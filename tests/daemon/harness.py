@@ -40,7 +40,7 @@ class Client:
     def __init__(self, path):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.connect(path)
-        self.sock.settimeout(60)
+        self.sock.settimeout(180)
         self.file = self.sock.makefile("rb")
         self.number = 0
         self.events = []
@@ -138,7 +138,7 @@ class Daemon:
     def stop(self):
         if self.process.poll() is None:
             self.process.terminate()
-        code = self.process.wait(30)
+        code = self.process.wait(120)
         shutil.rmtree(self.dir, ignore_errors=True)
         running.remove(self)
         return code
