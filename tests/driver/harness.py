@@ -18,7 +18,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 DRIVER = os.environ.get("CODEBOX_TEST_DRIVER") or os.path.join(
     os.path.dirname(os.path.dirname(HERE)), "src", "runtimes", "python", "driver.py")
-PATIENCE = 120  # seconds until a test that hangs is given up
+PATIENCE = 600  # seconds until a test that hangs is given up
 
 
 class Gone(Exception):
@@ -187,14 +187,26 @@ class Interpreter:
             assert not isinstance(value, dict) or value["id"] == self.id, value
         return cell
 
+    def _activity(self):
+        """The main thread's state, how often it has waited for something, and its ticks on a processor."""
+        with open("/proc/%d/stat" % self.process.pid) as f:
+            state = f.read().rpartition(")")[2].split()
+        with open("/proc/%d/status" % self.process.pid) as f:
+            waits = [line for line in f if line.startswith("voluntary_ctxt_switches")]
+        return state[0], waits, int(state[11]) + int(state[12])
+
     def interrupt_when(self, text, code):
-        """Run code; SIGINT when text (bytes) has been printed."""
-        sent = []
+        """Run code; SIGINT when text (bytes) has been printed, and the statement after it has begun: the interpreter
+        waits for something, and did before, or it has computed for much longer than it takes to come there."""
+        seen, sent = [], []
 
         def during(cell):
-            if not sent and any(text in value for value in cell.all("stdout")):
+            if sent or not any(text in value for value in cell.all("stdout")):
+                return
+            seen.append(self._activity())
+            now, last = seen[-1], seen[-2:][0]
+            if len(seen) > 1 and now[0] == last[0] == "S" and now[1] == last[1] or now[2] - seen[0][2] >= 10:
                 sent.append(True)
-                time.sleep(0.1)  # for the statement after it to begin
                 os.killpg(self.process.pid, signal.SIGINT)
 
         return self.run(code, during=during)
