@@ -27,7 +27,7 @@ from cbxtest import children  # noqa: E402
 BIN = os.environ.get("CODEBOX_IMAGE_BIN") or shutil.which("codebox-image")
 SANITIZED = bool(os.environ.get("CBX_SANITIZED"))  # then the address space cannot be limited
 ROUNDS = int(os.environ.get("CBX_IMPORT_KILL_ROUNDS", "20"))
-top = tempfile.mkdtemp(prefix="codebox-hostile-")
+top = tempfile.mkdtemp(prefix="cbxhostile")
 data = os.path.join(top, "data")
 images = os.path.join(data, "images")
 outside = os.path.join(top, "outside")

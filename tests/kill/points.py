@@ -15,6 +15,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import kill  # noqa: E402
+import cbxtest  # noqa: E402
 from cbxtest import Box, Skip, children, identity, run, wait_until  # noqa: E402
 from tracing import Strace, status, supervisor  # noqa: E402
 
@@ -73,7 +74,7 @@ def ready(what):
         def warm():
             with open(log) as f:
                 return any("ready after" in line for line in f if told in line)
-        if not wait_until(warm, 60):
+        if not wait_until(warm):
             raise AssertionError("no zygote")
     if what in ("export", "import", "close"):
         box("run", "--session", "s", "--image", image, "-c", "open('big', 'wb').write(bytes(1 << 20))", check=True)
@@ -167,14 +168,17 @@ def stop_at(s, whose, sup, before, what, client):
             m = re.match(r"(\d+) +--- stopped by SIGSTOP ---", line)
             if m and int(m[1]) not in seen:
                 seen.add(int(m[1]))
-                if role(int(m[1]), sup, before, what) == whose:
-                    found.append(int(m[1]))
-                    return True
-                os.kill(int(m[1]), signal.SIGCONT)  # another's call of this number
+                try:
+                    if role(int(m[1]), sup, before, what) == whose:
+                        found.append(int(m[1]))
+                        return True
+                    os.kill(int(m[1]), signal.SIGCONT)  # another's call of this number
+                except OSError:  # it has been killed with its sandbox
+                    pass
         return False
     found = []
-    wait_until(lambda: look() or client.poll() is not None, 60)
-    found or wait_until(look, 5)  # some of it comes after the answer
+    wait_until(lambda: look() or client.poll() is not None)
+    found or wait_until(look, 20)  # some of it comes after the answer
     return found[0] if found else None
 
 
@@ -196,8 +200,8 @@ def once(what, whose, name, number, victim):
             os.kill({"codeboxd": daemon, "supervisor": sup, "itself": pid}[victim], signal.SIGKILL)
             ends = victim != "itself" or pid == sup
             if not wait_until(lambda: not any(kill.alive(f) for f in (all_of_it if ends else [stopped]))):
-                return f"{[status(f[0])['Name'] for f in all_of_it if kill.alive(f)]} live on"
-            client.wait(60)
+                return f"{[cbxtest.command(f[0]) for f in all_of_it if kill.alive(f)]} live on"
+            client.wait(120)
         except subprocess.TimeoutExpired:
             return "the client waits on"
         finally:
@@ -209,7 +213,7 @@ def once(what, whose, name, number, victim):
             return "codeboxd did not survive it"
         box("session", "rm", "--all")
         # A zygote that was killed is started anew; it is nobody's session.
-        if not wait_until(lambda: not [p for p in children(daemon) if status(p)["Name"] == "codebox-init"]):
+        if not wait_until(lambda: not cbxtest.named(daemon, "codebox-init")):
             return "a sandbox is left"
     r = box("run", "--image", image, "-c", "print(6 * 7)")
     if r.stdout != "42\n":

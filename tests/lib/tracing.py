@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 
-from cbxtest import Skip, children
+from cbxtest import Skip, named
 
 
 def status(pid):
@@ -16,9 +16,12 @@ def status(pid):
 
 def supervisor(box):
     """The one of a codeboxd that runs."""
-    for p in children(box.daemon_pid()):
-        s = status(p)
-        if s["Name"].startswith("codebox-superv") and len(s["NSpid"].split()) == 2:
+    for p in named(box.daemon_pid(), "codebox-supervisor"):
+        try:
+            s = status(p)
+        except OSError:  # it has ended meanwhile
+            continue
+        if len(s["NSpid"].split()) == 2:
             return p
     raise AssertionError("there is no supervisor")
 

@@ -13,7 +13,7 @@
 #include "image/store.h"
 #include "unit_main.h"
 
-static char dir[] = "/tmp/codebox-test-XXXXXX";
+static char dir[] = "/tmp/cbxstoreXXXXXX";
 
 #define GOOD                                                                                                           \
 	"{\"format\":1,\"name\":\"%s\",\"kind\":\"host\",\"created\":\"2026-01-02T03:04:05Z\",\"digest\":\"sha256:"    \
