@@ -59,7 +59,7 @@ print("nine")
 
 def test_timeout_keeps_variables():
     cell("t", "kept = 'yes'")
-    r = result("t", "import time\nprint('before', flush=True)\ntime.sleep(600)", "--timeout", "1")
+    r = result("t", "import time\nprint('before', flush=True)\ntime.sleep(600)", "--timeout", "3")
     assert r["status"] == "timeout" and r["state_kept"] is True, r
     assert r["stdout"] == "before\n", r
     assert cell("t", "kept").stdout.strip() == "'yes'"
@@ -75,7 +75,7 @@ while True:
         time.sleep(600)
     except KeyboardInterrupt:
         pass
-""", "--timeout", "1")
+""", "--timeout", "3")
     assert r["status"] == "timeout" and r["state_kept"] is False, r
     assert "variables" in r["message"] or "state" in r["message"], r
     r = cell("t", "print('kept' in globals(), open('file').read())")
@@ -93,7 +93,7 @@ def test_death_is_named():
 
 def test_closing_the_protocol_descriptor_does_not_hang():
     r = result("d", "import os\nfor fd in range(3, 64):\n    try: os.close(fd)\n    except OSError: pass\nprint('x')",
-               "--timeout", "20", timeout=60)
+               "--timeout", "20")
     assert r["status"] in ("killed", "ok"), r
     assert cell("d", "print('alive')").stdout == "alive\n"
 
@@ -104,7 +104,7 @@ def test_interrupt_by_ctrl_c():
                   stderr=subprocess.PIPE, text=True)
     assert p.stdout.readline() == "started\n"
     p.send_signal(2)
-    assert p.wait(60) == 130
+    assert p.wait(120) == 130
     assert cell("c", "v").stdout.strip() == "5"
 
 
@@ -206,25 +206,31 @@ def test_input_is_a_clear_error():
 
 
 def test_sessions_end():
+    box = Box(CODEBOX_POOL="0")  # no other session is on its way
     box("run", "--session", "gone", "--image", image(), "-c", "pass", check=True)
-    pids = set(children(box.daemon_pid()))
+    assert len(children(box.daemon_pid())) == 3, children(box.daemon_pid())  # with the supervisor
     ids = [s["session_id"] for s in box.json("session", "ls", "--json")["sessions"]]
     assert "gone" in ids, ids
     box("session", "rm", "gone", check=True)
-    assert wait_until(lambda: len(pids - set(children(box.daemon_pid()))) == 2)
+    assert wait_until(lambda: len(children(box.daemon_pid())) == 1)
     assert "gone" not in [s["session_id"] for s in box.json("session", "ls", "--json")["sessions"]]
     assert box("session", "rm", "gone").returncode != 0
 
 
 def test_a_session_without_a_name_ends_with_its_client():
+    def sessions():
+        return {s["session_id"] for s in box.json("session", "ls", "--json")["sessions"]}
+
     box("run", "--image", image(), "-c", "pass", check=True)
+    before = sessions()
     p = box.popen("run", "--image", image(), "-c", "import time; print('up', flush=True); time.sleep(600)",
                   stdout=subprocess.PIPE, text=True)
     assert p.stdout.readline() == "up\n"
-    n = len(box.json("session", "ls", "--json")["sessions"])
+    made = sessions() - before
+    assert len(made) == 1, (before, made)
     p.kill()
     p.wait()
-    assert wait_until(lambda: len(box.json("session", "ls", "--json")["sessions"]) == n - 1)
+    assert wait_until(lambda: not made & sessions())
 
 
 def test_unknown_image_says_what_there_is():
@@ -238,7 +244,7 @@ def test_fork_bomb_is_bounded():
     assert r["status"] in ("timeout", "killed"), r["status"]
     assert cell("p", "print('neighbour')").stdout == "neighbour\n"
     box("session", "rm", "bomb", check=True, timeout=200)
-    assert wait_until(lambda: len(children(box.daemon_pid())) < 100, 60)
+    assert wait_until(lambda: len(children(box.daemon_pid())) < 100)
 
 
 if __name__ == "__main__":
