@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cbxtest import Box, CODEBOX, Skip, children, named, run, wait_until  # noqa: E402
@@ -56,7 +57,7 @@ def pool(b=box):
 
 def full(b=box, n=1):
     """Wait until n entries are ready and nothing is in the making."""
-    assert wait_until(lambda: pool(b)["ready"] >= n and pool(b)["starting"] == 0, 60), pool(b)
+    assert wait_until(lambda: pool(b)["ready"] >= n and pool(b)["starting"] == 0), pool(b)
 
 
 def look(c, **kw):
@@ -92,9 +93,11 @@ def test_its_life_begins_when_it_is_asked_for():
     with Control(box) as c:
         look(c)
         full()
-        wait_until(lambda: False, 2.2)
+        time.sleep(2.2)
+        begin = time.monotonic()
         s = c.call("session.create", image=image, ttl=500, idle_timeout=400)
-        assert s["age_s"] == 0 and s["idle_s"] == 0 and s["expires_in_s"] >= 399, s
+        took = time.monotonic() - begin
+        assert s["age_s"] <= took and s["idle_s"] <= took and s["expires_in_s"] >= 399 - took, (s, took)
         listed = [x["session_id"] for x in c.call("session.list")["sessions"]]
         assert listed == [s["session_id"]], listed
         c.call("session.close", session_id=s["session_id"])
@@ -123,8 +126,8 @@ def test_a_used_sandbox_never_comes_back():
         s = c.call("session.create", image=image)["session_id"]
         c.call("run", session_id=s, code="open('/tmp/left', 'w').write('x'); open('left', 'w').write('x'); mark = 1")
         full()
+        assert wait_until(lambda: len(entries()) == 2), entries()  # that of the session before may be about to end
         family = set(entries())
-        assert len(family) == 2, family
         c.call("session.close", session_id=s)
         assert wait_until(lambda: len(family & set(entries())) == 1), (family, entries())
         for _ in range(3):
@@ -157,7 +160,7 @@ def test_entries_give_way_to_warm_ones():
     with Control(b) as c:
         first = c.call("session.create", image=image)
         assert first["interpreter"]["started_by"] == "exec", first
-        if not wait_until(lambda: any(z["state"] == "ready" for z in b.hello()["zygotes"]), 60):
+        if not wait_until(lambda: any(z["state"] == "ready" for z in b.hello()["zygotes"])):
             raise Skip("there is no image with a warm interpreter")
         full(b)  # the entry that was made meanwhile has gone, and another one is there
         before = pool(b)
@@ -223,13 +226,13 @@ def test_an_mcp_client_is_expected():
 
 
 def test_entries_go_when_nobody_asks():
-    b = Box(CODEBOX_POOL="2", CODEBOX_POOL_IDLE="8")
+    b = Box(CODEBOX_POOL="2", CODEBOX_POOL_IDLE="20")
     with Control(b) as c:
         s = c.call("session.create", image=image)["session_id"]
         c.call("session.close", session_id=s)
         full(b)
         daemon = b.daemon_pid()
-        assert wait_until(lambda: pool(b)["ready"] + pool(b)["starting"] == 0, 60), pool(b)
+        assert wait_until(lambda: pool(b)["ready"] + pool(b)["starting"] == 0), pool(b)
         assert wait_until(lambda: len(children(daemon)) == 1), children(daemon)
         s = c.call("session.create", image=image)["session_id"]
         assert c.call("run", session_id=s, code="1+1")["result"] == "2"
@@ -242,7 +245,7 @@ def test_entries_do_not_keep_the_daemon():
     daemon = b.daemon_pid()
     family = [daemon] + children(daemon)
     assert len(family) >= 4, family
-    assert wait_until(lambda: not any(os.path.exists(f"/proc/{p}") for p in family), 60), family
+    assert wait_until(lambda: not any(os.path.exists(f"/proc/{p}") for p in family)), family
 
 
 def test_an_image_made_anew_is_another_one():
