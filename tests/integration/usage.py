@@ -22,11 +22,16 @@ def cell(c, code):
     return r["usage"]
 
 
+def least(c):
+    """The use of a cell that does nothing: the least of some, for what else the machine does is to be seen in it."""
+    return min((cell(c, "pass") for _ in range(5)), key=lambda use: use["cpu_ms"])
+
+
 def test_every_result_has_the_use_of_its_cell():
     with Control(box) as c:
         quiet = cell(c, "pass")
         busy = cell(c, "n = 0\nwhile n < 3000000: n += 1")
-        after = cell(c, "pass")
+        after = least(c)
         source = "cgroup" if box.hello()["facts"]["cgroup"] else "interpreter"
         assert quiet["source"] == busy["source"] == source, busy
         assert busy["cpu_ms"] > 10 * max(1, after["cpu_ms"]), (busy, after)
@@ -38,7 +43,7 @@ def test_children_count():
     with Control(box) as c:
         use = cell(c, "import subprocess, sys\n"
                    "subprocess.run([sys.executable, '-S', '-c', 'n = 0\\nwhile n < 3000000: n += 1'])")
-        after = cell(c, "pass")
+        after = least(c)
         assert use["cpu_ms"] > 10 * max(1, after["cpu_ms"]), (use, after)
 
 
