@@ -54,7 +54,7 @@ def test_more_kinds_of_sessions_than_are_made_ahead():
             """Whether such a session was there already."""
             before = b.hello()["pool"]["taken"]
             c.call("session.close", session_id=c.call("session.create", image=image, memory=memory)["session_id"])
-            assert wait_until(lambda: b.hello()["pool"]["ready"] and not b.hello()["pool"]["starting"], 60)
+            assert wait_until(lambda: b.hello()["pool"]["ready"] and not b.hello()["pool"]["starting"])
             return b.hello()["pool"]["taken"] > before
         ask("201M")
         assert ask("201M")

@@ -370,13 +370,13 @@ def test_memory_limit_is_named():
     r = box.json("run", "--image", image, "--memory", "128M", "--json", "-c", "x = bytearray(1 << 30)")
     assert r["status"] == "error" and r["error"]["name"] == "MemoryError", r
     # Many processes, each below the limit of one: the watcher sees their sum.
-    r = box.json("run", "--image", image, "--memory", "128M", "--json", "--timeout", "60", "-c", """
+    r = box.json("run", "--image", image, "--memory", "128M", "--json", "--timeout", "100", "-c", """
 import os, time
 for i in range(4):
     if os.fork() == 0:
         x = bytearray(60 << 20)
         for j in range(0, len(x), 4096): x[j] = 1
-        time.sleep(50); os._exit(0)
+        time.sleep(20); os._exit(0)
 y = bytearray(60 << 20)
 for j in range(0, len(y), 4096): y[j] = 1
 codes = [os.waitpid(-1, 0)[1] for i in range(4)]

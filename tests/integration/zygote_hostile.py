@@ -187,7 +187,7 @@ def goes_wrong(mode, *reasons):
     """The zygote is found out before a session needs it; sessions go on without."""
     b = evil(mode)
     session(b, "a")
-    assert wait_until(lambda: "failed: " in log(b), 60), log(b)
+    assert wait_until(lambda: "failed: " in log(b)), log(b)
     assert any(reason in log(b) for reason in reasons), log(b)
     session(b, "b")
     assert started_by(b, "b") == "exec"
@@ -196,9 +196,9 @@ def goes_wrong(mode, *reasons):
 
 def test_garbage():
     b = goes_wrong("garbage", "cannot be read")
-    assert wait_until(lambda: log(b).count("failed: ") == 2, 60), log(b)
+    assert wait_until(lambda: log(b).count("failed: ") == 2), log(b)
     session(b, "c")
-    assert wait_until(lambda: log(b).count("failed: ") == 3, 60), log(b)
+    assert wait_until(lambda: log(b).count("failed: ") == 3), log(b)
     assert "it is off now" in log(b)
     session(b, "d")
     assert log(b).count("failed: ") == 3
@@ -219,7 +219,7 @@ def test_a_flood_of_reports():
 def test_what_it_leaves_is_killed():
     b = goes_wrong("strangers", "unknown message")
     b("session", "rm", "a", "b")
-    assert wait_until(lambda: len(children(b.daemon_pid())) == 1, 60), children(b.daemon_pid())
+    assert wait_until(lambda: len(children(b.daemon_pid())) == 1), children(b.daemon_pid())
     b.stop()
 
 
@@ -227,14 +227,14 @@ def is_refused(mode, reason):
     """The zygote is asked, and what it answers is not taken; the sandbox in which something unknown may be ends."""
     b = evil(mode)
     session(b, "a")
-    assert wait_until(lambda: "ready after" in log(b), 60), log(b)
+    assert wait_until(lambda: "ready after" in log(b)), log(b)
     r = session(b, "b", check=False)
     assert r.returncode != 0 and r.stdout == "", (r.stdout, r.stderr)
-    assert wait_until(lambda: reason in log(b), 60), log(b)
+    assert wait_until(lambda: reason in log(b)), log(b)
     session(b, "c")
     assert started_by(b, "c") == "exec"
     b("session", "rm", "a", "c")
-    assert wait_until(lambda: len(children(b.daemon_pid())) <= 2, 60), children(b.daemon_pid())
+    assert wait_until(lambda: len(children(b.daemon_pid())) <= 2), children(b.daemon_pid())
     b.stop()
 
 
@@ -261,7 +261,7 @@ def test_one_that_kept_its_limits_is_none():
 def test_one_that_does_not_answer_is_not_waited_for():
     b = evil("silent")
     session(b, "a")
-    assert wait_until(lambda: "ready after" in log(b), 60), log(b)
+    assert wait_until(lambda: "ready after" in log(b)), log(b)
     session(b, "b")
     assert started_by(b, "b") == "exec"
     assert "took too long" in log(b)
@@ -271,7 +271,7 @@ def test_one_that_does_not_answer_is_not_waited_for():
 def test_what_a_zygote_can_do():
     b = evil("look")
     session(b, "a")
-    assert wait_until(lambda: "could not be loaded: " in log(b), 60), log(b)
+    assert wait_until(lambda: "could not be loaded: " in log(b)), log(b)
     text = log(b).split("could not be loaded: ", 1)[1].splitlines()[0]
     for name in ("pidfd_open", "unshare", "mount", "ptrace", "setns", "vm"):
         assert f"'{name}':'EPERM'" in text, text
@@ -282,7 +282,7 @@ def test_what_a_zygote_can_do():
 def test_what_a_zygote_can_use():
     b = evil("use")
     session(b, "a")
-    assert wait_until(lambda: "could not be loaded: " in log(b), 60), log(b)
+    assert wait_until(lambda: "could not be loaded: " in log(b)), log(b)
     text = log(b).split("could not be loaded: ", 1)[1].splitlines()[0]
     assert text.startswith("memory 1, disk "), text
     assert int(text.split()[3]) <= 64 << 20 and text.split()[4] == "ENOSPC", text
@@ -305,7 +305,7 @@ def test_one_that_never_gets_ready_is_killed():
     b = evil("asleep")
     hurry(b, "codebox-supervisor")()
     session(b, "a")
-    assert wait_until(lambda: "failed: it took too long" in log(b), 60), log(b)
+    assert wait_until(lambda: "failed: it took too long" in log(b)), log(b)
     b.stop()
 
 
@@ -313,19 +313,19 @@ def test_one_that_nobody_wants_ends():
     b = evil("silent")
     go = hurry(b, "codeboxd")
     session(b, "a")
-    assert wait_until(lambda: "ready after" in log(b), 60), log(b)
+    assert wait_until(lambda: "ready after" in log(b)), log(b)
     go()
-    assert wait_until(lambda: "no session has wanted it for a while" in log(b), 60), log(b)
+    assert wait_until(lambda: "no session has wanted it for a while" in log(b)), log(b)
     b.stop()
 
 
 def test_one_more_than_there_may_be_takes_anothers_place():
     b = evil("silent")
     session(b, "a")
-    assert wait_until(lambda: "image evil: ready after" in log(b), 60), log(b)
+    assert wait_until(lambda: "image evil: ready after" in log(b)), log(b)
     b("run", "--image", "host", "-c", "pass", check=True)
-    assert wait_until(lambda: "image host: ready after" in log(b), 60), log(b)
-    assert "image evil: ended" in log(b), log(b)
+    assert wait_until(lambda: "image host: ready after" in log(b)), log(b)
+    assert wait_until(lambda: "image evil: ended" in log(b)), log(b)
     b.stop()
 
 

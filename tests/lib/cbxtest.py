@@ -48,7 +48,7 @@ class Box:
             subprocess.run([CODEBOX, "stop"], env=self.env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             shutil.rmtree(self.dir, ignore_errors=True)
 
-    def __call__(self, *args, input=None, timeout=120, text=True, check=False, cwd=None):
+    def __call__(self, *args, input=None, timeout=300, text=True, check=False, cwd=None):
         """Run the codebox command."""
         r = subprocess.run([CODEBOX, *args], env=self.env, input=input, capture_output=True, text=text,
                            timeout=timeout, cwd=cwd, stdin=subprocess.DEVNULL if input is None else None)
@@ -83,7 +83,7 @@ class Box:
         """What this box's codeboxd says of itself, or None when none listens."""
         try:
             with socket.socket(socket.AF_UNIX) as sock:
-                sock.settimeout(30)
+                sock.settimeout(120)
                 sock.connect(os.path.join(self.env["CODEBOX_RUNTIME_DIR"], "control.sock"))
                 sock.sendall(b'{"id":1,"method":"hello","params":{}}\n')
                 return json.loads(sock.makefile("rb").readline())["result"]
@@ -133,7 +133,7 @@ def identity(pid):
         return None
 
 
-def wait_until(condition, seconds=60.0):
+def wait_until(condition, seconds=120.0):
     """Poll until condition() is true. The limit only bounds a failing test."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
