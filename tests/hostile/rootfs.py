@@ -67,7 +67,7 @@ def setup():
         with open(os.path.join(outside, name), "w") as f:
             f.write(SECRET + "\n")
         os.chmod(os.path.join(outside, name), 0o666)
-    r = box("image", "build", "host", timeout=300)
+    r = box("image", "build", "host", timeout=600)
     if r.returncode != 0:
         raise Skip("the image host cannot be made: " + r.stderr.strip().splitlines()[-1])
 
@@ -85,7 +85,7 @@ def launch(name, change):
     with open(os.path.join(image, "manifest.json"), "w") as f:
         json.dump(manifest, f)
     before = snapshot()
-    r = box("run", "--image", name, "-c", CELL, timeout=90)
+    r = box("run", "--image", name, "-c", CELL, timeout=600)
     assert snapshot() == before, "something outside was changed"
     assert SECRET not in r.stdout + r.stderr, "something outside was read"
     assert r.returncode in (0, 3), (r.returncode, r.stderr)
@@ -249,7 +249,7 @@ def test_a_null_device_that_is_none():
     env = {**box.env, "CODEBOX_RUNTIME_DIR": os.path.join(top, "r"), "CODEBOX_STATE_DIR": os.path.join(top, "s")}
     ids = [] if os.geteuid() == 0 else ["-U", "--map-current-user", "--keep-caps"]
     r = subprocess.run(["unshare", *ids, "-m", "sh", "-c", script, "sh", fake, CODEBOX, os.path.join(top, "err")],
-                       env=env, stdin=subprocess.PIPE, capture_output=True, text=True, timeout=120)
+                       env=env, stdin=subprocess.PIPE, capture_output=True, text=True, timeout=600)
     with open(os.path.join(top, "err")) as f:
         errors = f.read()
     assert "status 3" in r.stdout, (r.stdout, r.stderr, errors)

@@ -30,7 +30,7 @@ def control():
             f.write(SECRET)
         os.chmod(top, 0o755)
         kept["c"] = c = Control(box)
-        c.sock.settimeout(120)
+        c.sock.settimeout(600)
         disk = max(1 << 30, FILES * (1 << 20) // 48)
         c.call("session.create", session_id="trees", image=box.image("host", "python-minimal", "python"), disk=disk)
     return kept["c"]
@@ -160,8 +160,9 @@ f.close()
     assert memory() - before < 4096, "codeboxd grew"
     cell("""
 import threading
+f = open("growing", "wb")
 def grow():
-    with open("growing", "wb") as f:
+    with f:
         for _ in range(2000):
             f.write(bytes(65536)); f.flush()
 t = threading.Thread(target=grow); t.start()
@@ -210,7 +211,7 @@ for n in {NAMES!r}:
     assert len(entries) == len(NAMES), len(entries)
     for args in (("session", "info", "trees"), ("session", "ls"),
                  ("cp", "-r", "trees:names", os.path.join(top, "out"))):
-        r = subprocess.run([CODEBOX, *args], env=box.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
+        r = subprocess.run([CODEBOX, *args], env=box.env, stdin=subprocess.DEVNULL, capture_output=True, timeout=600)
         for stream in (r.stdout, r.stderr):
             assert b"\x1b" not in stream and b"\b" not in stream, (args, stream)
     # The copy has just those names, in one directory: none of them is an option, a path or a command.
@@ -242,7 +243,7 @@ os.close(at)
 print(made)""") == "10000"
     before = memory()
     listing("deep")
-    r = box("cp", "-r", "trees:deep", os.path.join(top, "deep"), timeout=300)
+    r = box("cp", "-r", "trees:deep", os.path.join(top, "deep"), timeout=600)
     assert r.returncode != 0 and "deep" in r.stderr, (r.returncode, r.stdout[:200], r.stderr[:500])
     shutil.rmtree(os.path.join(top, "deep"), ignore_errors=True)
     control().call("file.remove", session_id="trees", path="deep")

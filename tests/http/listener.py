@@ -435,14 +435,19 @@ def test_clients_that_do_not_read():
 
 def test_many_connections():
     server = Fixture()
-    idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(300)]
-    cbxtest.wait_until(lambda: len(os.listdir(f"/proc/{server.pid}/fd")) > 100)
-    assert len(os.listdir(f"/proc/{server.pid}/fd")) < 300, "the number of connections has no bound"
+
+    def open_ones():
+        return len(os.listdir(f"/proc/{server.pid}/fd"))
+
+    # Above the bound, 128, but no more than the kernel keeps for the server besides: who comes then has to try again.
+    idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(240)]
+    assert cbxtest.wait_until(lambda: open_ones() >= 128, PATIENCE), open_ones()
+    assert open_ones() < 200, "the number of connections has no bound"
     for s in idle:
         s.close()
     for _ in range(3):
         same(Modern(server.port).call("test_simple_text").status, 200)
-    assert cbxtest.wait_until(lambda: len(os.listdir(f"/proc/{server.pid}/fd")) < 50, PATIENCE), "connections leak"
+    assert cbxtest.wait_until(lambda: open_ones() < 50, PATIENCE), "connections leak"
     same(server.stop(), 0)
 
 
@@ -515,6 +520,10 @@ def cell(c, session, code):
     return c.call("run_code", {"code": code, "session_id": session}).message["result"]
 
 
+def there(c, session, path):
+    return not c.call("read_file", {"path": path, "session_id": session}).message["result"]["isError"]
+
+
 def test_cells():
     d = daemon()
     old = Legacy(d.port)
@@ -534,7 +543,8 @@ def test_leaving_is_cancelling_only_in_one_era():
     session = new.call("create_session").message["result"]["structuredContent"]["session_id"]
     leaver = Modern(d.port)
     leaver.begin_call("run_code", {"code": LOOP % 3000, "session_id": session, "timeout": 3600}, progressToken=1)
-    leaver.connection.getresponse().readline()  # the stream has begun, so it runs
+    leaver.connection.getresponse().readline()  # the stream has begun ...
+    assert cbxtest.wait_until(lambda: there(new, session, "begun"), PATIENCE)  # ... and so has the cell
     leaver.close()
     same(cell(new, session, "ran")["structuredContent"]["result"], "'begun'")
     leaver = old.again()
