@@ -4,11 +4,10 @@
 import base64
 import time
 
-from common import Raw, Tap, need_codebox
+from common import PATIENCE, Raw, Tap, need_codebox
 
 VERSION = "2026-07-28"
 TASKS = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
-PATIENCE = 60
 
 
 class Modern(Raw):
