@@ -63,8 +63,17 @@ group_killed() {
 	su - tester -c "PATH=$PATH; setsid bash -c 'codebox run --image host -c \"1\"; kill -9 0'" || true
 	[ "$(pgrep -u tester -x codeboxd)" = "$pid" ]
 }
+# ended PGREP-ARGUMENT...: no such process, or none any more in a while
+ended() {
+	local i
+	for ((i = 0; i < 600; i++)); do
+		pgrep "$@" || return 0
+		sleep 0.2
+	done
+	return 1
+}
 stopped() {
-	user 'codebox stop' && ! pgrep -u tester -f 'codeboxd|codebox-supervisor|codebox-init'
+	user 'codebox stop' && ended -u tester -f 'codeboxd|codebox-supervisor|codebox-init'
 }
 units() {
 	su - tester -c "mkdir -p ~/.config/systemd/user && cp $PREFIX/lib/systemd/user/* ~/.config/systemd/user/" &&
@@ -82,7 +91,7 @@ socket_again() {
 	[ "$(manager 'systemctl --user is-active codeboxd.socket')" = active ] && one_cell
 }
 no_process() {
-	! pgrep 'codeboxd|codebox-supervi|codebox-init'
+	ended 'codeboxd|codebox-supervi|codebox-init'
 }
 as_root() {
 	codebox image build host && codebox run --image host -c 'print(open("/proc/self/uid_map").read())' | tee /tmp/map
@@ -140,7 +149,7 @@ unrestrict() {
 
 echo "# Linux $(uname -r)"
 loginctl enable-linger tester
-for _ in $(seq 100); do
+for _ in $(seq 900); do
 	[ -e /run/user/1001/systemd/private ] && break
 	sleep 0.2
 done

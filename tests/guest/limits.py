@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib"))
-from cbxtest import CODEBOX, Box, children, run, wait_until  # noqa: E402
+from cbxtest import CODEBOX, Box, children, command, run, wait_until  # noqa: E402
 from control import Control, ControlError  # noqa: E402
 
 AS_ROOT = sys.argv[1:] == ["unit"]
@@ -59,11 +59,12 @@ def of_session(c, session):
     """The control group of a session: the one that holds the process which its cell tells by a name of its own."""
     c.call("run", session_id=session, code=f"open('/proc/self/comm', 'w').write('{session}-cell')")
     for name in groups():
-        with open(os.path.join(group(), name, "work", "cgroup.procs")) as f:
-            for pid in f.read().split():
-                with open(f"/proc/{pid}/comm") as g:
-                    if g.read().strip() == f"{session}-cell":
-                        return name
+        try:
+            with open(os.path.join(group(), name, "work", "cgroup.procs")) as f:
+                if any(command(int(pid)) == f"{session}-cell" for pid in f.read().split()):
+                    return name
+        except OSError:
+            pass  # a session that was closed before has just gone
     raise AssertionError(f"no control group holds session {session}")
 
 
