@@ -20,7 +20,7 @@ class Kind:
         self.name, self.image, self.pooled = name, image, pool != "0"
         self.box = Box(CODEBOX_POOL=pool, CODEBOX_ZYGOTES=zygotes)
         self.control = Control(self.box)  # also keeps it from ending
-        self.warm = zygotes != "0" and wait_until(lambda: self.try_one() == "zygote", 60)
+        self.warm = zygotes != "0" and wait_until(lambda: self.try_one() == "zygote", 300)
 
     def try_one(self):
         s = self.control.call("session.create", image=self.image)
@@ -31,7 +31,7 @@ class Kind:
     def settle(self):
         """Before each measurement: what is made ahead of time is there again."""
         if self.pooled:
-            check(wait_until(lambda: self.box.hello()["pool"]["ready"] > 0, 60), "the pool stays empty")
+            check(wait_until(lambda: self.box.hello()["pool"]["ready"] > 0, 300), "the pool stays empty")
 
     def close(self):
         self.control.__exit__()
@@ -149,6 +149,9 @@ class Driver:
 
 
 def memory(pid, what, *keys):
-    """Sum of fields of /proc/PID/status or smaps_rollup, in MiB."""
-    with open(f"/proc/{pid}/{what}") as f:
-        return sum(int(n) for k, n in re.findall(r"^(\w+):\s+(\d+) kB", f.read(), re.M) if k in keys) / 1024
+    """Sum of fields of /proc/PID/status or smaps_rollup, in MiB; of a process that has just ended, nothing."""
+    try:
+        with open(f"/proc/{pid}/{what}") as f:
+            return sum(int(n) for k, n in re.findall(r"^(\w+):\s+(\d+) kB", f.read(), re.M) if k in keys) / 1024
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0

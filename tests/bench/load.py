@@ -333,7 +333,7 @@ class Witness:
             seen.append(self.look())
         return seen[-1]
 
-    def settle(self, before, seconds=60):
+    def settle(self, before, seconds=300):
         """Until there are no more processes and descriptors than before; what there is then."""
         def done():
             now = self.look()
@@ -345,7 +345,7 @@ class Witness:
         """Stop the daemon; a list of what is left."""
         family = [f for f in map(identity, [self.daemon, *children(self.daemon)]) if f]
         self.box("stop")
-        wait_until(lambda: not any(identity(f[0]) == f for f in family), 30)
+        wait_until(lambda: not any(identity(f[0]) == f for f in family), 300)
         left = [f"process {f[0]}" for f in family if identity(f[0]) == f]
         left += [f"/tmp/{name}" for name in set(os.listdir("/tmp")) - self.tmp
                  if name.startswith("codebox") and name != f"codebox-{os.getuid()}" and  # of one told of no other place
@@ -365,7 +365,7 @@ def allow(box, sessions):
 
 def warm(box):
     """Wait for the warm interpreter that was asked for, if it comes: so that there is no other beside it later."""
-    wait_until(lambda: all(z["state"] in ("off", "ready") for z in box.hello()["zygotes"]), 60)
+    wait_until(lambda: all(z["state"] in ("off", "ready") for z in box.hello()["zygotes"]), 300)
 
 
 async def connect(box, image, clients, sessions, seed, first="", only=None):

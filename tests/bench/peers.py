@@ -131,7 +131,7 @@ class Kernel:
         self.manager.start_kernel(env=dict(image.env, PYTHONPATH=site, IPYTHONDIR=directory))
         self.client = self.manager.client()
         self.client.start_channels()
-        self.client.wait_for_ready(timeout=120)
+        self.client.wait_for_ready(timeout=600)
 
     def __call__(self, code):
         """The value of the cell, once both it and the reply have come."""
