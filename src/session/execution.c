@@ -23,6 +23,7 @@
 
 #define LOST	 "All its variables, imports and functions are lost; the files of the session are kept. "
 #define EARLY_MS 1000 /* after a cell's start */
+#define TELL_USED_MS (CBX_LANE_KEEP_MS / 10)
 #define AGAIN_MS 500  /* from the first interrupt to the second */
 #define AGAIN	 "A fresh interpreter runs the next cell: import and define again what it needs."
 
@@ -168,6 +169,10 @@ static void start(struct cbx_session *s, struct cbx_execution *x)
 	s->interp.frame_bytes = s->interp.printed = 0;
 	x->status = CBX_RUNNING;
 	x->start_ms = cbx_now_ms();
+	if (s->told_ms && x->start_ms - s->told_ms >= TELL_USED_MS) {
+		s->told_ms = x->start_ms;
+		cbx_link_used(s->engine, s->sandbox);
+	}
 	cbx_session_touch(s);
 	cbx_json_set_str(frame, "op", "run");
 	cbx_json_set_u64(frame, "id", x->id);

@@ -82,6 +82,7 @@ void cbx_link_stop(struct cbx_engine *engine);
 /* fds are taken; those of the control groups may be -1. */
 void cbx_link_create(struct cbx_engine *engine, uint64_t sandbox, const struct cbx_plan *plan, int fds[3]);
 void cbx_link_move(struct cbx_engine *engine, uint64_t sandbox);    /* cbx_group_gathered() follows */
+void cbx_link_used(struct cbx_engine *engine, uint64_t sandbox);
 void cbx_link_measure(struct cbx_engine *engine, uint64_t sandbox); /* cbx_group_measured() follows */
 /* false: the supervisor never heard of it, no CBX_EVENT_GONE will come */
 bool cbx_link_destroy(struct cbx_engine *engine, uint64_t sandbox);
@@ -458,6 +459,7 @@ struct cbx_session {
 	struct event *work, *start_timer, *ttl_timer, *idle_timer, *cell_timer;
 	struct timespec created;
 	uint64_t created_ms, used_ms;
+	uint64_t told_ms; /* when the supervisor was told last that it is used; 0: it waits in the pool */
 };
 
 int cbx_session_make(struct cbx_engine *engine, const struct cbx_session_spec *spec, struct cbx_plan *ret_plan,

@@ -425,7 +425,7 @@ static void introduce(struct cbx_session *s, const struct cbx_session_spec *spec
 	if (!s->spec.id[0])
 		cbx_random_name(s->spec.id, 12);
 	clock_gettime(CLOCK_REALTIME, &s->created);
-	s->created_ms = s->used_ms = cbx_now_ms();
+	s->created_ms = s->used_ms = s->told_ms = cbx_now_ms();
 	TAILQ_INSERT_TAIL(&e->sessions, s, entry);
 	cbx_engine_name(s);
 	e->live++;

@@ -174,6 +174,12 @@ void cbx_link_create(struct cbx_engine *e, uint64_t sandbox, const struct cbx_pl
 	enqueue(e, CBX_REQUEST_CREATE, sandbox, 0, plan, fds, fds[1] < 0 ? 1 : 3);
 }
 
+void cbx_link_used(struct cbx_engine *e, uint64_t sandbox)
+{
+	if (e->link.sock >= 0)
+		enqueue(e, CBX_REQUEST_USED, sandbox, 0, NULL, NULL, 0);
+}
+
 void cbx_link_measure(struct cbx_engine *e, uint64_t sandbox)
 {
 	if (e->link.sock >= 0)

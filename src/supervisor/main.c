@@ -175,17 +175,13 @@ static void reap(struct supervisor *s)
 	}
 }
 
-static void look_at(struct sandbox *b)
+static void hold_to_limit(struct sandbox *b, struct cbx_look *look)
 {
-	static struct cbx_look look;
 	struct cbx_event e = { .type = CBX_EVENT_OOM, .sandbox = b->id };
 	_cleanup_fd_ int pidfd = -1;
 	struct cbx_usage use;
 
-	if (b->report >= 0 || b->group.work >= 0)
-		return;
-	cbx_watch_look(b->pid, b->placing.inside ? b->placing.placed : 0, &look);
-	cbx_watch_measure(&look, b->limit, &use);
+	cbx_watch_measure(look, b->limit, &b->known, &use);
 	if (use.bytes > b->peak)
 		b->peak = use.bytes;
 	if (use.bytes <= b->limit || !use.largest)
@@ -201,18 +197,50 @@ static void look_at(struct sandbox *b)
 	cbx_pidfd_send_signal(pidfd, SIGKILL);
 }
 
+static struct cbx_look *look_at(struct supervisor *s, struct sandbox *b)
+{
+	static struct cbx_look look;
+
+	if (b->report >= 0)
+		return NULL;
+	cbx_watch_look(b->pid, b->placing.inside ? b->placing.placed : 0, &look);
+	cbx_pace_take(&b->pace, &s->lanes, look.cpu_ns, cbx_now_ms());
+	cbx_lanes_place(&s->lanes, &b->pace, b->pid, &look);
+	return &look;
+}
+
+/* When lanes come up, nobody waits for his next look. */
+static void divide(struct supervisor *s)
+{
+	struct cbx_demand demand = { 0 };
+	bool divided = s->lanes.on;
+	uint64_t now = cbx_now_ms();
+
+	for (size_t i = 0; i < s->n; i++)
+		cbx_demand_add(&demand, &s->all[i].pace, now);
+	cbx_lanes_divide(&s->lanes, &demand);
+	for (size_t k = 0; s->lanes.on && !divided && k < s->n && k < CBX_WATCH_AT_ONCE; k++)
+		look_at(s, &s->all[k]);
+}
+
 /* A look at its time, and not whenever there is something else to do: it reads files of every process. And with many
  * processes less often, since it is not to take more than a fifth of a processor. */
 static void watch(struct supervisor *s)
 {
-	uint64_t now = cbx_now_ms(), took;
+	uint64_t used = cbx_used_ms();
 
-	if (!s->n || now < s->watch_ms)
+	if (!s->n || cbx_now_ms() < s->watch_ms)
 		return;
-	for (size_t k = 0; k < s->n && k < CBX_WATCH_AT_ONCE; k++)
-		look_at(&s->all[s->watched++ % s->n]);
-	took = cbx_now_ms() - now;
-	s->watch_ms = now + (took * 5 > CBX_WATCH_MS ? took * 5 : CBX_WATCH_MS);
+	for (size_t k = 0; k < s->n && k < CBX_WATCH_AT_ONCE; k++) {
+		struct sandbox *b = &s->all[s->watched++ % s->n];
+		struct cbx_look *look = look_at(s, b);
+
+		if (look && b->group.work < 0)
+			hold_to_limit(b, look);
+	}
+	divide(s);
+	used = cbx_used_ms() - used;
+	s->watch_ms = cbx_now_ms() + (used * 5 > CBX_WATCH_MS ? used * 5 : CBX_WATCH_MS);
 }
 
 /* ---- requests ---- */
@@ -242,7 +270,7 @@ static void measure(struct supervisor *s, const struct cbx_request *q)
 	if (!b)
 		return;
 	cbx_watch_look(b->pid, b->placing.inside ? b->placing.placed : 0, &look);
-	cbx_watch_measure(&look, 0, &use);
+	cbx_watch_measure(&look, 0, NULL, &use);
 	e.memory_peak = use.bytes;
 	send_event(&e);
 }
@@ -264,6 +292,11 @@ static void handle(struct supervisor *s, const struct cbx_request *q, int *fds, 
 		b = find_sandbox(s, q->sandbox);
 		if (b)
 			cbx_pidfd_send_signal(b->pidfd, SIGKILL);
+		break;
+	case CBX_REQUEST_USED:
+		b = find_sandbox(s, q->sandbox);
+		if (b)
+			b->pace.used_ms = cbx_now_ms();
 		break;
 	case CBX_REQUEST_MOVE:
 		gather(s, q);
@@ -386,6 +419,7 @@ static void second_stage(struct supervisor *s, const struct cbx_outer_paths *pat
 		send_down(&err);
 		_exit(1);
 	}
+	cbx_lanes_init(&s->lanes);
 	up.facts = (struct cbx_facts){ .ids = 1 + s->ids.count, .overlay = (uint32_t)s->outer.overlay,
 				       .landlock_abi = s->outer.landlock_abi };
 	for (unsigned i = 0; i < CBX_PROFILES; i++)

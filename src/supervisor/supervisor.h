@@ -12,6 +12,7 @@
 #include "sandbox/ids.h"
 #include "sandbox/outer.h"
 #include "supervisor/group.h"
+#include "supervisor/lanes.h"
 #include "supervisor/requests.h"
 
 /* The first interpreter of a sandbox, when a zygote makes it. */
@@ -36,6 +37,8 @@ struct sandbox {
 	uint32_t outer_id;
 	struct cbx_group group; /* limits it; without one, the watcher does */
 	uint64_t limit, peak;
+	struct cbx_known known;
+	struct cbx_pace pace;
 	struct cbx_plan *plan; /* owned; NULL when it cannot be needed any more */
 	struct placing placing;
 };
@@ -59,6 +62,7 @@ struct supervisor {
 	struct cbx_facts facts;
 	struct sandbox *all;
 	size_t n;
+	struct cbx_lanes lanes;
 	size_t watched;    /* index of the next sandbox to look at ... */
 	uint64_t watch_ms; /* ... and when */
 	struct zygote *zygotes;

@@ -3,8 +3,9 @@
 #define CBX_SUPERVISOR_WATCH_H
 
 /*
- * The memory watcher: what holds a session to its memory limit where there is no delegated cgroup. It looks now and
- * then, so a process can exceed the limit for a moment; RLIMIT_DATA bounds each process at once.
+ * Looks at the processes of a sandbox, now and then. They tell how much of a processor it uses (supervisor/lanes.h), and
+ * hold it to its memory limit where there is no delegated cgroup; then a process can exceed the limit for a moment;
+ * RLIMIT_DATA bounds each process at once.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -18,11 +19,14 @@ struct cbx_process {
 	pid_t as;	/* the thread that tells of it in /proc */
 	uint64_t started; /* when, as /proc tells it: with the pid, it is this process and no other */
 	uint64_t bytes; /* resident set; or PSS, where that was looked at */
+	unsigned threads;
 };
 
 /* One look at all processes of a sandbox but for init. */
 struct cbx_look {
 	size_t n;
+	uint64_t faults; /* of theirs and of those whom they have waited for: a page that becomes another one's costs one */
+	uint64_t cpu_ns; /* that they, init, and those whom these have waited for have used so far */
 	struct cbx_process all[CBX_PROCESSES_MAX];
 };
 
@@ -31,12 +35,20 @@ struct cbx_usage {
 	const struct cbx_process *largest; /* of the look; NULL: none */
 };
 
+/* What was found when shared pages were last looked at; all 0: never. */
+struct cbx_known {
+	uint64_t bytes; /* PSS */
+	uint64_t resident, faults, at_ms;
+};
+
 /* Those below init, and `other` (0: none) with those below it, breadth first. Orphans of a pid namespace become init's
  * children, so none is missed but one that is made while we look. */
 void cbx_watch_look(pid_t init, pid_t other, struct cbx_look *ret);
 /* Sum up their memory. Resident sets are cheap to read but count shared pages often; only when their sum exceeds the
- * limit is the proportional set size read. */
-void cbx_watch_measure(struct cbx_look *l, uint64_t limit, struct cbx_usage *ret);
+ * limit is the proportional set size read: that costs a walk through every page table, so it is not done again while what
+ * was added since cannot have exceeded the limit, but for once in CBX_WATCH_PAGES_MS. known is NULL where that does not
+ * matter. */
+void cbx_watch_measure(struct cbx_look *l, uint64_t limit, struct cbx_known *known, struct cbx_usage *ret);
 /* A pidfd of a process that was looked at; -1: it has gone, and its number may be another's. */
 int cbx_watch_hold(const struct cbx_process *process);
 /* What RLIMIT_DATA counts of a process, bytes; 0 unknown. */

@@ -64,7 +64,7 @@ def main():
             sid = f"b{name}{turn}"
             b.call("session.create", session_id=sid, image=image, memory="512M", disk="64M", processes=64)
             b.send("run", code=BOMBS[name], session_id=sid, timeout=600)
-            time.sleep(0.5)
+            time.sleep(1)
             cells(c, beside)
             c.call("session.close", session_id=sid)
             while any(s["session_id"] == sid for s in c.call("session.list")["sessions"]):

@@ -111,6 +111,15 @@ def test_memory_of_processes_without_their_first_thread():
     assert "memory limit" in said(r) and "128" in said(r), r
 
 
+def test_shared():
+    """What processes share counts once, and as each one's own from when it is written to: no process grows by that."""
+    r = bomb("import os, time\nb = bytearray(os.urandom(1 << 20)) * 50\nfor i in range(6):\n    if os.fork() == 0:\n"
+             "        time.sleep(1.5)\n        for j in range(0, len(b), 4096): b[j] = 1\n        time.sleep(60)\n"
+             "time.sleep(1)\nprint('shared', flush=True)\nos.wait()", memory="128M")
+    assert "memory limit" in said(r) and "128" in said(r), r
+    assert r["stdout"] == "shared\n", r
+
+
 def test_disk():
     r = bomb("f = open('big', 'wb')\nwhile True:\n    f.write(bytes(1 << 20))\n    f.flush()", disk="16M")
     assert r["status"] == "error" and "disk" in said(r) and "16" in said(r), r

@@ -33,7 +33,7 @@ HEADER = struct.Struct("=IIqQII")
 ERR = struct.Struct("=i32s600s")
 UP, CREATED, FAILED, GONE, OOM, DOWN = range(1, 7)
 ENTERED, EXITED, ZYGOTE_READY, ZYGOTE_GONE = range(8, 12)
-CREATE, DESTROY, MOVE, ZYGOTE, ZYGOTE_END, ENTER, MEASURE = range(1, 8)
+CREATE, DESTROY, MOVE, ZYGOTE, ZYGOTE_END, ENTER, MEASURE, USED = range(1, 9)
 MEASURED = 12
 READY, SPAWN, EXITED, SIGNAL, READ, WRITE, STAT, LIST, MKDIR, REMOVE = range(1, 11)
 APPEND = 2**64 - 1
@@ -238,6 +238,8 @@ class Supervisor:
         kind, _, number = REQUEST.unpack_from(data)
         if kind == DESTROY:
             return self.destroy(number)
+        if kind == USED:
+            return None
         if kind == MEASURE:
             return self.send(MEASURED, number)
         fds = array.array("i", anc[0][2]) if anc else []

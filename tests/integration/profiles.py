@@ -39,7 +39,7 @@ PROBES = {
     "os.memfd_create('x')": "default net dev",
     "os.pipe()": "strict default net dev",
     "os.splice(pipe_of(b'x'), os.pipe()[1], 1)": "dev",
-    "os.sched_setaffinity(0, os.sched_getaffinity(0))": "default net dev",
+    "os.sched_setaffinity(0, os.sched_getaffinity(0))": "dev",
     "os.nice(0)": "default net dev",
     "os.getpriority(os.PRIO_PROCESS, 0)": "strict default net dev",
     "call(libc.inotify_init)": "default net dev",

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""While one session computes and another is used, each has processors of its own (src/supervisor/lanes.h)."""
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from cbxtest import Box, Skip, children, run, wait_until  # noqa: E402
+from control import Control  # noqa: E402
+
+ALL = os.sched_getaffinity(0)
+# Threads, and processes that are made before and after their parent was put elsewhere.
+COMPUTE = """
+import os, threading, time
+def spin():
+    while True: pass
+threading.Thread(target=spin, daemon=True).start()
+if os.fork() == 0: spin()
+end = time.monotonic() + 600
+while time.monotonic() < end:
+    if os.fork() == 0:
+        time.sleep(0.2)
+        os._exit(0)
+    os.wait()
+"""
+box = Box()
+
+
+def processes(session_id):
+    """Those of a session, by a file that it has."""
+    found = []
+    for pid in children(box.daemon_pid()):
+        try:
+            with open(f"/proc/{pid}/root/workspace/whose") as f:
+                if f.read() == session_id:
+                    found.append(pid)
+        except OSError:
+            pass
+    return found
+
+
+def processors(session_id):
+    """The processors of each thread of a session, as a set of sets; of a thread that ends meanwhile nothing is said."""
+    found = set()
+    for pid in processes(session_id):
+        try:
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                found.add(frozenset(os.sched_getaffinity(int(thread))))
+        except OSError:
+            pass
+    return found
+
+
+def test_one_that_computes_alone_has_all():
+    if len(ALL) < 2:
+        raise Skip("there is one processor")
+    image = box.image("host", "python-minimal", "python")
+    with Control(box) as c:
+        c.call("session.create", session_id="alone", image=image)
+        c.call("run", session_id="alone", code="open('whose', 'w').write('alone')")
+        c.send("run", session_id="alone", code=COMPUTE, timeout=600)
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            assert processors("alone") <= {frozenset(ALL)}, processors("alone")
+            time.sleep(0.1)
+    box("session", "rm", "alone", check=True)
+
+
+def test_processors_are_divided_while_it_helps():
+    if len(ALL) < 2:
+        raise Skip("there is one processor")
+    image = box.image("host", "python-minimal", "python")
+    with Control(box) as used, Control(box) as computing:
+        for c, name in ((used, "used"), (computing, "computing")):
+            c.call("session.create", session_id=name, image=image)
+            c.call("run", session_id=name, code=f"open('whose', 'w').write('{name}')")
+        computing.send("run", session_id="computing", code=COMPUTE, timeout=600)
+
+        def divided():
+            used.call("run", session_id="used", code="1 + 1")
+            a, b = processors("used"), processors("computing")
+            return len(a) == 1 and len(b) == 1 and not next(iter(a)) & next(iter(b)) and next(iter(a)) | next(iter(b)) == ALL
+
+        assert wait_until(divided, 60), (processors("used"), processors("computing"))
+        assert len(processes("computing")) >= 3
+        # A computing session is not to help itself to other processors, and one that comes is not to be in its lane.
+        r = used.call("run", session_id="used", code=f"import os\nos.sched_setaffinity(0, {ALL})")
+        assert r["status"] == "error" and "PermissionError" in str(r), r
+        used.call("session.create", session_id="new", image=image)
+        used.call("run", session_id="new", code="open('whose', 'w').write('new')")
+        assert wait_until(lambda: used.call("run", session_id="used", code="1") and
+                          processors("new") == processors("used"), 60), processors("new")
+        # It is over when the computing is.
+        used.call("session.close", session_id="computing")
+        assert wait_until(lambda: processors("used") == {frozenset(ALL)} == processors("new"), 60), processors("used")
+
+
+if __name__ == "__main__":
+    run(globals())
