@@ -35,7 +35,7 @@ struct cbx_conn {
 	void *state;
 	void (*gone)(void *arg);
 	void *arg;
-	bool discarding, paused, closing, told;
+	bool discarding, paused, closing, told, put_off;
 };
 
 void cbx_conn_stop(struct cbx_conn *c)
@@ -246,9 +246,16 @@ static void conn_again(evutil_socket_t fd, short what, void *arg)
 		lines(c);
 }
 
+/* First behind what others have put off for this turn: of that, too, something may be said here. */
 static void conn_flush(evutil_socket_t fd, short what, void *arg)
 {
-	flush(arg);
+	struct cbx_conn *c = arg;
+
+	c->put_off = !c->put_off;
+	if (c->put_off)
+		event_active(c->flush, EV_TIMEOUT, 1);
+	else
+		flush(c);
 }
 
 static void conn_linger(evutil_socket_t fd, short what, void *arg)
