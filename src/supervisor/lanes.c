@@ -9,7 +9,7 @@
 #include "base/limits.h"
 
 /* In thousandths of a processor. */
-#define MUCH   500
+#define MUCH   400
 #define LITTLE 20
 #define UNDO   3
 

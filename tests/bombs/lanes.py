@@ -82,7 +82,7 @@ def test_processors_are_divided_while_it_helps():
             a, b = processors("used"), processors("computing")
             return len(a) == 1 and len(b) == 1 and not next(iter(a)) & next(iter(b)) and next(iter(a)) | next(iter(b)) == ALL
 
-        assert wait_until(divided, 60), (processors("used"), processors("computing"))
+        assert wait_until(divided, 120), (processors("used"), processors("computing"))
         assert len(processes("computing")) >= 3
         # A computing session is not to help itself to other processors, and one that comes is not to be in its lane.
         r = used.call("run", session_id="used", code=f"import os\nos.sched_setaffinity(0, {ALL})")
