@@ -20,7 +20,7 @@ from cbxtest import Box, Skip, children, identity, run, wait_until  # noqa: E402
 from tracing import Strace, status, supervisor  # noqa: E402
 
 MORE = int(os.environ.get("CBX_KILL_POINTS", "0"))
-WATCHING = r'(poll|restart_syscall|openat\(AT_FDCWD, "/proc/\d+/(task|statm|smaps)|read|close)\b'
+WATCHING = r'(poll|restart_syscall|openat\(AT_FDCWD, "/proc/\d+/(task|stat|smaps_rollup)|read|close|clock_get\w+)\b'
 boxes = {}
 traces = {}
 
