@@ -92,6 +92,9 @@ def no_input(i):
     has(error["value"], "input() is not available", "Put the value into the code")
     has(fails(i.run("import getpass\ngetpass.getpass()"), "EOFError")["value"], "getpass()")
     has(fails(i.run("from getpass import getpass as g\ng('pw: ')"), "EOFError")["value"], "getpass()")
+    has(fails(i.run("def f(x):\n    breakpoint()\nf(1)"), "EOFError")["value"], "breakpoint()", "Print")
+    same(ok(i.run("import os\nos.environ['PYTHONBREAKPOINT'] = '0'\nbreakpoint()\n"
+                  "del os.environ['PYTHONBREAKPOINT']\n'went on'")).result["text/plain"], "'went on'")
     same(ok(i.run("import io, sys\nold, sys.stdin = sys.stdin, io.StringIO('typed\\n')\n"
                   "v = input()\nsys.stdin = old\nv"))
          .result["text/plain"], "'typed'")

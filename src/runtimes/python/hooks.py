@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is adjusted when user code imports certain modules, and what replaces input().
+"""What is adjusted when user code imports certain modules, and what replaces input() and breakpoint().
 
 A finder at the front of sys.meta_path looks for a few names only; for those it lets the other finders find the module,
 and runs a function of ours after the module's own code. So nothing is imported for their sake, and code that brings
@@ -11,6 +11,7 @@ import sys
 
 BACKEND = "codebox_matplotlib"
 INLINE = "matplotlib_inline.backend_inline"
+NO_DEBUGGER = "breakpoint() is not available: nobody can type into this session. Print what you want to know instead."
 NO_INPUT = "%s is not available: nobody can type into this session. Put the value into the code instead."
 
 
@@ -127,7 +128,13 @@ def replace_input(driver):
             raise EOFError(NO_INPUT % "input()")
         return real(prompt)
 
+    def breakpoint(*args, **kwargs):
+        if sys.stdin is driver.streams.stdin and "PYTHONBREAKPOINT" not in os.environ:
+            raise EOFError(NO_DEBUGGER)
+        return sys.__breakpointhook__(*args, **kwargs)
+
     builtins.input = input
+    sys.breakpointhook = breakpoint
 
 
 def install(driver):
