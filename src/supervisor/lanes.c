@@ -56,7 +56,8 @@ void cbx_lanes_divide(struct cbx_lanes *l, const struct cbx_demand *d)
 
 	/* Three quarters of an equal share: more is not sure to be had by somebody who always wants more. */
 	l->much = d->busy * MUCH > all * 750 ? all * 750 / d->busy : MUCH;
-	l->on = l->able && d->slow && d->quick;
+	/* Those who compute would have half of the machine to themselves, however many want the other half. */
+	l->on = l->able && d->slow && d->quick && d->share <= all / 2 * 750;
 	if (!l->on)
 		return;
 	if (wanted > all / 2)

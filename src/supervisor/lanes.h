@@ -44,8 +44,9 @@ struct cbx_demand {
 	unsigned busy;	  /* how many use a processor for more than moments */
 };
 void cbx_demand_add(struct cbx_demand *d, const struct cbx_pace *p, uint64_t now_ms);
-/* The quick get twice what they use, at least one processor and at most half of them. Who uses two fifths of a processor
- * computes; less, where those that are busy are more than can have that. */
+/* The quick get twice what they use, at least one processor and at most half of them; where that would be too few for
+ * them, nothing is divided. Who uses two fifths of a processor computes; less, where those that are busy are more than
+ * can have that. */
 void cbx_lanes_divide(struct cbx_lanes *l, const struct cbx_demand *d);
 
 /* Put a sandbox's processes where they belong now: init, and those of the look. New ones inherit it. */
