@@ -158,7 +158,7 @@ int main(int argc, char **argv)
 	}
 	pid = fork();
 	if (pid == 0) {
-		alarm(110); /* bounds a probe that hangs, nothing else */
+		alarm(400); /* bounds a probe that hangs, nothing else: sockets alone may have many modules loaded */
 		if (namespaces && enter_namespaces() < 0)
 			_exit(answer(NOT_TRIED, "no-namespaces:%s", error_name(errno)));
 		_exit(p->run(argv + 2));
