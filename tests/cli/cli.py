@@ -269,8 +269,8 @@ def complete(box, *words):
     if not shutil.which("bash") or not os.path.exists(script):
         raise Skip("no bash, or no completions")
     # Where the machine is slow it may take longer than a shell's user waits for it.
-    r = subprocess.run(["bash", "--norc", "-c", 'timeout() { shift; "$@"; }; source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _codebox; '
-                        'printf "%s\\n" "${COMPREPLY[@]}"', script, CODEBOX, *words],
+    r = subprocess.run(["bash", "--norc", "-c", 'timeout() { shift; "$@"; }; source "$0"; COMP_WORDS=("$@"); '
+                        'COMP_CWORD=$(($# - 1)); _codebox; printf "%s\\n" "${COMPREPLY[@]}"', script, CODEBOX, *words],
                        env=box.env, capture_output=True, text=True, timeout=WAIT, cwd=box.dir)
     same(r.stderr, "")
     return r.stdout.split()

@@ -107,8 +107,8 @@ def inside(name, commands, box=box):
     """[(exit status, answer)] of probes in a session; some at a time, since a policy may allow a cell two minutes."""
     out = []
     for at in range(0, len(commands), 10):
-        r = box("run", "--session", name, "--timeout", "300", "-c", RUN_ALL % json.dumps(commands[at:at + 10]), check=True,
-                timeout=600)
+        code = RUN_ALL % json.dumps(commands[at:at + 10])
+        r = box("run", "--session", name, "--timeout", "300", "-c", code, check=True, timeout=600)
         out += [tuple(x[:2]) for x in json.loads(r.stdout)]
     return out
 
