@@ -320,7 +320,7 @@ def test_abort_and_signals_hit_the_right_thread():
 
 def test_interrupts_and_exit_reach_it():
     name = make_one(2)
-    r = box("run", "--session", name, "--timeout", "1", "-c", "x = 5\nwhile True: pass")
+    r = box("run", "--session", name, "--timeout", "3", "-c", "x = 5\nwhile True: pass")
     assert r.returncode != 0
     assert code(box, name, "print(x)") == "5"
     r = box("run", "--session", name, "-c", "import os; os._exit(7)")
