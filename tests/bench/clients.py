@@ -148,6 +148,15 @@ class Driver:
         os.close(self.out_w)
 
 
+def used(pid):
+    """Milliseconds of a processor that a process's first thread has used; 0 when it has gone."""
+    try:
+        with open(f"/proc/{pid}/schedstat") as f:
+            return int(f.read().split()[0]) / 1e6
+    except OSError:
+        return 0
+
+
 def memory(pid, what, *keys):
     """Sum of fields of /proc/PID/status or smaps_rollup, in MiB; of a process that has just ended, nothing."""
     try:
