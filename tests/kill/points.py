@@ -159,22 +159,31 @@ def moment(what, whose, pattern):
     return None
 
 
-def stop_at(s, whose, sup, before, what, client):
-    """The pid of the process that strace has stopped at the moment; None if it was not come to."""
-    seen = set()
+def stopped_ones(s):
+    return {int(m[1]) for m in (re.match(r"(\d+) +--- stopped by SIGSTOP ---", line) for line in s.lines()) if m}
 
+
+def let_go(pids, seen):
+    """Others come to their call of this number, too, and some when the moment is over."""
+    for pid in pids - seen:
+        seen.add(pid)
+        try:
+            os.kill(pid, signal.SIGCONT)
+        except OSError:  # it has been killed with its sandbox
+            pass
+
+
+def stop_at(s, whose, sup, before, what, client, seen):
+    """The pid of the process that strace has stopped at the moment; None if it was not come to."""
     def look():
-        for line in s.lines():
-            m = re.match(r"(\d+) +--- stopped by SIGSTOP ---", line)
-            if m and int(m[1]) not in seen:
-                seen.add(int(m[1]))
-                try:
-                    if role(int(m[1]), sup, before, what) == whose:
-                        found.append(int(m[1]))
-                        return True
-                    os.kill(int(m[1]), signal.SIGCONT)  # another's call of this number
-                except OSError:  # it has been killed with its sandbox
-                    pass
+        for pid in stopped_ones(s) - seen:
+            try:
+                if role(pid, sup, before, what) == whose:
+                    found.append(pid)
+                    return True
+            except OSError:
+                pass
+            let_go({pid}, seen)
         return False
     found = []
     wait_until(lambda: look() or client.poll() is not None)
@@ -188,26 +197,28 @@ def once(what, whose, name, number, victim):
     before_mounts, before_tmp = kill.mounts(), set(os.listdir("/tmp"))
     daemon, sup = box.daemon_pid(), supervisor(box)
     before = set(children(daemon))
-    client = None
+    client, pid, seen = None, None, set()
     with Strace(box, before, "-e", f"trace={name}", "-e", f"inject={name}:signal=STOP:when={number}") as s:
         client = box.popen(*command(box, image, what), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
-            pid = stop_at(s, whose, sup, before, what, client)
+            pid = stop_at(s, whose, sup, before, what, client, seen)
             if pid is None:
                 return ""
             all_of_it = family(box)
             stopped = identity(pid)
             os.kill({"codeboxd": daemon, "supervisor": sup, "itself": pid}[victim], signal.SIGKILL)
             ends = victim != "itself" or pid == sup
-            if not wait_until(lambda: not any(kill.alive(f) for f in (all_of_it if ends else [stopped]))):
+            mortal = all_of_it if ends else [stopped]
+            if not wait_until(lambda: let_go(stopped_ones(s) - {pid}, seen) or not any(map(kill.alive, mortal))):
                 return f"{[cbxtest.command(f[0]) for f in all_of_it if kill.alive(f)]} live on"
-            client.wait(120)
-        except subprocess.TimeoutExpired:
-            return "the client waits on"
+            if not wait_until(lambda: let_go(stopped_ones(s) - {pid}, seen) or client.poll() is not None, 120):
+                return "the client waits on"
         finally:
             client.kill()
             client.stderr.close()
             client.wait()
+            s.close()
+            let_go(stopped_ones(s), seen)
     if not ends:
         if box.daemon_pid() != daemon:
             return "codeboxd did not survive it"
