@@ -205,13 +205,14 @@
 #define CBX_STACK_MAX MIB(64)            /* sandbox: stack of a process (RLIMIT_STACK, hard; soft is 8 MiB); then it
 					 * dies of SIGSEGV [integration/sandbox.py:limits_are_set] */
 
-#define CBX_WATCH_MS 250                 /* supervisor: between two looks at what sandboxes use [bombs/bombs.py:memory] */
-#define CBX_WATCH_PAGES_MS 2000          /* supervisor: shared memory is counted again after so long at the latest, where
-					 * that matters and there are no control groups [bombs/bombs.py:shared] */
+#define CBX_WATCH_MS 250                 /* supervisor: between two looks at what sandboxes use
+					 * [bombs/bombs.py:memory] */
+#define CBX_WATCH_PAGES_MS 2000          /* supervisor: shared memory is counted again after so long at the latest,
+					 * where that matters and there are no control groups [bombs/bombs.py:shared] */
 #define CBX_LANE_STAY_MS 1000            /* supervisor: a session that computed counts as one that does for so long
-					 * [bombs/lanes.py:processors_are_divided_while_it_helps] */
+					 * [bombs/lanes.py:they_are_one_again_when_the_computing_is_over] */
 #define CBX_LANE_KEEP_MS 10000           /* supervisor: a session that was used has its lane kept free for so long
-					 * [bombs/lanes.py:processors_are_divided_while_it_helps] */
+					 * [unit/test_lanes.c:nobody_is_waited_for] */
 #define CBX_WATCH_AT_ONCE 64             /* supervisor: sandboxes looked at each time, in turn */
 
 /* Control groups (cgroup). */

@@ -8,9 +8,8 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 
-/* In thousandths of a processor. */
-#define MUCH   400
-#define LITTLE 20
+#define MUCH   400 /* thousandths of a processor: who uses so much computes */
+#define LITTLE 20  /* likewise: who uses less is not counted among those that share the machine */
 #define UNDO   3
 
 void cbx_lanes_init(struct cbx_lanes *l)

@@ -31,7 +31,7 @@ enum cbx_request_type {
 	 * unless the sandbox ends. */
 	CBX_REQUEST_ENTER = 6,
 	CBX_REQUEST_MEASURE = 7, /* add up the memory of a sandbox that has no control group; MEASURED follows */
-	CBX_REQUEST_USED = 8,	 /* a client has a cell run in it: processors are kept free of others' computing for it */
+	CBX_REQUEST_USED = 8,	 /* a client has a cell run in it: it has processors free of others' computing; not answered */
 };
 
 struct cbx_request {

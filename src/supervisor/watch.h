@@ -3,8 +3,8 @@
 #define CBX_SUPERVISOR_WATCH_H
 
 /*
- * Looks at the processes of a sandbox, now and then. They tell how much of a processor it uses (supervisor/lanes.h), and
- * hold it to its memory limit where there is no delegated cgroup; then a process can exceed the limit for a moment;
+ * Looks at the processes of a sandbox, now and then. They tell how much of a processor it uses (supervisor/lanes.h),
+ * and hold it to its memory limit where there is no delegated cgroup; then a process can exceed the limit for a moment;
  * RLIMIT_DATA bounds each process at once.
  */
 #include <stddef.h>
@@ -45,9 +45,8 @@ struct cbx_known {
  * children, so none is missed but one that is made while we look. */
 void cbx_watch_look(pid_t init, pid_t other, struct cbx_look *ret);
 /* Sum up their memory. Resident sets are cheap to read but count shared pages often; only when their sum exceeds the
- * limit is the proportional set size read: that costs a walk through every page table, so it is not done again while what
- * was added since cannot have exceeded the limit, but for once in CBX_WATCH_PAGES_MS. known is NULL where that does not
- * matter. */
+ * limit is the proportional set size read: that costs a walk through every page table, so it is not done again while
+ * what was added since cannot have exceeded the limit, but for once in CBX_WATCH_PAGES_MS. known: NULL reads it always. */
 void cbx_watch_measure(struct cbx_look *l, uint64_t limit, struct cbx_known *known, struct cbx_usage *ret);
 /* A pidfd of a process that was looked at; -1: it has gone, and its number may be another's. */
 int cbx_watch_hold(const struct cbx_process *process);

@@ -166,7 +166,7 @@ def warm(b, out):
     out.difference(medians, "codebox, MCP minus control socket", "codebox, MCP over stdio", "codebox, control socket")
     out.difference(medians, "codebox, MCP minus driver", "codebox, MCP over stdio",
                    "the driver alone (IPython's semantics)")
-    # Whom a cell belongs to is the one who did most; daemon and hand-overs are not isolation's, and are in what is above.
+    # The one who did most is the session's. Daemon and hand-overs are not isolation's; what is above has them.
     inside, more = [p for p in children(b.box.daemon_pid()) if command(p).startswith("python")], []
     for _ in range(b.rounds(5, 15)):
         before, alone = [used(p) for p in inside], used(driver.p.pid)
@@ -190,7 +190,8 @@ def throughput(b, out):
     cells = 300 if b.quick else 2000
 
     def client(c, session, depth, total):
-        request = json.dumps({"id": 1, "method": "run", "params": {"session_id": session, "code": "1+1"}}).encode() + b"\n"
+        params = {"session_id": session, "code": "1+1"}
+        request = json.dumps({"id": 1, "method": "run", "params": params}).encode() + b"\n"
         c.sock.sendall(request * min(depth, total))
         sent, got = min(depth, total), 0
         while got < total:
@@ -258,8 +259,8 @@ result = bench()
 (time.perf_counter() - begin, *result)
 """
 COMPUTE_RESULT = (485041, 5003)
-# Each takes its own time, as that above does: the way of a cell there and back is another line's. In microseconds for one
-# turn.
+# Each takes its own time, as that above does: the way of a cell there and back is another line's. In microseconds, for
+# one turn.
 SYSTEM = {
     "stat of a file of its own": ("open('own', 'w').close()", "os.stat('own')", "os.unlink('own')"),
     "stat of /usr": ("pass", "os.stat('/usr')", "pass"),

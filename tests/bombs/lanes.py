@@ -52,13 +52,26 @@ def processors(session_id):
     return found
 
 
-def test_one_that_computes_alone_has_all():
+def create(c, name):
     if len(ALL) < 2:
         raise Skip("there is one processor")
-    image = box.image("host", "python-minimal", "python")
+    c.call("session.create", session_id=name, image=box.image("host", "python-minimal", "python"))
+    c.call("run", session_id=name, code=f"open('whose', 'w').write('{name}')")
+
+
+def divided(c):
+    """The session "used" is used, and it and "computing" have processors of their own."""
+    c.call("run", session_id="used", code="1 + 1")
+    both = [processors("used"), processors("computing")]
+    if any(len(sets) != 1 for sets in both):
+        return False
+    (a,), (b,) = both
+    return not a & b and a | b == ALL
+
+
+def test_one_that_computes_alone_has_all():
     with Control(box) as c:
-        c.call("session.create", session_id="alone", image=image)
-        c.call("run", session_id="alone", code="open('whose', 'w').write('alone')")
+        create(c, "alone")
         c.send("run", session_id="alone", code=COMPUTE, timeout=600)
         end = time.monotonic() + 3
         while time.monotonic() < end:
@@ -68,32 +81,37 @@ def test_one_that_computes_alone_has_all():
 
 
 def test_processors_are_divided_while_it_helps():
-    if len(ALL) < 2:
-        raise Skip("there is one processor")
-    image = box.image("host", "python-minimal", "python")
     with Control(box) as used, Control(box) as computing:
-        for c, name in ((used, "used"), (computing, "computing")):
-            c.call("session.create", session_id=name, image=image)
-            c.call("run", session_id=name, code=f"open('whose', 'w').write('{name}')")
+        create(used, "used")
+        create(computing, "computing")
         computing.send("run", session_id="computing", code=COMPUTE, timeout=600)
-
-        def divided():
-            used.call("run", session_id="used", code="1 + 1")
-            a, b = processors("used"), processors("computing")
-            return len(a) == 1 and len(b) == 1 and not next(iter(a)) & next(iter(b)) and next(iter(a)) | next(iter(b)) == ALL
-
-        assert wait_until(divided, 120), (processors("used"), processors("computing"))
+        assert wait_until(lambda: divided(used)), (processors("used"), processors("computing"))
         assert len(processes("computing")) >= 3
-        # A computing session is not to help itself to other processors, and one that comes is not to be in its lane.
+        # A session is not to help itself to other processors, and one that comes is not to be in the other lane.
         r = used.call("run", session_id="used", code=f"import os\nos.sched_setaffinity(0, {ALL})")
         assert r["status"] == "error" and "PermissionError" in str(r), r
-        used.call("session.create", session_id="new", image=image)
-        used.call("run", session_id="new", code="open('whose', 'w').write('new')")
+        create(used, "new")
         assert wait_until(lambda: used.call("run", session_id="used", code="1") and
-                          processors("new") == processors("used"), 60), processors("new")
-        # It is over when the computing is.
+                          processors("new") == processors("used")), processors("new")
         used.call("session.close", session_id="computing")
-        assert wait_until(lambda: processors("used") == {frozenset(ALL)} == processors("new"), 60), processors("used")
+        assert wait_until(lambda: processors("used") == {frozenset(ALL)} == processors("new")), processors("used")
+        for name in ("used", "new"):
+            used.call("session.close", session_id=name)
+
+
+def test_they_are_one_again_when_the_computing_is_over():
+    with Control(box) as used, Control(box) as computing:
+        create(used, "used")
+        create(computing, "computing")
+        number = computing.send("run", session_id="computing", code="while True: pass", timeout=600)
+        assert wait_until(lambda: divided(used)), (processors("used"), processors("computing"))
+        used.call("interrupt", session_id="computing")
+        while computing.recv().get("id") != number:
+            pass
+        assert wait_until(lambda: used.call("run", session_id="used", code="1") and
+                          processors("used") == {frozenset(ALL)} == processors("computing")), processors("computing")
+        for name in ("used", "computing"):
+            used.call("session.close", session_id=name)
 
 
 if __name__ == "__main__":

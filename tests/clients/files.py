@@ -167,7 +167,8 @@ async def tricks(c):
                  "f = open('sparse', 'wb'); f.truncate(1 << 33); f.close()\n"
                  "open('closed', 'w').write('x'); os.chmod('closed', 0)")
     for path, why in [("fifo", "not an ordinary file"), ("loop", "symbolic links"), ("link", ""), ("mem", ""),
-                      ("zero", "not an ordinary file"), ("sock", ""), ("dir", "directory"), ("none", "No such file"), ("none/x", "No such file"),
+                      ("zero", "not an ordinary file"), ("sock", ""), ("dir", "directory"),
+                      ("none", "No such file"), ("none/x", "No such file"),
                       ("fifo/x", "Not a directory"), ("/dev/stdin", ""), ("/proc/self/environ", ""),
                       ("x" * 300, "too long"),
                       ("d/" * 3000, ""), ("codebox://sessions/other/files/x", "no session"),

@@ -179,6 +179,8 @@ limits() {
 	check "an image for the limits" user 'codebox image build --force host'
 	python 'as a user' su - tester -c "export XDG_RUNTIME_DIR=/run/user/1001 PATH=$PATH CODEBOX=$PREFIX/bin/codebox \
 		CODEBOX_DAEMON=$PREFIX/sbin/codeboxd; python3 /opt/codebox-tests/limits.py scope"
+	python 'as a user' su - tester -c "export PATH=$PATH CODEBOX=$PREFIX/bin/codebox; \
+		python3 /opt/codebox-tests/bombs/lanes.py"
 	check "root's image" codebox image build --force host
 	codebox stop >/dev/null
 	cp "$PREFIX"/lib/systemd/system/codeboxd.* /etc/systemd/system/
