@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """While one session computes and another is used, each has processors of its own (src/supervisor/lanes.h)."""
+import contextlib
 import os
 import sys
 import time
@@ -59,9 +60,28 @@ def create(c, name):
     c.call("run", session_id=name, code=f"open('whose', 'w').write('{name}')")
 
 
+@contextlib.contextmanager
+def one_used_and_one_computing():
+    """A connection for each of them; neither their sessions nor others are left, whatever happens."""
+    try:
+        with Control(box) as used, Control(box) as computing:
+            create(used, "used")
+            create(computing, "computing")
+            yield used, computing
+    finally:
+        for name in ("used", "computing", "new"):
+            box("session", "rm", name)
+
+
+def use(c):
+    """Use the session "used"; not so often that it computes, on whatever machine."""
+    time.sleep(0.3)
+    return c.call("run", session_id="used", code="1 + 1")
+
+
 def divided(c):
     """The session "used" is used, and it and "computing" have processors of their own."""
-    c.call("run", session_id="used", code="1 + 1")
+    use(c)
     both = [processors("used"), processors("computing")]
     if any(len(sets) != 1 for sets in both):
         return False
@@ -81,37 +101,29 @@ def test_one_that_computes_alone_has_all():
 
 
 def test_processors_are_divided_while_it_helps():
-    with Control(box) as used, Control(box) as computing:
-        create(used, "used")
-        create(computing, "computing")
+    with one_used_and_one_computing() as (used, computing):
         computing.send("run", session_id="computing", code=COMPUTE, timeout=600)
+        # Its init, its interpreter, and the processes that this makes, which may come later than the division.
+        assert wait_until(lambda: len(processes("computing")) >= 3), processes("computing")
         assert wait_until(lambda: divided(used)), (processors("used"), processors("computing"))
-        assert len(processes("computing")) >= 3
         # A session is not to help itself to other processors, and one that comes is not to be in the other lane.
         r = used.call("run", session_id="used", code=f"import os\nos.sched_setaffinity(0, {ALL})")
         assert r["status"] == "error" and "PermissionError" in str(r), r
         create(used, "new")
-        assert wait_until(lambda: used.call("run", session_id="used", code="1") and
-                          processors("new") == processors("used")), processors("new")
+        assert wait_until(lambda: use(used) and processors("new") == processors("used")), processors("new")
         used.call("session.close", session_id="computing")
         assert wait_until(lambda: processors("used") == {frozenset(ALL)} == processors("new")), processors("used")
-        for name in ("used", "new"):
-            used.call("session.close", session_id=name)
 
 
 def test_they_are_one_again_when_the_computing_is_over():
-    with Control(box) as used, Control(box) as computing:
-        create(used, "used")
-        create(computing, "computing")
+    with one_used_and_one_computing() as (used, computing):
         number = computing.send("run", session_id="computing", code="while True: pass", timeout=600)
         assert wait_until(lambda: divided(used)), (processors("used"), processors("computing"))
         used.call("interrupt", session_id="computing")
         while computing.recv().get("id") != number:
             pass
-        assert wait_until(lambda: used.call("run", session_id="used", code="1") and
-                          processors("used") == {frozenset(ALL)} == processors("computing")), processors("computing")
-        for name in ("used", "computing"):
-            used.call("session.close", session_id=name)
+        assert wait_until(lambda: use(used) and processors("used") == {frozenset(ALL)} == processors("computing")), \
+            processors("computing")
 
 
 if __name__ == "__main__":
