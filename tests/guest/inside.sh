@@ -202,7 +202,9 @@ probes() {
 	python 'probes as root' env "CODEBOX=$PREFIX/bin/codebox" python3 /opt/codebox-tests/probe/run.py
 }
 for part in $PARTS; do
+	before=$failed
 	"$part"
+	[ "$failed" != "$before" ] || echo "# inside: $part passed"
 done
 echo "1..$n"
 echo "# inside: end"
