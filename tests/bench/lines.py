@@ -42,7 +42,7 @@ def start(b, out):
     if b.peers.has("runc"):
         variants["runc, without root"] = lambda: run(b.peers.runc("/usr/bin/python3", *one))
     if b.peers.has("podman"):
-        variants["podman, without root"] = lambda: run(b.peers.podman("/usr/bin/python3", *one))
+        variants["podman, without root"] = lambda: run(b.peers.podman("/usr/bin/python3", *one), b.peers.podman.env)
     for kind in b.kinds():
         def codebox(kind=kind):
             kind.settle()

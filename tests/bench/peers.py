@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -95,6 +96,28 @@ class Runc:
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
+class Podman:
+    """Containers on a root file system, without root; what it keeps of them is in a directory that goes with it."""
+
+    def __init__(self, root):
+        self.root = root
+        self.dir = tempfile.mkdtemp(prefix="cbxbench")
+        self.env = dict(os.environ, XDG_RUNTIME_DIR=self.dir)
+        run(self("/usr/bin/python3", "-c", "pass"), self.env)
+
+    def __call__(self, *command):
+        return ["podman", "--root", os.path.join(self.dir, "storage"), "run", "--rm", "--network", "none",
+                "--read-only", "--rootfs", self.root, *command]
+
+    def close(self):
+        try:
+            with open(os.path.join(self.dir, "libpod/tmp/pause.pid")) as f:
+                os.kill(int(f.read()), signal.SIGKILL)  # what keeps podman's user namespace for the next container
+        except OSError:
+            pass
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
 class Worker:
     """worker.py under some command: a bare interpreter that answers cells."""
 
@@ -163,13 +186,13 @@ class Peers:
 
     def __init__(self, report, image, true):
         self.report, self.image = report, image
-        self.runc = None
+        self.runc = self.podman = None
         self.dir = tempfile.mkdtemp(prefix="cbxbench")
         self._try("bubblewrap", ["bwrap", "--version"], lambda: run(image.bwrap("/usr/bin/python3", "-c", "pass")))
         self._try("unshare", ["unshare", "--version"], lambda: run(self.unshare(true)))
         self._try("firejail", ["firejail", "--version"], lambda: run(self.firejail(true)))
         self._try("runc", ["runc", "--version"], self._runc)
-        self._try("podman", ["podman", "--version"], lambda: run(self.podman("/usr/bin/python3", "-c", "pass")))
+        self._try("podman", ["podman", "--version"], self._podman)
         self._try("docker", ["docker", "--version"], self._docker)
         self._kernel()
 
@@ -194,14 +217,14 @@ class Peers:
     def firejail(self, *command):
         return ["firejail", "--quiet", "--noprofile", "--net=none", "--private", "--", *command]
 
-    def podman(self, *command):
-        check(self.image.root, "the image has no directory of its own")
-        return ["podman", "run", "--rm", "--network", "none", "--read-only", "--rootfs", self.image.root, *command]
-
     def _runc(self):
         check(self.image.root, "the image has no directory of its own")
         self.runc = Runc(self.image.root)
         run(self.runc("/usr/bin/python3", "-c", "pass"))
+
+    def _podman(self):
+        check(self.image.root, "the image has no directory of its own")
+        self.podman = Podman(self.image.root)
 
     def _docker(self):
         run(["docker", "info"])
@@ -227,8 +250,9 @@ class Peers:
         return Kernel(self.image, self.dir)
 
     def close(self):
-        if self.runc:
-            self.runc.close()
+        for peer in (self.runc, self.podman):
+            if peer:
+                peer.close()
         shutil.rmtree(self.dir, ignore_errors=True)
 
 
