@@ -260,7 +260,7 @@ def regenerate():
         head = [line for line in f if line.startswith("#")]
     with open(os.path.join(HERE, "syscalls"), "w", encoding="utf-8") as f:
         f.writelines(head)
-        for n in range(SWEEP_LAST + 1):
+        for n in range(SWEEP_LAST + 1):  # one that only other kernels have (map_shadow_stack) must be kept by hand
             codes = "".join(got[p][n] for p in PROFILES)
             if codes.strip("N"):
                 f.write(f"{n} {names.get(n, '-')} {codes}\n")
