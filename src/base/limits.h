@@ -209,6 +209,8 @@
 					 * [bombs/bombs.py:memory] */
 #define CBX_WATCH_PAGES_MS 2000          /* supervisor: shared memory is counted again after so long at the latest,
 					 * where that matters and there are no control groups [bombs/bombs.py:shared] */
+#define CBX_WATCH_COUNT_MS 100           /* supervisor: of a processor, for counting a sandbox's shared memory at once;
+					 * then it goes on at the next look [unit/test_watch.c:long_counts_go_on] */
 #define CBX_LANE_STAY_MS 1000            /* supervisor: a session that computed counts as one that does for so long
 					 * [bombs/lanes.py:they_are_one_again_when_the_computing_is_over] */
 #define CBX_LANE_KEEP_MS 10000           /* supervisor: a session that was used has its lane kept free for so long

@@ -141,6 +141,7 @@ static void forget(struct supervisor *s, struct sandbox *b)
 	cbx_close_p(&b->report);
 	cbx_close_p(&b->landlock);
 	cbx_group_release(&b->group);
+	cbx_watch_forget(&b->known);
 	zygote_forget(b);
 	free(b->plan);
 	*b = s->all[--s->n];
@@ -184,14 +185,14 @@ static void hold_to_limit(struct sandbox *b, struct cbx_look *look)
 	cbx_watch_measure(look, b->limit, &b->known, &use);
 	if (use.bytes > b->peak)
 		b->peak = use.bytes;
-	if (use.bytes <= b->limit || !use.largest)
+	if (use.bytes <= b->limit || !use.largest.pid)
 		return;
 	/* A look takes its time where there are many processes, and code that forks uses up numbers meanwhile. */
-	pidfd = cbx_watch_hold(use.largest);
+	pidfd = cbx_watch_hold(&use.largest);
 	if (pidfd < 0)
 		return;
 	e.memory_peak = use.bytes;
-	e.pid = cbx_watch_inside_pid(use.largest->pid);
+	e.pid = cbx_watch_inside_pid(use.largest.pid);
 	/* Told first, so that codeboxd knows the reason when it hears of the death. */
 	send_event(&e);
 	cbx_pidfd_send_signal(pidfd, SIGKILL);
@@ -223,24 +224,31 @@ static void divide(struct supervisor *s)
 		look_at(s, &s->all[k]);
 }
 
-/* A look at its time, and not whenever there is something else to do: it reads files of every process. And with many
- * processes less often, since it is not to take more than a fifth of a processor. */
+/* A look at its time, and not whenever there is something else to do: it reads files of every process. One that takes
+ * long, which code in a sandbox can bring about, is the last of its turn, and makes this sandbox wait longer for its next
+ * than others: no sandbox gets more than a sixth of a processor for its looks, and all together no more than a third. */
 static void watch(struct supervisor *s)
 {
-	uint64_t used = cbx_used_ms();
+	uint64_t began = cbx_used_ms(), used = 0;
 
 	if (!s->n || cbx_now_ms() < s->watch_ms)
 		return;
-	for (size_t k = 0; k < s->n && k < CBX_WATCH_AT_ONCE; k++) {
+	for (size_t k = 0; k < s->n && k < CBX_WATCH_AT_ONCE && used * 5 <= CBX_WATCH_MS; k++) {
 		struct sandbox *b = &s->all[s->watched++ % s->n];
-		struct cbx_look *look = look_at(s, b);
+		struct cbx_look *look;
+		uint64_t before = cbx_used_ms();
 
+		if (cbx_now_ms() < b->look_ms)
+			continue;
+		look = look_at(s, b);
 		if (look && b->group.work < 0)
 			hold_to_limit(b, look);
+		used = cbx_used_ms() - before;
+		b->look_ms = cbx_now_ms() + used * 5;
 	}
 	divide(s);
-	used = cbx_used_ms() - used;
-	s->watch_ms = cbx_now_ms() + (used * 5 > CBX_WATCH_MS ? used * 5 : CBX_WATCH_MS);
+	used = cbx_used_ms() - began;
+	s->watch_ms = cbx_now_ms() + (used * 2 > CBX_WATCH_MS ? used * 2 : CBX_WATCH_MS);
 }
 
 /* ---- requests ---- */

@@ -39,6 +39,7 @@ struct sandbox {
 	uint64_t limit, peak;
 	struct cbx_known known;
 	struct cbx_pace pace;
+	uint64_t look_ms; /* no look before */
 	struct cbx_plan *plan; /* owned; NULL when it cannot be needed any more */
 	struct placing placing;
 };

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/limits.h"
@@ -147,13 +148,13 @@ static uint64_t proportional(const struct cbx_process *p)
 	return (uint64_t)kib * 1024;
 }
 
-static void sum(const struct cbx_look *l, struct cbx_usage *ret)
+static void sum(const struct cbx_look *l, size_t n, struct cbx_usage *ret)
 {
 	*ret = (struct cbx_usage){ 0 };
-	for (size_t i = 0; i < l->n; i++) {
+	for (size_t i = 0; i < n; i++) {
 		ret->bytes += l->all[i].bytes;
-		if (l->all[i].bytes > (ret->largest ? ret->largest->bytes : 0))
-			ret->largest = &l->all[i];
+		if (l->all[i].bytes > ret->largest.bytes)
+			ret->largest = l->all[i];
 	}
 }
 
@@ -166,31 +167,78 @@ static bool still_below(const struct cbx_known *k, const struct cbx_look *l, uin
 	       k->bytes + grown + (l->faults - k->faults) * (uint64_t)sysconf(_SC_PAGESIZE) <= limit;
 }
 
+/* Who has many small mappings makes this take long: 20 ms a process. Whether all have been counted. */
+static bool count(struct cbx_look *l, size_t *done)
+{
+	uint64_t begin = cbx_used_ms();
+
+	while (*done < l->n && cbx_used_ms() - begin < CBX_WATCH_COUNT_MS) {
+		l->all[*done].bytes = proportional(&l->all[*done]);
+		(*done)++;
+	}
+	return *done == l->n;
+}
+
+static bool is_there(const struct cbx_process *p)
+{
+	struct numbers n;
+
+	return read_numbers(p->pid, &n) && n.started == p->started;
+}
+
+void cbx_watch_forget(struct cbx_known *known)
+{
+	free(take_ptr(&known->count));
+	known->done = 0;
+}
+
 void cbx_watch_measure(struct cbx_look *l, uint64_t limit, struct cbx_known *known, struct cbx_usage *ret)
 {
-	uint64_t resident;
+	bool goes_on, whole;
+	struct cbx_look *c;
 
-	sum(l, ret);
-	if (ret->bytes <= limit)
-		return;
-	resident = ret->bytes;
-	if (known && still_below(known, l, resident, limit)) {
-		ret->bytes = known->bytes;
+	sum(l, l->n, ret);
+	if (ret->bytes <= limit) {
+		if (known)
+			cbx_watch_forget(known);
 		return;
 	}
-	for (size_t i = 0; i < l->n; i++)
-		l->all[i].bytes = proportional(&l->all[i]);
-	sum(l, ret);
-	if (known)
-		*known = (struct cbx_known){ ret->bytes, resident, l->faults, cbx_now_ms() };
+	if (!known) {
+		count(l, &(size_t){ 0 });
+		sum(l, l->n, ret);
+		return;
+	}
+	goes_on = known->count;
+	if (!goes_on) {
+		if (still_below(known, l, ret->bytes, limit)) {
+			ret->bytes = known->bytes;
+			return;
+		}
+		known->resident = ret->bytes;
+		known->faults = l->faults;
+		known->count = cbx_xcalloc(1, sizeof(*l));
+		known->count->n = l->n;
+		memcpy(known->count->all, l->all, l->n * sizeof(*l->all));
+	}
+	c = known->count;
+	whole = count(c, &known->done);
+	/* What those had who have ended is others' now, and was counted twice. */
+	for (size_t i = 0; goes_on && i < known->done; i++)
+		if (c->all[i].bytes && !is_there(&c->all[i]))
+			c->all[i].bytes = 0;
+	sum(c, known->done, ret);
+	if (!whole && ret->bytes <= limit)
+		return;
+	known->bytes = ret->bytes;
+	known->at_ms = cbx_now_ms();
+	cbx_watch_forget(known);
 }
 
 int cbx_watch_hold(const struct cbx_process *p)
 {
 	_cleanup_fd_ int fd = cbx_pidfd_open(p->pid, 0);
-	struct numbers n;
 
-	if (fd < 0 || !read_numbers(p->pid, &n) || n.started != p->started)
+	if (fd < 0 || !is_there(p))
 		return -1;
 	return take_fd(&fd);
 }

@@ -32,13 +32,15 @@ struct cbx_look {
 
 struct cbx_usage {
 	uint64_t bytes;   /* sum over the sandbox's processes: resident set, or PSS where that was looked at */
-	const struct cbx_process *largest; /* of the look; NULL: none */
+	struct cbx_process largest; /* its pid is 0: none */
 };
 
 /* What was found when shared pages were last looked at; all 0: never. */
 struct cbx_known {
 	uint64_t bytes; /* PSS */
 	uint64_t resident, faults, at_ms;
+	struct cbx_look *count; /* owned: that is under way; NULL: none */
+	size_t done;		/* of its processes */
 };
 
 /* Those below init, and `other` (0: none) with those below it, breadth first. Orphans of a pid namespace become init's
@@ -46,8 +48,11 @@ struct cbx_known {
 void cbx_watch_look(pid_t init, pid_t other, struct cbx_look *ret);
 /* Sum up their memory. Resident sets are cheap to read but count shared pages often; only when their sum exceeds the
  * limit is the proportional set size read: that costs a walk through every page table, so it is not done again while
- * what was added since cannot have exceeded the limit, but for once in CBX_WATCH_PAGES_MS. known: NULL reads it always. */
+ * what was added since cannot have exceeded the limit, but for once in CBX_WATCH_PAGES_MS. A count that takes long goes
+ * on at the next call: until it has come to its end the sum is of those that were counted. known: NULL has none, and
+ * the rest counts with its resident set. */
 void cbx_watch_measure(struct cbx_look *l, uint64_t limit, struct cbx_known *known, struct cbx_usage *ret);
+void cbx_watch_forget(struct cbx_known *known);
 /* A pidfd of a process that was looked at; -1: it has gone, and its number may be another's. */
 int cbx_watch_hold(const struct cbx_process *process);
 /* What RLIMIT_DATA counts of a process, bytes; 0 unknown. */
