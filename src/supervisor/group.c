@@ -21,6 +21,8 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/syscalls.h"
+#include "cgroup/files.h"
+#include "cgroup/parse.h"
 
 #define PASSES	16
 #define AT_ONCE 64 /* processes of one pass */
@@ -116,6 +118,18 @@ int cbx_group_add(const struct cbx_group *g, pid_t pid, struct cbx_err *err)
 	if (write(procs, text, (size_t)n) < 0)
 		return cbx_fail(err, errno, "move the interpreter to its control group");
 	return 0;
+}
+
+bool cbx_group_used(const struct cbx_group *g, uint64_t *ret_ns)
+{
+	char text[1024];
+	uint64_t us;
+	ssize_t n = g->work < 0 ? -1 : cbx_cgroup_get(g->work, "cpu.stat", text, sizeof(text));
+
+	if (n < 0 || !cbx_cgroup_parse_value(text, (size_t)n, "usage_usec", &us))
+		return false;
+	*ret_ns = us * 1000;
+	return true;
 }
 
 void cbx_group_release(struct cbx_group *g)

@@ -8,6 +8,8 @@
  * is gathered into the other before any cell runs. cgroup v2 asks for write access to cgroup.procs of both and of their
  * common parent; all of them belong to the service id, which is what the supervisor is.
  */
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -22,6 +24,9 @@ struct cbx_group {
 int cbx_group_gather(const struct cbx_group *group, pid_t init, struct cbx_err *err);
 /* Put one process, a child of the caller that it has not reaped, into `work`. Nothing to do without groups. */
 int cbx_group_add(const struct cbx_group *group, pid_t pid, struct cbx_err *err);
+/* Processor time of `work`, of those too whom nobody has waited for: cpu.stat is there without the cpu controller. False:
+ * there are no groups. */
+bool cbx_group_used(const struct cbx_group *group, uint64_t *ret_ns);
 /* Close both. */
 void cbx_group_release(struct cbx_group *group);
 

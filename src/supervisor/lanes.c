@@ -14,8 +14,12 @@
 
 void cbx_lanes_init(struct cbx_lanes *l)
 {
-	*l = (struct cbx_lanes){ 0 };
-	l->much = MUCH;
+	*l = (struct cbx_lanes){ .much = MUCH };
+	cbx_lanes_refresh(l);
+}
+
+void cbx_lanes_refresh(struct cbx_lanes *l)
+{
 	l->able = sched_getaffinity(0, sizeof(l->all), &l->all) == 0 && CPU_COUNT(&l->all) > 1;
 }
 

@@ -8,7 +8,7 @@
  * scheduler's next tick; a fair share, which weights give, does not help with that. So while sessions that compute run
  * beside others that are in use, the machine's processors are divided: these get some, those get the rest. Affinity
  * (sched_setaffinity(2)) is a means that needs no privilege and can be undone; a session cannot undo it where its
- * profile refuses that call, as all but `dev` do.
+ * profile refuses that call, as all but `dev` do. Sessions of that profile choose for themselves: they are in no lane.
  */
 #include <sched.h>
 #include <stdbool.h>
@@ -35,6 +35,8 @@ struct cbx_lanes {
 };
 
 void cbx_lanes_init(struct cbx_lanes *l);
+/* Which processors we may use can change: a cpuset's are set anew, or one comes or goes. */
+void cbx_lanes_refresh(struct cbx_lanes *l);
 void cbx_pace_take(struct cbx_pace *p, const struct cbx_lanes *l, uint64_t cpu_ns, uint64_t now_ms);
 
 /* What all sandboxes together want; add each, then divide. */

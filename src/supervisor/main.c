@@ -109,7 +109,8 @@ static int create(struct supervisor *s, const struct cbx_request *q, int *fds, s
 	b = &s->all[s->n++];
 	*b = (struct sandbox){ .id = q->sandbox, .pid = started.pid, .pidfd = started.pidfd, .report = started.report,
 			       .landlock = -1, .outer_id = outer_id, .limit = q->plan.memory_bytes,
-			       .group = { -1, -1 }, .opener = started.opener };
+			       .group = { -1, -1 }, .opener = started.opener,
+			       .free = q->plan.profile == CBX_PROFILE_DEV };
 	if (nfds == 3)
 		b->group = (struct cbx_group){ take_fd(&fds[1]), take_fd(&fds[2]) };
 	b->plan = cbx_xcalloc(1, sizeof(*b->plan));
@@ -205,6 +206,9 @@ static struct cbx_look *look_at(struct supervisor *s, struct sandbox *b)
 	if (b->report >= 0)
 		return NULL;
 	cbx_watch_look(b->pid, b->placing.inside ? b->placing.placed : 0, &look);
+	if (b->free)
+		return &look;
+	cbx_group_used(&b->group, &look.cpu_ns);
 	cbx_pace_take(&b->pace, &s->lanes, look.cpu_ns, cbx_now_ms());
 	cbx_lanes_place(&s->lanes, &b->pace, b->pid, &look);
 	return &look;
@@ -217,8 +221,10 @@ static void divide(struct supervisor *s)
 	bool divided = s->lanes.on;
 	uint64_t now = cbx_now_ms();
 
+	cbx_lanes_refresh(&s->lanes);
 	for (size_t i = 0; i < s->n; i++)
-		cbx_demand_add(&demand, &s->all[i].pace, now);
+		if (!s->all[i].free)
+			cbx_demand_add(&demand, &s->all[i].pace, now);
 	cbx_lanes_divide(&s->lanes, &demand);
 	for (size_t k = 0; s->lanes.on && !divided && k < s->n && k < CBX_WATCH_AT_ONCE; k++)
 		look_at(s, &s->all[k]);

@@ -40,6 +40,7 @@ struct sandbox {
 	struct cbx_known known;
 	struct cbx_pace pace;
 	uint64_t look_ms; /* no look before */
+	bool free;	  /* it chooses its processors itself */
 	struct cbx_plan *plan; /* owned; NULL when it cannot be needed any more */
 	struct placing placing;
 };

@@ -26,7 +26,7 @@ struct cbx_process {
 struct cbx_look {
 	size_t n;
 	uint64_t faults; /* of theirs and of those whom they have waited for: a page that becomes another one's costs one */
-	uint64_t cpu_ns; /* that they, init, and those whom these have waited for have used so far */
+	uint64_t cpu_ns; /* that they, init, and those whom these have waited for have used so far (not those others) */
 	struct cbx_process all[CBX_PROCESSES_MAX];
 };
 

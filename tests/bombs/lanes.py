@@ -25,6 +25,21 @@ while time.monotonic() < end:
         os._exit(0)
     os.wait()
 """
+# A process every twentieth of a second, for which nobody waits: a look at the processes does not see what they have used.
+UNSEEN = """
+import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+end = time.monotonic() + 600
+while time.monotonic() < end:
+    if os.fork() == 0:
+        end = time.monotonic() + 0.05
+        while time.monotonic() < end: pass
+        os._exit(0)
+    try:
+        os.wait()
+    except ChildProcessError:
+        pass
+"""
 box = Box()
 
 
@@ -53,11 +68,12 @@ def processors(session_id):
     return found
 
 
-def create(c, name):
+def create(c, name, **wanted):
     if len(ALL) < 2:
         raise Skip("there is one processor")
-    c.call("session.create", session_id=name, image=box.image("host", "python-minimal", "python"))
+    info = c.call("session.create", session_id=name, image=box.image("host", "python-minimal", "python"), **wanted)
     c.call("run", session_id=name, code=f"open('whose', 'w').write('{name}')")
+    return info
 
 
 @contextlib.contextmanager
@@ -69,7 +85,7 @@ def one_used_and_one_computing():
             create(computing, "computing")
             yield used, computing
     finally:
-        for name in ("used", "computing", "new"):
+        for name in ("used", "computing", "new", "free"):
             box("session", "rm", name)
 
 
@@ -102,6 +118,9 @@ def test_one_that_computes_alone_has_all():
 
 def test_processors_are_divided_while_it_helps():
     with one_used_and_one_computing() as (used, computing):
+        create(used, "free", profile="dev")
+        own = {max(ALL)}
+        used.call("run", session_id="free", code=f"import os\nos.sched_setaffinity(0, {own})")
         computing.send("run", session_id="computing", code=COMPUTE, timeout=600)
         # Its init, its interpreter, and the processes that this makes, which may come later than the division.
         assert wait_until(lambda: len(processes("computing")) >= 3), processes("computing")
@@ -109,10 +128,12 @@ def test_processors_are_divided_while_it_helps():
         # A session is not to help itself to other processors, and one that comes is not to be in the other lane.
         r = used.call("run", session_id="used", code=f"import os\nos.sched_setaffinity(0, {ALL})")
         assert r["status"] == "error" and "PermissionError" in str(r), r
+        assert frozenset(own) in processors("free")
         create(used, "new")
         assert wait_until(lambda: use(used) and processors("new") == processors("used")), processors("new")
         used.call("session.close", session_id="computing")
         assert wait_until(lambda: processors("used") == {frozenset(ALL)} == processors("new")), processors("used")
+        assert frozenset(own) in processors("free"), "what a session of the profile dev chose was changed"
 
 
 def test_they_are_one_again_when_the_computing_is_over():
@@ -124,6 +145,14 @@ def test_they_are_one_again_when_the_computing_is_over():
             pass
         assert wait_until(lambda: use(used) and processors("used") == {frozenset(ALL)} == processors("computing")), \
             processors("computing")
+
+
+def test_control_groups_tell_of_processes_for_which_nobody_waits():
+    with one_used_and_one_computing() as (used, computing):
+        if used.call("session.info", session_id="computing")["limits"]["enforced_by"] != "cgroup":
+            raise Skip("there are no control groups")
+        computing.send("run", session_id="computing", code=UNSEEN, timeout=600)
+        assert wait_until(lambda: divided(used)), (processors("used"), processors("computing"))
 
 
 if __name__ == "__main__":
