@@ -120,7 +120,7 @@ if os.environ.get("CODEBOX_ZYGOTE"):
             "unshare": tried(libc.unshare, 0x10000000),
             "mount": tried(libc.mount, b"none", b"/tmp", b"tmpfs", 0, None), "ptrace": tried(libc.ptrace, 16, 1, 0, 0),
             "setns": tried(libc.setns, 0, 0x20000000), "vm": tried(libc.process_vm_readv, 1, None, 0, None, 0, 0),
-            "hostname": tried(libc.sethostname, b"x", 1),
+            "hostname": tried(libc.sethostname, b"x", 1), "prlimit": tried(libc.prlimit, 1, 7, None, None),
         }
         import json
         say(1, 0, 0, json.dumps(got, separators=(",", ":")).replace('"', "'").encode()[:199])
@@ -273,7 +273,7 @@ def test_what_a_zygote_can_do():
     session(b, "a")
     assert wait_until(lambda: "could not be loaded: " in log(b)), log(b)
     text = log(b).split("could not be loaded: ", 1)[1].splitlines()[0]
-    for name in ("pidfd_open", "unshare", "mount", "ptrace", "setns", "vm"):
+    for name in ("pidfd_open", "unshare", "mount", "ptrace", "setns", "vm", "prlimit"):
         assert f"'{name}':'EPERM'" in text, text
     assert "'proc':[]" in text, text
     b.stop()

@@ -257,7 +257,7 @@ NEVER = [("unshare", 0), ("clone", 0x10000011), ("clone", 0x20011), ("clone", 0x
          ("setsockopt", 0, 270, 1), ("setsockopt", 0, 1, 26), ("seccomp", 1, 8), ("seccomp", 1, 4), ("vmsplice", 0),
          ("open_by_handle_at", 0), ("fanotify_init", 0), ("process_madvise", 0), ("ioprio_set", 0), ("prctl", 24),
          ("prctl", 28), ("prctl", 35), ("mknod", 0, 0x2000), ("mknodat", 0, 0, 0x6000), ("personality", 0x400000),
-         ("memfd_secret", 0), ("init_module", 0), ("kexec_load", 0)]
+         ("memfd_secret", 0), ("init_module", 0), ("kexec_load", 0), ("prlimit64", 1, 7)]
 
 
 def test_what_is_never_allowed():
