@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <pwd.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,6 +174,20 @@ int cbx_dirs_make_private(const char *path, mode_t mode, struct cbx_err *err)
 	return fd < 0 ? fd : 0;
 }
 
+bool cbx_ids_are_mapped(const char *map, uint32_t first, uint32_t count)
+{
+	_cleanup_fclose_ FILE *f = fopen(map, "re");
+	uint32_t inside, outside, n;
+
+	/* A kernel without user namespaces has all of them. */
+	if (!f)
+		return true;
+	while (fscanf(f, "%" SCNu32 " %" SCNu32 " %" SCNu32, &inside, &outside, &n) == 3)
+		if (first >= inside && first - inside < n && count <= n - (first - inside))
+			return true;
+	return false;
+}
+
 int cbx_service_init(struct cbx_service *s, struct cbx_err *err)
 {
 	struct passwd *pw;
@@ -190,10 +204,16 @@ int cbx_service_init(struct cbx_service *s, struct cbx_err *err)
 	if (pw && pw->pw_uid != 0 && pw->pw_gid != 0) {
 		s->uid = pw->pw_uid;
 		s->gid = pw->pw_gid;
-	} else {
-		s->uid = CBX_SERVICE_RANGE;
-		s->gid = CBX_SERVICE_RANGE;
+		return 0;
 	}
+	if (!cbx_ids_are_mapped("/proc/self/uid_map", CBX_SERVICE_RANGE, 1) ||
+	    !cbx_ids_are_mapped("/proc/self/gid_map", CBX_SERVICE_RANGE, 1))
+		return cbx_refuse(err, "no_service_id", EINVAL,
+				  "root gives itself up for another user, and this container has neither the id %u nor an "
+				  "account \"codebox\"; make one: useradd --system --user-group codebox",
+				  CBX_SERVICE_RANGE);
+	s->uid = CBX_SERVICE_RANGE;
+	s->gid = CBX_SERVICE_RANGE;
 	return 0;
 }
 

@@ -20,6 +20,8 @@
  * MCP clients pass neither XDG_RUNTIME_DIR nor the bus address, so /run/user/UID is tried without being told.
  * HOME is taken from the environment, else from the password database.
  */
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -53,7 +55,10 @@ struct cbx_service {
 	int from_root; /* 1: this process is root and must become uid/gid */
 };
 
+/* Fails with kind "no_service_id" where root is that of a container which maps none of these. */
 int cbx_service_init(struct cbx_service *s, struct cbx_err *err);
+/* Whether this user namespace has these ids; map: "/proc/self/uid_map" or gid_map (user_namespaces(7)). */
+bool cbx_ids_are_mapped(const char *map, uint32_t first, uint32_t count);
 /* Drop to the service id: groups, gid, uid, capabilities, no way back. Nothing to do for an ordinary user. */
 int cbx_service_become(const struct cbx_service *s, struct cbx_err *err);
 /* As root: make the directory and give it to the service id, readable by root's group. As a user:

@@ -23,6 +23,7 @@
 #include "cgroup/parse.h"
 #include "cgroup/tree.h"
 #include "doctor/check.h"
+#include "sandbox/ids.h"
 #include "image/store.h"
 
 #define DISK_WANTED   (3 * GIB(1)) /* the default image, and room to build it */
@@ -217,6 +218,19 @@ void cbx_check_subids(struct cbx_doctor *d, struct cbx_result *r)
 	char remedy[300];
 
 	if (d->service.from_root) {
+		struct cbx_ids ids;
+
+		cbx_ids_find(d->service.uid, d->service.gid, &ids);
+		if (!ids.count) {
+			snprintf(remedy, sizeof(remedy),
+				 "Give the outer container more ids, or list a range that it has for user %.60s in "
+				 "/etc/subuid and /etc/subgid, as \"%.60s:30000:20000\".",
+				 name ? name : "codebox", name ? name : "codebox");
+			cbx_result_set(r, CBX_CHECK_DEGRADED, "none: this is the root of a container with few ids",
+				       "Sandboxes run with one id, apart by namespaces only; with a range each has its own.",
+				       remedy);
+			return;
+		}
 		cbx_result_set(r, CBX_CHECK_OK, "root gives sandboxes a range of ids of their own",
 			       "Each sandbox has an id that nothing else has.", "");
 		return;

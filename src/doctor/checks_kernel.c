@@ -71,6 +71,10 @@ void cbx_check_kernel(struct cbx_doctor *d, struct cbx_result *r)
 			r, CBX_CHECK_FAILED, found, "Sandboxes need Linux 5.14 or newer.",
 			"Install a newer kernel. Debian 11: sudo apt install -t bullseye-backports linux-image-amd64. "
 			"RHEL and Rocky Linux: version 9 or newer.");
+	else if (access("/proc/thread-self/children", R_OK) < 0)
+		cbx_result_set(r, CBX_CHECK_FAILED, found,
+			       "This kernel does not list the children of processes, so a sandbox's could not be watched.",
+			       "Use a kernel that was built with CONFIG_PROC_CHILDREN, as those of distributions are.");
 	else
 		cbx_result_set(r, CBX_CHECK_OK, found, "New enough (5.14).", "");
 }

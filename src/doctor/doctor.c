@@ -68,10 +68,14 @@ cJSON *cbx_doctor_run(const struct cbx_dirs *dirs)
 
 	if (cbx_service_init(&d.service, &err) < 0) {
 		static const struct check start = { "start", "Start", true, NULL };
+		bool no_id = strcmp(err.kind, "no_service_id") == 0;
 		struct cbx_result r;
 
-		cbx_result_set(&r, CBX_CHECK_FAILED, err.msg, "codebox needs no special rights.",
-			       "Remove the setuid and setgid bits of codebox's programs: sudo chmod ug-s FILE");
+		cbx_result_set(&r, CBX_CHECK_FAILED, err.msg,
+			       no_id ? "Sandboxes are never made by root." : "codebox needs no special rights.",
+			       no_id ? "Make an account that root can give itself up for: useradd --system --user-group "
+				       "codebox" :
+				       "Remove the setuid and setgid bits of codebox's programs: sudo chmod ug-s FILE");
 		cbx_json_push(list, to_json(&start, &r));
 		return list;
 	}

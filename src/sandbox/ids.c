@@ -64,6 +64,10 @@ void cbx_ids_find(uid_t service_uid, gid_t service_gid, struct cbx_ids *ret)
 		ret->first_gid = CBX_SERVICE_RANGE + 1;
 		ret->count = RANGE_MAX;
 	}
+	/* Root of a container may have fewer ids than are listed, or than there are. */
+	if (ret->from_root && (!cbx_ids_are_mapped("/proc/self/uid_map", ret->first_uid, ret->count) ||
+			       !cbx_ids_are_mapped("/proc/self/gid_map", ret->first_gid, ret->count)))
+		ret->count = 0;
 }
 
 static int write_file(pid_t pid, const char *name, const char *text, struct cbx_err *err)

@@ -10,7 +10,7 @@
  *   sandbox 1000   -> outer 0 where there is no range, else an outer id of its own
  *
  * A range comes from /etc/subuid and /etc/subgid through newuidmap(1) for an ordinary user; root writes its own fixed
- * range (CBX_SERVICE_RANGE).
+ * range (CBX_SERVICE_RANGE), unless it is a container's root that has not got these ids.
  */
 #include <stdint.h>
 #include <sys/types.h>

@@ -403,6 +403,9 @@ static int become_supervisor(struct supervisor *s, const struct cbx_outer_paths 
 		return cbx_fail(err, errno, "ask to die with codeboxd");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return cbx_fail(err, errno, "set no_new_privs");
+	/* By it a sandbox's memory is watched, and what a zygote leaves behind is found. */
+	if (access("/proc/thread-self/children", R_OK) < 0)
+		return cbx_fail(err, errno, "list children in /proc (is the kernel built with CONFIG_PROC_CHILDREN?)");
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGCHLD);
 	if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)

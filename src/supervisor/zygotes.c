@@ -499,7 +499,7 @@ static bool known(const struct supervisor *s, pid_t pid)
 static bool kill_strangers(const struct supervisor *s)
 {
 	_cleanup_fclose_ FILE *f = fopen("/proc/self/task/1/children", "re");
-	bool none = true;
+	bool none = f;
 	int pid;
 
 	while (f && fscanf(f, "%d", &pid) == 1)
