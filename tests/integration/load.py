@@ -100,7 +100,8 @@ def test_a_wrong_answer_would_be_noticed():
 
 def test_nothing_is_left_behind():
     image, w, _ = witness()
-    assert w.end() == []
+    left = w.end()
+    assert left == [], left
 
 
 if __name__ == "__main__":
