@@ -215,7 +215,7 @@ class Peers:
                 "--cgroup", *command]
 
     def firejail(self, *command):
-        return ["firejail", "--quiet", "--noprofile", "--net=none", "--private", "--", *command]
+        return ["firejail", "--quiet", "--noprofile", "--net=none", "--", *command]
 
     def _runc(self):
         check(self.image.root, "the image has no directory of its own")
