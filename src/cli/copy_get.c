@@ -109,10 +109,10 @@ static int give_name(int fd, int dirfd, const char *temp, const char *name, bool
 static int get_file(struct cbx_copy *c, const char *path, const struct cbx_remote_stat *st, int dirfd, const char *name,
 		    struct cbx_err *err)
 {
-	mode_t mode = st->mode & 0100 ? 0777 : 0666;
+	mode_t mode = (st->mode & 0777) | 0600;
 	char temp[32] = ".codebox-";
 	_cleanup_fd_ int fd = -1;
-	struct stat there;
+	struct stat there = { 0 };
 	bool named = false;
 	int r;
 
@@ -128,6 +128,8 @@ static int get_file(struct cbx_copy *c, const char *path, const struct cbx_remot
 	if (fd < 0)
 		return cbx_fail(err, errno, "make a file");
 	r = fetch(c, path, st->size, fd, true, err);
+	if (r >= 0 && S_ISREG(there.st_mode) && fchmod(fd, there.st_mode & 0777) < 0)
+		r = cbx_fail(err, errno, "keep the file's mode");
 	if (r >= 0)
 		r = give_name(fd, dirfd, temp, name, &named, err);
 	if (r < 0 && named)
@@ -225,18 +227,23 @@ static int get_top_file(struct cbx_copy *c, const char *path, const struct cbx_r
 {
 	_cleanup_free_ char *real = NULL, *dir = NULL, *name = NULL;
 	_cleanup_fd_ int fd = -1;
-	struct stat there;
+	struct stat there, out;
 	char *slash;
 	int r;
 
 	if (stat(target, &there) == 0) {
+		/* /dev/stdout. A file that it was redirected to goes on where it is, and is not replaced. */
+		if (fstat(STDOUT_FILENO, &out) == 0 && out.st_dev == there.st_dev && out.st_ino == there.st_ino)
+			return fetch(c, path, st->size, STDOUT_FILENO, false, err);
 		if (!S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)) {
-			/* A pipe or device, such as /dev/stdout. */
+			/* A pipe or device. */
 			fd = open(target, O_WRONLY | O_CLOEXEC);
 			return fd < 0 ? cbx_fail(err, errno, "open %s", target)
 				      : fetch(c, path, st->size, fd, false, err);
 		}
 		real = realpath(target, NULL); /* a link that the user named is followed */
+		if (!real)
+			return cbx_fail(err, errno, "%s", target);
 	}
 	dir = cbx_xstrdup(real ? real : target);
 	name = cbx_copy_basename(dir);

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """codebox cp: from and to a session, which may be hostile."""
 import os
+import subprocess
 
-from common_cli import Box, contains, read, run, same
+from common_cli import Box, CODEBOX, contains, read, run, same
 def cp_box():
     box = Box()
     box.ok("run", "--session", "s", "-c", "out:1")
@@ -27,6 +28,17 @@ def test_cp_out():
     box.ok("cp", "s:penguins.csv", d + "/copy")  # replaces
     same(read(d + "/copy"), b"a,b\n1,2\n")
     same(box.ok("cp", "s:penguins.csv", "/dev/stdout").out, "a,b\n1,2\n")
+    # Redirected, standard output is a file that more is written to before and after.
+    with open(box.path("all"), "ab+") as f:
+        for text in (b"before\n", b"between\n"):
+            f.write(text)
+            f.flush()
+            subprocess.run([CODEBOX, "cp", "s:penguins.csv", "/dev/stdout"], env=box.env, stdout=f, check=True)
+        same(os.fstat(f.fileno()).st_nlink, 1)
+    same(read(box.path("all")), b"before\na,b\n1,2\nbetween\na,b\n1,2\n")
+    os.chmod(d + "/penguins.csv", 0o600)
+    box.ok("cp", "s:penguins.csv", d)
+    same(os.stat(d + "/penguins.csv").st_mode & 0o777, 0o600)
     box.ok("cp", "s:growing", d)
     same(os.path.getsize(d + "/growing"), 100)
     same(sorted(os.listdir(d)), ["copy", "empty", "growing", "penguins.csv", "sparse"])
