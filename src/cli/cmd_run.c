@@ -137,9 +137,8 @@ static int set_argv(const struct run *run, struct cbx_cell *cell, struct cbx_err
 	cbx_json_push_str(list, run->code_arg ? "-c" : run->file);
 	for (char **a = run->args; *a; a++)
 		cbx_json_push_str(list, *a);
-	cbx_buf_adds(&code, "import sys as _; _.argv = ");
+	cbx_buf_adds(&code, "__import__('sys').argv = "); /* which leaves no name, and a session's _ alone */
 	cbx_json_print(&code, list);
-	cbx_buf_adds(&code, "; del _");
 	r = cbx_cell_run(cell, code.data, run_params(run, cell), &result, err);
 	if (r < 0)
 		return r;

@@ -155,8 +155,8 @@ class Connection(threading.Thread):
         self.send({"event": "start", "request": rid, "session_id": s.id, "execution_id": s.runs})
         x = {"session_id": s.id, "execution_id": s.runs, "status": "ok", "state_kept": True,
              "execution_count": s.runs, "stdout": "", "stderr": "", "output": "", "displays": [], "duration_ms": 1}
-        if params["code"].startswith("import sys as _; _.argv = "):
-            s.argv = json.loads(params["code"][len("import sys as _; _.argv = "):-len("; del _")])
+        if params["code"].startswith("__import__('sys').argv = "):
+            s.argv = json.loads(params["code"][len("__import__('sys').argv = "):])
             return x
         for line in params["code"].split("\n"):
             op, _, arg = line.partition(":")

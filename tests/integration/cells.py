@@ -31,6 +31,15 @@ def test_variables_persist():
     assert r.returncode == 1 and "NameError" in r.stderr + r.stdout, r
 
 
+def test_arguments_leave_no_trace():
+    script = os.path.join(box.dir, "script.py")
+    with open(script, "w") as f:
+        f.write("import sys\nprint(_, sys.argv[1:])")
+    cell("arguments", "6 * 7")
+    r = box("run", "--session", "arguments", script, "-x", "ü")
+    assert r.stdout == "42 ['-x', 'ü']\n", r
+
+
 def test_exit_status():
     assert cell("a", "import sys; sys.exit(7)").returncode == 7
     assert cell("a", "raise SystemExit").returncode == 0
