@@ -29,6 +29,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/str.h"
 #include "base/syscalls.h"
 #include "cli/client.h"
 
@@ -214,6 +215,17 @@ static int arrange_fds(const int fds[2], int log, int report)
 	return 0;
 }
 
+/* A policy that is named by a path from here is to be found from "/", too. One that is not there is for codeboxd to say. */
+static void keep_policy(void)
+{
+	const char *policy = getenv("CODEBOX_POLICY");
+	_cleanup_free_ char *real = policy && (strchr(policy, '/') || cbx_ends_with(policy, ".json")) ?
+					    realpath(policy, NULL) : NULL;
+
+	if (real)
+		setenv("CODEBOX_POLICY", real, 1);
+}
+
 /* In the last child: becomes codeboxd, or leaves an errno in the report pipe. */
 static void become_daemon(const int fds[2], int log, int report)
 {
@@ -224,6 +236,7 @@ static void become_daemon(const int fds[2], int log, int report)
 		umask(077);
 		setenv("LISTEN_FDS", "2", 1);
 		setenv("LISTEN_FDNAMES", "control:mcp", 1);
+		keep_policy();
 		report = FD_REPORT;
 		if (chdir("/") < 0 || launch_in_scope())
 			_exit(0);

@@ -140,6 +140,12 @@ def test_which_policy_is_used_when_none_is_named():
         assert box.json("policy", "show", "--json")["limits"]["sessions"] == 64
     finally:
         del box.env["CODEBOX_POLICY"]
+    # The daemon's directory is "/": it is told where a file is.
+    here = Box(CODEBOX_POLICY="./own.json")
+    write("own.json", '{"images": ["another"]}')
+    r = here("run", "--image", "host", "-c", "1", cwd=dir.name)
+    assert r.returncode == 3 and 'the policy own does not allow "host"' in r.stderr, r
+    here.stop()
     write("policy.json", '{"limits": {"sessions": 0}}')
     r = box("policy", "show")
     assert r.returncode == 1 and "policy.json:1:13: sessions" in r.stderr, r.stderr
