@@ -354,6 +354,7 @@ def more_magics(i):
     has(cell.stdout, "script")
     has(ok(i.run("%who")).stdout, "out")
     fails(i.run("%%time\n1/0"), "ZeroDivisionError")
+    has(ok(i.run("%tb")).stderr, "ZeroDivisionError: division by zero")
 
 
 @test("ipython")

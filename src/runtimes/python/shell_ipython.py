@@ -331,9 +331,13 @@ class Shell(quick.Unwatched, interactiveshell.InteractiveShell):
     def showtraceback(self, exc_tuple=None, filename=None, tb_offset=None, exception_only=False,
                       running_compiled_code=False):
         value = (exc_tuple or sys.exc_info())[1]
-        if isinstance(value, SystemExit):
+        if value is None:  # %tb: an earlier cell's, as text, since this one has not failed
+            value = getattr(sys, "last_value", None)
+            print("No traceback available to show." if value is None else
+                  _driver.part("tracebacks").describe(_driver, value, None, None)[2], file=sys.stderr)
+        elif isinstance(value, SystemExit):
             _driver.exit_code(value)  # %run of a script that ends with sys.exit("message")
-        elif value is not None:
+        else:
             self.report(value, exception_only=exception_only)
 
     def showsyntaxerror(self, filename=None, running_compiled_code=False):
