@@ -290,6 +290,13 @@ def test_completion():
     same(complete(box, "session", "rm", ""), ["alpha", "beta"])
     same(complete(box, "run", "--session", "b"), ["beta"])
     same(complete(box, "cp", "al"), ["alpha:"])
+    with open(box.path("mine.tar"), "w"):
+        pass
+    same(complete(box, "image", "im"), ["import"])
+    same(complete(box, "image", "import", "mine", "mi"), ["mine.tar"])
+    same(complete(box, "image", "build", "mi"), ["mine.tar"])
+    same(complete(box, "image", "build", "python-"), ["python-minimal"])
+    same(complete(box, "image", "build", "--a"), ["--as"])
     same(complete(box, "register", "")[:4], ["claude-desktop", "claude-code", "vscode", "cursor"])
 
 
