@@ -131,7 +131,8 @@ static void create_cancel(struct cbx_mcp_call *call, struct cbx_engine *engine)
 	struct cbx_session *session;
 	struct cbx_err err;
 
-	if (call->session_id[0] && cbx_session_find(engine, call->session_id, &session, &err) >= 0)
+	if (call->session_id[0] && cbx_session_find(engine, call->session_id, &session, &err) >= 0 &&
+	    cbx_session_awaited(session, call))
 		cbx_session_close(session, "its creation was cancelled");
 }
 

@@ -356,10 +356,8 @@ void cbx_mcp_task_unwatch(struct cbx_mcp_task_watch *w)
 	struct cbx_err err;
 
 	w->stream = NULL;
-	/* When either is gone, ended() is still to come. */
-	if (cbx_session_find(w->mcp->engine, w->session_id, &session, &err) < 0 ||
-	    cbx_execution_find(session, w->execution_id, &x, &err) < 0)
-		return;
-	cbx_execution_unwatch(x, w);
-	free(w);
+	/* When it is gone, or its session's id is another's now, ended() is still to come. */
+	if (cbx_session_find(w->mcp->engine, w->session_id, &session, &err) >= 0 &&
+	    cbx_execution_find(session, w->execution_id, &x, &err) >= 0 && cbx_execution_unwatch(x, w))
+		free(w);
 }

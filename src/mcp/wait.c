@@ -54,11 +54,10 @@ struct cbx_execution *cbx_mcp_wait_stop(struct cbx_mcp_call *call, struct cbx_en
 	struct cbx_err err;
 
 	stop_timer(call);
-	/* When either is gone, on_end is still to come. */
+	/* When it is gone, or its session's id is another's now, on_end is still to come. */
 	if (!call->watching || cbx_session_find(engine, call->session_id, &session, &err) < 0 ||
-	    cbx_execution_find(session, call->execution_id, &x, &err) < 0)
+	    cbx_execution_find(session, call->execution_id, &x, &err) < 0 || !cbx_execution_unwatch(x, call))
 		return NULL;
-	cbx_execution_unwatch(x, call);
 	call->watching = false;
 	cbx_mcp_call_unref(call);
 	return x;

@@ -512,6 +512,11 @@ const char *cbx_session_id(const struct cbx_session *s)
 	return s->spec.id;
 }
 
+bool cbx_session_awaited(const struct cbx_session *s, const void *arg)
+{
+	return s->on_ready && s->on_ready_arg == arg;
+}
+
 const struct cbx_err *cbx_session_failure(const struct cbx_session *s)
 {
 	return s->state == CBX_CLOSING && !s->was_live ? &s->end : NULL;

@@ -43,21 +43,19 @@ static void sweep(struct cbx_execution *x)
 	}
 }
 
-static void take_off(struct cbx_execution *x, struct cbx_watcher *w)
-{
-	if (!w->off)
-		x->nwatchers--;
-	w->off = true;
-}
-
-void cbx_execution_unwatch(struct cbx_execution *x, const void *arg)
+bool cbx_execution_unwatch(struct cbx_execution *x, const void *arg)
 {
 	struct cbx_watcher *w;
 
 	TAILQ_FOREACH(w, &x->watchers, entry)
-	if (w->watch.arg == arg)
-		take_off(x, w);
+	if (w->watch.arg == arg && !w->off)
+		break;
+	if (!w)
+		return false;
+	w->off = true;
+	x->nwatchers--;
 	sweep(x);
+	return true;
 }
 
 /* Call fn for those that are watchers now. */

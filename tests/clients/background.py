@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Cells that take longer than a client waits: background, polling, pages of output, interrupts, cancellation."""
+import json
 import sys
 
 sys.dont_write_bytecode = True
@@ -216,6 +217,40 @@ def survival():
         raw.call("close_session", {"session_id": session})
 
 
+def message(ident, tool, **arguments):
+    return {"jsonrpc": "2.0", "id": ident, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+
+
+def same_id_again():
+    """A session is closed, and another of its id has cells of the same numbers, before anybody was told of the end."""
+    with Raw() as raw:
+        raw.initialize()
+        raw.call("create_session", {"session_id": "work"})
+        old = [raw.request("tools/call", {"name": "run_code", "arguments": {
+            "session_id": "work", "code": "import time\ntime.sleep(3000)", "timeout": 3600}}) for _ in range(10)]
+        raw.ask("ping")
+        lines = [message("close", "close_session", session_id="work"),
+                 message("create", "create_session", session_id="work"),
+                 *(message(f"new{i}", "run_code", session_id="work", code=f"{i}") for i in range(10)),
+                 *({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": i}} for i in old),
+                 *(message(f"info{i}", "session_info", session_id="work") for i in range(10))]
+        raw.send_text("\n".join(map(json.dumps, lines)))
+        tap.equal([raw.wait(i)["result"]["isError"] for i in ("close", "create")], [False, False],
+                  "closed, and made again")
+        tap.equal([raw.wait(f"new{i}")["result"]["structuredContent"].get("result") for i in range(10)],
+                  [str(i) for i in range(10)], "cancelling the old session's calls leaves the new one's cells alone")
+        tap.ok(all(m.get("id") not in old for m in raw.other), "cancelled calls are not answered", raw.other)
+        # The same while the first session is being made.
+        lines = [message("a", "create_session", session_id="made"), message("b", "close_session", session_id="made"),
+                 message("c", "create_session", session_id="made"),
+                 {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "a"}}]
+        raw.send_text("\n".join(map(json.dumps, lines)))
+        tap.equal(raw.wait("c")["result"]["isError"], False, "nor is a session undone that another call has made")
+        tap.equal(raw.run("6 * 7", session_id="made")["structuredContent"].get("result"), "42", "it is there")
+        for name in ("work", "made"):
+            raw.call("close_session", {"session_id": name})
+
+
 def long_wait():
     """A call that is not told to be in the background, and is answered before clients give up."""
     with Raw() as raw:
@@ -243,5 +278,6 @@ if __name__ == "__main__":
     anyio.run(main)
     tap.run("cancellation", cancellation)
     tap.run("survival", survival)
+    tap.run("the same id again", same_id_again)
     tap.run("a long wait", long_wait)
     tap.done()

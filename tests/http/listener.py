@@ -520,6 +520,10 @@ def cell(c, session, code):
     return c.call("run_code", {"code": code, "session_id": session}).message["result"]
 
 
+def call(ident, tool, **arguments):
+    return {"jsonrpc": "2.0", "id": ident, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+
+
 def there(c, session, path):
     return not c.call("read_file", {"path": path, "session_id": session}).message["result"]["isError"]
 
@@ -554,6 +558,27 @@ def test_leaving_is_cancelling_only_in_one_era():
     leaver.close()
     same(cell(new, session, "ran")["structuredContent"]["result"], "'to its end'")
     new.call("close_session", {"session_id": session})
+
+
+def test_the_same_id_again():
+    c = Legacy(daemon().port, "2025-03-26")
+    same(c.call("create_session", {"session_id": "work"}).message["result"]["isError"], False)
+    other = c.again()
+    other.begin("POST", [call(f"old{i}", "run_code", session_id="work", timeout=3600,
+                              code="import time\ntime.sleep(3000)") for i in range(10)])
+    assert cbxtest.wait_until(lambda: c.call("session_info", {"session_id": "work"}).message["result"][
+        "content"][0]["text"].count("9 wait"))
+    a = c.send("POST", [
+        call("close", "close_session", session_id="work"), call("create", "create_session", session_id="work"),
+        *(call(f"new{i}", "run_code", session_id="work", code=f"{i}") for i in range(10)),
+        *({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": f"old{i}"}}
+          for i in range(10)),
+        *(call(f"info{i}", "session_info", session_id="work") for i in range(10))])
+    told = {m["id"]: m["result"]["content"][0]["text"] for m in json.loads(a.body)}
+    same([told[f"new{i}"].split("\n")[0] for i in range(10)], [str(i) for i in range(10)])
+    assert "is ready" in told["create"], told["create"]
+    other.close()
+    c.call("close_session", {"session_id": "work"})
 
 
 def test_the_session_of_a_client_ends_with_it():

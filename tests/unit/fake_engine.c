@@ -213,6 +213,11 @@ const char *cbx_session_id(const struct cbx_session *s)
 	return s->spec.id;
 }
 
+bool cbx_session_awaited(const struct cbx_session *s, const void *arg)
+{
+	return s->on_ready && s->arg == arg;
+}
+
 /* ---- for fake_files.c ---- */
 
 struct fake_files *fake_session_files(struct cbx_session *s)
@@ -530,11 +535,15 @@ int cbx_execution_watch(struct cbx_execution *x, const struct cbx_watch *watch, 
 	return cbx_refuse(err, "too_many_watchers", EBUSY, "too many calls wait");
 }
 
-void cbx_execution_unwatch(struct cbx_execution *x, const void *arg)
+bool cbx_execution_unwatch(struct cbx_execution *x, const void *arg)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(x->watch); i++)
-		if (x->watch[i].arg == arg)
+	for (size_t i = 0; i < ARRAY_SIZE(x->watch); i++) {
+		if (x->watch[i].arg == arg) {
 			memset(&x->watch[i], 0, sizeof(x->watch[i]));
+			return true;
+		}
+	}
+	return false;
 }
 
 struct cbx_session *cbx_execution_session(const struct cbx_execution *x)

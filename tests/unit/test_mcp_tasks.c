@@ -372,6 +372,29 @@ START_TEST(notifications_end)
 }
 END_TEST
 
+/* A stream that was cancelled after its task's session was closed, and another made that has a cell of this number. */
+START_TEST(notifications_id_used_again)
+{
+	struct client *c = client_new();
+	_cleanup_free_ char *id = NULL, *ids = NULL;
+
+	create(c, "s.1");
+	id = new_task(c, "wait");
+	client_settle(c);
+	ids = cbx_xasprintf("[\"%s\"]", id);
+	listen_to(c, "sub", ids);
+	fake_session_expire(c->engine, "s.1");
+	client_send(c, CREATE("s.1"));
+	client_send(c, ASK("1", "tools/call",
+			   ",\"name\":\"run_code\",\"arguments\":{\"session_id\":\"s.1\",\"code\":\"wait\"}"));
+	client_send(c, CANCEL("\"sub\""));
+	ck_assert_int_eq(int_at(client_next(c), "id"), 90);
+	ck_assert_ptr_null(client_next(c));
+	ck_assert_uint_eq(fake_engine_running(c->engine), 1);
+	client_free(c);
+}
+END_TEST
+
 START_TEST(many_in_one_stream)
 {
 	struct client *c = client_new();
@@ -406,6 +429,7 @@ static void add_tests(TCase *t)
 	tcase_add_test(t, images);
 	tcase_add_test(t, notifications);
 	tcase_add_test(t, notifications_end);
+	tcase_add_test(t, notifications_id_used_again);
 	tcase_add_test(t, many_in_one_stream);
 }
 

@@ -329,6 +329,53 @@ START_TEST(closed_while_running)
 }
 END_TEST
 
+/* A closed session's id is another's before the ends of its cells are told: who waits for those has nothing to do with
+ * the cells of the same numbers there. */
+START_TEST(id_used_again)
+{
+	struct client *c = client_new();
+	cJSON *m;
+
+	client_ask(c, CALL("1", "create_session", "{\"session_id\":\"s\"}"));
+	client_run_async(c, "2", "wait", "s", NULL);
+	client_run_async(c, "3", "wait", "s", NULL);
+	client_settle(c);
+	client_send(c, CALL("4", "close_session", "{\"session_id\":\"s\"}"));
+	client_send(c, CALL("5", "create_session", "{\"session_id\":\"s\"}"));
+	client_run_async(c, "6", "wait", "s", NULL);
+	client_run_async(c, "7", "wait", "s", NULL);
+	client_send(c, CANCEL("2"));
+	ck_assert_int_eq(int_at(client_next(c), "id"), 4);
+	m = client_next(c);
+	ck_assert_int_eq(int_at(m, "id"), 3);
+	ck_assert_str_eq(str_at(m, "result.structuredContent.status"), "killed");
+	ck_assert_int_eq(int_at(client_next(c), "id"), 5);
+	ck_assert_ptr_null(client_next(c));
+	ck_assert_uint_eq(fake_engine_interrupts(c->engine), 0);
+	ck_assert_uint_eq(fake_engine_running(c->engine), 2);
+	client_free(c);
+}
+END_TEST
+
+/* The same for a session that was not ready yet. */
+START_TEST(id_created_again)
+{
+	struct client *c = client_new();
+	cJSON *m;
+
+	client_send(c, CALL("1", "create_session", "{\"session_id\":\"s\"}"));
+	client_send(c, CALL("2", "close_session", "{\"session_id\":\"s\"}"));
+	client_send(c, CALL("3", "create_session", "{\"session_id\":\"s\"}"));
+	client_send(c, CANCEL("1"));
+	ck_assert_int_eq(int_at(client_next(c), "id"), 2);
+	m = client_next(c);
+	ck_assert_int_eq(int_at(m, "id"), 3);
+	ck_assert(!true_at(m, "result.isError"));
+	ck_assert_str_eq(text(client_run(c, "print there", "s")), "there");
+	client_free(c);
+}
+END_TEST
+
 START_TEST(many_calls)
 {
 	struct client *c = client_new();
@@ -480,6 +527,8 @@ static void add(TCase *t)
 	tcase_add_test(t, cancellation);
 	tcase_add_test(t, disconnect);
 	tcase_add_test(t, closed_while_running);
+	tcase_add_test(t, id_used_again);
+	tcase_add_test(t, id_created_again);
 	tcase_add_test(t, many_calls);
 	tcase_add_test(t, progress);
 	tcase_add_test(t, progress_old);
