@@ -2,7 +2,7 @@
 /*
  * Theory of operation: the tools that look after a cell which goes on without its run_code, or that was cut short in
  * its answer. Pages of output are counted in bytes as they were printed; they come from memory, or from the file of the
- * session that has what memory has not.
+ * session that has what memory has not, as far as it has.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,8 @@
 #include "mcp/internal.h"
 
 struct page {
-	uint64_t from, total;
+	uint64_t from;
+	struct cbx_output_extent extent; /* when it was asked for */
 	enum cbx_status status;
 };
 
@@ -51,8 +52,8 @@ static cJSON *get_input(void)
 				    "Seconds to wait for its end; 0 if left out, more than 45 counts as 45.");
 	cbx_json_set_u64(p, "minimum", 0);
 	p = cbx_mcp_schema_property(props, "output_from", "integer",
-				    "Get a page of the whole output instead, from this byte on; start with 0 and go on "
-				    "with output_next.");
+				    "Get a page of the output instead, from this byte on; start with 0 and go on with "
+				    "output_next.");
 	cbx_json_set_u64(p, "minimum", 0);
 	return cbx_mcp_schema_object(props, required, true);
 }
@@ -95,7 +96,7 @@ static void page_end(struct cbx_mcp_call *call, const char *p, size_t n)
 	cJSON *s = cbx_json_new_obj();
 	uint64_t next;
 
-	if (page->from + n < page->total)
+	if (page->from + n < page->extent.total)
 		n = whole_characters(p, n);
 	next = page->from + n;
 	cbx_utf8_append(&text, p, n);
@@ -105,32 +106,43 @@ static void page_end(struct cbx_mcp_call *call, const char *p, size_t n)
 	cbx_json_set_str(s, "output", cbx_buf_str(&text));
 	cbx_json_set_u64(s, "output_from", page->from);
 	cbx_json_set_u64(s, "output_next", next);
-	cbx_json_set_u64(s, "output_total", page->total);
+	cbx_json_set_u64(s, "output_total", page->extent.total);
 	cbx_buf_addf(&text, "%s[%llu bytes of output from %llu on, of %llu; ", text.len ? "\n" : "",
-		     (unsigned long long)n, (unsigned long long)page->from, (unsigned long long)page->total);
-	if (next < page->total)
+		     (unsigned long long)n, (unsigned long long)page->from, (unsigned long long)page->extent.total);
+	if (next < page->extent.total)
 		cbx_buf_addf(&text, "go on with output_from %llu]", (unsigned long long)next);
 	else
 		cbx_buf_adds(&text, page->status <= CBX_RUNNING ? "the cell is still running]" : "that was all]");
 	cbx_mcp_call_end(call, cbx_buf_str(&text), s);
 }
 
-/* There should be something, but the file has ended: it could not be written in full, or code has cut it. */
-static const struct cbx_err *lost(struct cbx_err *err)
+/* Neither in memory nor in the file: that could not be written in full, or code has cut it. */
+static void lost(struct cbx_mcp_call *call)
 {
-	cbx_refuse(err, "output_lost", ENOENT, "this part of the output was not kept");
-	return err;
+	const struct page *page = call->state;
+	const struct cbx_output_extent *e = &page->extent;
+	struct cbx_err err;
+
+	if (page->from >= e->in_file && page->from < e->will_be)
+		cbx_refuse(&err, "output_pending", EAGAIN,
+			   "this part of the output is still being written to its file; ask again in a moment");
+	else if (e->kept < e->total)
+		cbx_refuse(&err, "output_lost", ENOENT,
+			   "this part of the output was not kept; go on with output_from %llu, where that begins which was",
+			   (unsigned long long)e->kept);
+	else
+		cbx_refuse(&err, "output_lost", ENOENT, "this part of the output was not kept, and nothing behind it");
+	cbx_mcp_call_refuse(call, &err);
 }
 
 static void page_read(void *arg, const struct cbx_file_reply *reply, const struct cbx_err *err)
 {
 	struct cbx_mcp_call *call = arg;
-	struct cbx_err failed;
 
 	if (call->mcp && err)
 		cbx_mcp_call_refuse(call, err);
 	else if (call->mcp && reply->value == 0)
-		cbx_mcp_call_refuse(call, lost(&failed));
+		lost(call);
 	else if (call->mcp)
 		page_end(call, reply->data, (size_t)reply->value);
 	cbx_mcp_call_unref(call);
@@ -140,25 +152,26 @@ static void answer_page(struct cbx_mcp_call *call, struct cbx_execution *x)
 {
 	_cleanup_buf_ struct cbx_buf data = { 0 };
 	struct page *page = call->state;
-	const char *file;
+	const struct cbx_output_extent *e = &page->extent;
 	struct cbx_err err;
+	size_t n;
 
 	page->status = cbx_execution_status(x);
-	if (cbx_execution_output(x, page->from, CBX_TEXT_CHARS, &data, &page->total)) {
-		if (page->from > page->total)
-			page->from = page->total;
+	if (cbx_execution_output(x, page->from, CBX_TEXT_CHARS, &data, &page->extent)) {
+		if (page->from > e->total)
+			page->from = e->total;
 		page_end(call, cbx_buf_str(&data), data.len);
 		return;
 	}
-	file = cbx_execution_output_file(x);
-	if (!file) {
-		cbx_mcp_call_refuse(call, lost(&err));
-	} else if (cbx_session_file_read(cbx_execution_session(x), file, page->from, CBX_TEXT_CHARS, page_read, call,
-					 &err) < 0) {
-		cbx_mcp_call_refuse(call, &err);
-	} else {
-		call->refs++;
+	if (page->from >= e->in_file) {
+		lost(call);
+		return;
 	}
+	n = e->in_file - page->from < CBX_TEXT_CHARS ? (size_t)(e->in_file - page->from) : CBX_TEXT_CHARS;
+	if (cbx_session_file_read(cbx_execution_session(x), e->file, page->from, n, page_read, call, &err) < 0)
+		cbx_mcp_call_refuse(call, &err);
+	else
+		call->refs++;
 }
 
 static void get(struct cbx_mcp_call *call, const cJSON *args)
@@ -196,8 +209,9 @@ const struct cbx_mcp_tool cbx_mcp_get_execution = {
 		"with background), and get its result once it has ended: the same answer as run_code's. With wait it "
 		"is answered as soon as the cell has ended, or when the time is over. The last 16 cells of a session "
 		"are kept.\n\n"
-		"When an answer says that output was omitted, output_from pages through all of it: start with 0, go on "
-		"with the answer's output_next until that is output_total.",
+		"When an answer says that output was omitted, output_from pages through it: start with 0, go on with "
+		"the answer's output_next until that is output_total. Where a part was not kept, the answer says where "
+		"to go on.",
 	.hints = CBX_TOOL_READ_ONLY | CBX_TOOL_IDEMPOTENT,
 	.input = get_input,
 	.output = get_output,

@@ -518,7 +518,8 @@ cJSON *cbx_mcp_result_schema(void);
 /* Append text as a terminal would leave it: escape sequences gone, carriage returns and backspaces carried out. */
 void cbx_mcp_screen(struct cbx_buf *out, const char *text);
 /* Append at most max characters of valid UTF-8: head and tail, and between them a note with the number of bytes left
- * out, `before` of which were missing already, and the file that has them all (may be NULL). Returns bytes cut here. */
-size_t cbx_mcp_cut(struct cbx_buf *out, const char *text, size_t max, uint64_t before, const char *file);
+ * out, `before` of which were missing already, and a clause that says where they are (may be NULL). Returns bytes cut
+ * here. */
+size_t cbx_mcp_cut(struct cbx_buf *out, const char *text, size_t max, uint64_t before, const char *where);
 
 #endif

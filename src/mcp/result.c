@@ -323,10 +323,10 @@ static void build_text(struct render *r, const struct cbx_mcp_call *call)
 		cbx_buf_addf(&r->text, "[%s]\n", call->notice);
 	cbx_mcp_screen(&screen, text_or_empty(r->x, "output"));
 	if (cbx_mcp_cut(&r->text, cbx_buf_str(&screen), r->text_max, cbx_mcp_num_of(omitted, "bytes"),
-			cbx_mcp_str_of(omitted, "file")) || omitted) {
+			cbx_mcp_str_of(omitted, "where")) || omitted) {
 		new_line(&r->text);
 		cbx_buf_addf(&r->text,
-			     "[get_execution with execution_id %llu and output_from 0 pages through all of it]\n",
+			     "[get_execution with execution_id %llu and output_from 0 pages through it]\n",
 			     (unsigned long long)call->execution_id);
 	}
 	r->value_left = r->value_max;
@@ -369,14 +369,14 @@ static void build_text(struct render *r, const struct cbx_mcp_call *call)
 }
 
 static size_t set_cut(cJSON *obj, const char *key, const char *value, size_t max, uint64_t before,
-		      const char *file)
+		      const char *where)
 {
 	_cleanup_buf_ struct cbx_buf b = { 0 };
 	size_t gone;
 
 	if (!value)
 		return 0;
-	gone = cbx_mcp_cut(&b, value, max, before, file);
+	gone = cbx_mcp_cut(&b, value, max, before, where);
 	cbx_json_set_str(obj, key, cbx_buf_str(&b));
 	return gone;
 }
@@ -396,7 +396,7 @@ static cJSON *build_structured(struct render *r, const struct cbx_mcp_call *call
 	const cJSON *error = cJSON_GetObjectItemCaseSensitive(r->x, "error");
 	const cJSON *omitted = cJSON_GetObjectItemCaseSensitive(r->x, "omitted");
 	const char *out = text_or_empty(r->x, "stdout"), *errout = text_or_empty(r->x, "stderr");
-	const char *file = cbx_mcp_str_of(omitted, "file");
+	const char *where = cbx_mcp_str_of(omitted, "where");
 	uint64_t gone = cbx_mcp_num_of(omitted, "bytes"), to_out, gone_here;
 	cJSON *s = cbx_json_new_obj();
 
@@ -406,8 +406,8 @@ static cJSON *build_structured(struct render *r, const struct cbx_mcp_call *call
 		cJSON_ReplaceItemInObjectCaseSensitive(s, "status", cJSON_CreateString("running"));
 	/* What is missing already is counted with the longer of the two. */
 	to_out = strlen(out) >= strlen(errout) ? gone : 0;
-	gone_here = set_cut(s, "stdout", out, r->text_max, to_out, file);
-	gone_here += set_cut(s, "stderr", errout, r->text_max, gone - to_out, file);
+	gone_here = set_cut(s, "stdout", out, r->text_max, to_out, where);
+	gone_here += set_cut(s, "stderr", errout, r->text_max, gone - to_out, where);
 	set_cut(s, "result", cbx_mcp_str_of(r->x, "result"), r->value_max, 0, NULL);
 	if (error) {
 		cJSON *e = cbx_json_new_obj();
@@ -426,7 +426,8 @@ static cJSON *build_structured(struct render *r, const struct cbx_mcp_call *call
 		cJSON *o = cbx_json_new_obj();
 
 		cbx_json_set_u64(o, "bytes", gone + gone_here);
-		cbx_json_set_str(o, "file", file);
+		cbx_json_set_str(o, "file", cbx_mcp_str_of(omitted, "file"));
+		cbx_json_set_str(o, "where", where);
 		cbx_json_set(s, "omitted", o);
 	}
 	cbx_json_set(s, "images", r->images);
@@ -527,7 +528,8 @@ cJSON *cbx_mcp_result_schema(void)
 	cbx_mcp_schema_property(p, "usage", "object", "Processor time, memory and input/output of what ran.");
 	q = cbx_json_new_obj();
 	cbx_mcp_schema_property(q, "bytes", "integer", "Bytes of output that are not in this answer.");
-	cbx_mcp_schema_property(q, "file", "string", "File of the session with the whole output.");
+	cbx_mcp_schema_property(q, "file", "string", "File of the session with what was kept of the output.");
+	cbx_mcp_schema_property(q, "where", "string", "How much of the output that is.");
 	cbx_json_set(p, "omitted", cbx_mcp_schema_object(q, in_omitted, true));
 	q = cbx_json_new_obj();
 	cbx_mcp_schema_property(q, "mime_type", "string", "Such as image/png.");

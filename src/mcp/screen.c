@@ -105,7 +105,7 @@ static size_t bytes_of(const char *p, size_t n)
 	return (size_t)(p - from);
 }
 
-size_t cbx_mcp_cut(struct cbx_buf *out, const char *text, size_t max, uint64_t before, const char *file)
+size_t cbx_mcp_cut(struct cbx_buf *out, const char *text, size_t max, uint64_t before, const char *where)
 {
 	size_t len = strlen(text), chars, head, tail;
 
@@ -118,8 +118,8 @@ size_t cbx_mcp_cut(struct cbx_buf *out, const char *text, size_t max, uint64_t b
 	tail = bytes_of(text, chars - (max - max / 2));
 	cbx_buf_add(out, text, head);
 	cbx_buf_addf(out, "\n[... %llu bytes omitted here; ", (unsigned long long)(tail - head + before));
-	if (file)
-		cbx_buf_addf(out, "the whole output is in the file %s ...]\n", file);
+	if (where)
+		cbx_buf_addf(out, "%s ...]\n", where);
 	else
 		cbx_buf_adds(out, "print less, or write it to a file ...]\n");
 	cbx_buf_add(out, text + tail, len - tail);

@@ -95,6 +95,8 @@ void cbx_execution_clear(struct cbx_execution *x)
 {
 	x->clear_pending = false;
 	cbx_output_clear(&x->output);
+	if (x->spill)
+		cbx_spill_restart(x->spill);
 	cJSON_Delete(x->displays);
 	x->displays = cbx_json_new_arr();
 	x->ndisplays = x->display_bytes = 0;
@@ -474,16 +476,14 @@ enum cbx_status cbx_execution_status(const struct cbx_execution *x)
 	return x->finishing ? CBX_RUNNING : x->status;
 }
 
-const char *cbx_execution_output_file(const struct cbx_execution *x)
-{
-	return x->spill ? cbx_spill_path(x->spill) : NULL;
-}
-
 bool cbx_execution_output(const struct cbx_execution *x, uint64_t from, size_t max, struct cbx_buf *out,
-			  uint64_t *ret_total)
+			  struct cbx_output_extent *ret)
 {
-	*ret_total = cbx_output_total(&x->output);
-	return from >= *ret_total || cbx_output_at(&x->output, from, max, out);
+	*ret = (struct cbx_output_extent){ .total = cbx_output_total(&x->output) };
+	ret->kept = ret->total - x->output.tail.len;
+	if (x->spill)
+		cbx_spill_extent(x->spill, ret);
+	return from >= ret->total || cbx_output_at(&x->output, from, max, out);
 }
 
 const cJSON *cbx_execution_displays(const struct cbx_execution *x)

@@ -365,6 +365,8 @@ void cbx_execution_keep(struct cbx_execution *x); /* it was delivered: count it,
 struct cbx_spill *cbx_spill_new(struct cbx_execution *x);
 void cbx_spill_add(struct cbx_spill *spill, const char *p, size_t n);
 bool cbx_spill_idle(const struct cbx_spill *spill); /* nothing waits to be written */
+void cbx_spill_restart(struct cbx_spill *spill);    /* what was printed so far is forgotten: the file begins anew */
+void cbx_spill_extent(const struct cbx_spill *spill, struct cbx_output_extent *ret); /* of the file */
 const char *cbx_spill_path(const struct cbx_spill *spill);
 const char *cbx_spill_where(const struct cbx_spill *spill); /* "the whole output is in …" */
 void cbx_spill_free(struct cbx_spill *spill);

@@ -84,8 +84,10 @@ static void set_omitted(cJSON *o, const struct cbx_execution *x)
 		return;
 	v = cbx_json_new_obj();
 	cbx_json_set_u64(v, "bytes", omitted);
-	if (x->spill)
+	if (x->spill) {
 		cbx_json_set_str(v, "file", cbx_spill_path(x->spill));
+		cbx_json_set_str(v, "where", cbx_spill_where(x->spill));
+	}
 	cbx_json_set(o, "omitted", v);
 }
 

@@ -219,7 +219,8 @@ int cbx_execution_find(struct cbx_session *session, uint64_t id, struct cbx_exec
 /*
  * {"session_id","execution_id","status","state_kept","execution_count","exit_code"?,"stdout","stderr","output" (both,
  *  in order),"result"? (text/plain),"error"?{name,value,traceback},"message"? (what happened and what to do, for
- *  timeout, killed and cancelled),"displays":[{"data","metadata","is_result"}],"omitted"?{"bytes","file"},
+ *  timeout, killed and cancelled),"displays":[{"data","metadata","is_result"}],"omitted"?{"bytes","file",
+ *  "where" (how much of the output is in the file, as a clause)},
  *  "duration_ms","usage"?,"files":[{"path","size","mime_type","uri"}],"files_omitted"?}
  * usage: {"source","cpu_ms","memory_bytes"?,"memory_peak_bytes"?,"memory_peak_of"?,"io_read_bytes"?,"io_write_bytes"?},
  * of what ran during the cell. source "cgroup": the kernel counted all processes; "interpreter": it says so of itself
@@ -228,11 +229,17 @@ int cbx_execution_find(struct cbx_session *session, uint64_t id, struct cbx_exec
  * Text is valid UTF-8. with_displays: false leaves binary data out and lists only {"mime","bytes"}.
  */
 cJSON *cbx_execution_to_json(const struct cbx_execution *x, bool with_displays);
-/* Up to max bytes of what was printed (both streams, in order, as they came) from a byte offset on, when memory still
- * holds them. False: they are at the same offset of the file. *ret_total is how many bytes there are so far. */
+/* Where the output of an execution is, as offsets in what was printed (both streams, in order, as they came). */
+struct cbx_output_extent {
+	uint64_t total;	  /* bytes so far */
+	const char *file; /* NULL: none is needed so far */
+	uint64_t in_file; /* what lies before this is in the file, at the same offset; what follows in it is not */
+	uint64_t will_be; /* what lies before this will be, soon */
+	uint64_t kept;	  /* memory has all from here on */
+};
+/* Up to max bytes from an offset on, when memory still holds them. */
 bool cbx_execution_output(const struct cbx_execution *x, uint64_t from, size_t max, struct cbx_buf *out,
-			  uint64_t *ret_total);
-const char *cbx_execution_output_file(const struct cbx_execution *x); /* NULL: none is needed so far */
+			  struct cbx_output_extent *ret);
 /* The bundles as they came, borrowed: array of {"data","metadata","is_result"}. */
 const cJSON *cbx_execution_displays(const struct cbx_execution *x);
 

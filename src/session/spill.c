@@ -3,6 +3,7 @@
  * Theory of operation: output that does not fit in memory is written to a file of the session through init, one append
  * at a time. Reading the interpreter's pipes never waits for that: what comes while CBX_SPILL_PENDING bytes wait is
  * left out of the file, and the file says where and how much. So a slow or lying init costs at most that much memory.
+ * Up to the first place where something is missing, bytes stand in the file at the offset that they have in the output.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,10 @@ struct cbx_spill {
 	char path[80], where[240];
 	struct cbx_buf pending;
 	bool begun, asked, full;
+	bool stale;	/* what was asked belongs to the file before it was begun anew */
+	bool broken;	/* something is missing before the end of the file */
+	uint64_t sound; /* so many bytes stand, or will stand, at their own offset */
+	uint64_t written;
 	uint64_t taken; /* bytes accepted for the file */
 	uint64_t gap;	/* bytes left out since the last that was accepted */
 	uint64_t missing;
@@ -52,6 +57,9 @@ void cbx_spill_free(struct cbx_spill *sp)
 static void give_up(struct cbx_spill *sp, const char *why)
 {
 	snprintf(sp->failure, sizeof(sp->failure), "%s", why);
+	sp->broken = true;
+	if (sp->sound > sp->written)
+		sp->sound = sp->written;
 	sp->missing += sp->pending.len;
 	cbx_buf_release(&sp->pending);
 }
@@ -66,14 +74,18 @@ static void written(void *arg, const struct cbx_init_header *h, const char *payl
 		cbx_spill_free(sp);
 		return;
 	}
-	if (err)
+	if (sp->stale)
+		sp->stale = false;
+	else if (err)
 		give_up(sp, err->msg);
 	else if (h->value < 0)
 		give_up(sp, h->value > -4096 ? strerror((int)-h->value) : "a wrong answer");
 	else if (h->value == 0 || (uint64_t)h->value > sp->pending.len)
 		give_up(sp, "a wrong answer");
-	else
+	else {
 		cbx_buf_drop(&sp->pending, (size_t)h->value);
+		sp->written += (uint64_t)h->value;
+	}
 	push(sp);
 	cbx_execution_settle(sp->x);
 }
@@ -106,6 +118,7 @@ void cbx_spill_add(struct cbx_spill *sp, const char *p, size_t n)
 	if (sp->failure[0] || sp->full || sp->pending.len + n > CBX_SPILL_PENDING) {
 		sp->missing += n;
 		sp->gap += n;
+		sp->broken = true;
 		push(sp);
 		return;
 	}
@@ -116,13 +129,31 @@ void cbx_spill_add(struct cbx_spill *sp, const char *p, size_t n)
 	}
 	cbx_buf_add(&sp->pending, p, take);
 	sp->taken += take;
+	if (!sp->broken)
+		sp->sound += take;
 	if (take < n) {
-		sp->full = true;
+		sp->full = sp->broken = true;
 		sp->missing += n - take;
 		cbx_buf_addf(&sp->pending, "\n[… the rest is missing: only the first %zu MiB are kept …]\n",
 			     CBX_OUTPUT_FILE_MAX >> 20);
 	}
 	push(sp);
+}
+
+void cbx_spill_restart(struct cbx_spill *sp)
+{
+	cbx_buf_release(&sp->pending);
+	sp->begun = sp->full = sp->broken = false;
+	sp->stale = sp->asked;
+	sp->sound = sp->written = sp->taken = sp->gap = sp->missing = 0;
+	sp->failure[0] = '\0';
+}
+
+void cbx_spill_extent(const struct cbx_spill *sp, struct cbx_output_extent *ret)
+{
+	ret->file = sp->path;
+	ret->will_be = sp->sound;
+	ret->in_file = sp->sound < sp->written ? sp->sound : sp->written;
 }
 
 bool cbx_spill_idle(const struct cbx_spill *sp)
@@ -145,7 +176,7 @@ const char *cbx_spill_where(const struct cbx_spill *sp)
 	if (sp->failure[0])
 		snprintf(w->where, sizeof(w->where), "the file %s could not be written in full: %s", sp->path,
 			 sp->failure);
-	else if (sp->full)
+	else if (sp->full && sp->sound == CBX_OUTPUT_FILE_MAX)
 		snprintf(w->where, sizeof(w->where), "the first %zu MiB of the output are in %s",
 			 CBX_OUTPUT_FILE_MAX >> 20, sp->path);
 	else if (missing)

@@ -15,6 +15,7 @@ made, and with a supervisor, an init and an interpreter that lie. FAKE_MODE in t
   garbage         init sends a message that is too short
   liar            init answers a request that was not made
   longer          init lies about a length
+  hold            init appends to a file only when the workspace has one of the name "go"
   driver=FILE     the interpreter is this program instead of the image's
 """
 import array
@@ -27,6 +28,7 @@ import socket
 import stat
 import struct
 import tempfile
+import time
 
 REQUEST = struct.Struct("=IIQ")
 HEADER = struct.Struct("=IIqQII")
@@ -141,6 +143,8 @@ class Sandbox:
 
     def do_6(self, payload, value, arg, fds):
         path, data = self.path(payload)
+        while mode == "hold" and arg == APPEND and not os.path.exists(os.path.join(self.workspace, "go")):
+            time.sleep(0.01)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if value & 1 else 0), 0o644)
         try:

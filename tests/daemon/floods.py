@@ -4,6 +4,7 @@
 bounded, and another session's cells are answered meanwhile."""
 import json
 import os
+import re
 import socket
 
 from harness import FRAME, Client, Daemon, Refused, main, session, wait_until
@@ -237,6 +238,58 @@ def test_kept_output_over_all_sessions():
     assert all("printed" in t for t, g in zip(texts, gone) if not g)
     check()
     assert rss(d) < before + (64 + 48) * MIB + SLACK_KIB, (before, rss(d))
+    assert d.stop() == 0
+
+
+def page(m, sid, number, at):
+    """A page of output as (text, where the next one starts, total), or (None, where it goes on, why)."""
+    m.raw(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "get_execution", "arguments": {
+        "session_id": sid, "execution_id": number, "output_from": at}}}).encode())
+    while (answer := m.recv()).get("id") != 2:
+        pass
+    result = answer["result"]
+    if result["isError"]:
+        text = result["content"][0]["text"]
+        return None, int(re.search(r"output_from (\d+)", text).group(1)), text
+    s = result["structuredContent"]
+    return s["output"], s["output_next"], s["output_total"]
+
+
+def test_output_that_its_file_has_not_all_of():
+    d = Daemon("hold", "--pool", "0")
+    c, m = d.client(), mcp(d)
+    sid = session(c)
+    lines = "b''.join(b'%07d\\n' % i for i in range({}, {}))"
+    whole = "".join(f"{i:07d}\n" for i in range(1 << 19))
+    r = c.run("import os\n_ = os.write(1, " + lines.format(0, 1 << 19) + ")\nopen('go', 'w').close()", session_id=sid,
+              timeout=60)
+    assert r["status"] == "ok" and "all but " in r["omitted"]["where"] and "the whole" not in r["output"], r["omitted"]
+    assert r["omitted"]["where"] in r["output"], r["omitted"]
+    at, total, lost = 0, len(whole), []
+    while at < total:
+        text, after, more = page(m, sid, 1, at)
+        assert after > at, (at, after, more)
+        if text is None:
+            lost.append((at, after))
+        else:
+            assert text == whole[at:after] and more == total, (at, after, more, text[:100])
+        at = after
+    # One part is missing, and memory has the last 64 KiB at least: the page that says so leads there.
+    assert len(lost) == 1 and lost[0][0] > 1 << 20 and total - (128 << 10) <= lost[0][1] <= total - (64 << 10), lost
+    assert "the whole output" not in get_execution(m, sid, 1)
+
+    # What was forgotten is not in the file either, which was being written just then.
+    r = c.run(FRAME + "import json\nos.unlink('go')\n_ = os.write(1, b'forgotten' * 40000)\n"
+              "frame(json.dumps({'ev': 'clear', 'id': 2, 'wait': False}).encode())\n"
+              "_ = os.write(1, " + lines.format(0, 40000) + ")\nopen('go', 'w').close()", session_id=sid, timeout=60)
+    whole = whole[:8 * 40000]
+    assert r["status"] == "ok" and "the whole output is in" in r["omitted"]["where"], r["omitted"]
+    at = 0
+    while at < len(whole):
+        text, after, more = page(m, sid, 2, at)
+        assert text == whole[at:after] and after > at and more == len(whole), (at, after, more, text and text[:100])
+        at = after
+    assert c.call("file.stat", session_id=sid, path=r["omitted"]["file"])["size"] == len(whole)
     assert d.stop() == 0
 
 

@@ -561,21 +561,20 @@ struct cbx_execution *cbx_session_running(const struct cbx_session *s)
 	return NULL;
 }
 
-/* What lies from 100,000 on is in a file, if there is one. */
+/* What lies from 100,000 on is in a file, if there is one; but from 180,000 on only the last 10,000 bytes were kept. */
 bool cbx_execution_output(const struct cbx_execution *x, uint64_t from, size_t max, struct cbx_buf *out,
-			  uint64_t *ret_total)
+			  struct cbx_output_extent *ret)
 {
-	*ret_total = x->both.len;
-	if (from >= 100000 && from < x->both.len)
-		return false;
-	if (from < x->both.len)
-		cbx_buf_add(out, x->both.data + from, max < x->both.len - from ? max : x->both.len - (size_t)from);
-	return true;
-}
+	uint64_t total = x->both.len;
 
-const char *cbx_execution_output_file(const struct cbx_execution *x)
-{
-	return ".codebox/outputs/1.txt";
+	*ret = (struct cbx_output_extent){ total, ".codebox/outputs/1.txt", total, total, total };
+	if (total > 200000)
+		*ret = (struct cbx_output_extent){ total, ret->file, 180000, 181000, total - 10000 };
+	if (from >= 100000 && from < total && (total <= 200000 || from < ret->kept))
+		return false;
+	if (from < total)
+		cbx_buf_add(out, x->both.data + from, max < total - from ? max : total - (size_t)from);
+	return true;
 }
 
 void cbx_session_touch(struct cbx_session *s)

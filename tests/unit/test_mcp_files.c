@@ -112,6 +112,32 @@ START_TEST(pages)
 }
 END_TEST
 
+/* The file has only the first 180,000 bytes at their place, memory has the last 10,000. */
+START_TEST(pages_with_a_gap)
+{
+	struct client *c = client_new();
+	_cleanup_free_ char *file = memset(cbx_xcalloc(1, 190001), 'f', 190000);
+	cJSON *m;
+
+	client_run(c, "fill 300000 z", NULL);
+	fake_session_put(c->engine, "fake-1", ".codebox/outputs/1.txt", file, 190000);
+	m = client_ask(c, CALL("1", "get_execution", "{\"execution_id\":1,\"output_from\":179990}"));
+	ck_assert_str_eq(str_at(m, S "output"), "ffffffffff");
+	ck_assert_int_eq(int_at(m, S "output_next"), 180000);
+	m = client_ask(c, CALL("1", "get_execution", "{\"execution_id\":1,\"output_from\":180000}"));
+	ck_assert(true_at(m, "result.isError"));
+	ck_assert_ptr_nonnull(strstr(text(m), "still being written"));
+	m = client_ask(c, CALL("1", "get_execution", "{\"execution_id\":1,\"output_from\":181000}"));
+	ck_assert(true_at(m, "result.isError"));
+	ck_assert_ptr_nonnull(strstr(text(m), "not kept"));
+	ck_assert_ptr_nonnull(strstr(text(m), "output_from 290000"));
+	m = client_ask(c, CALL("1", "get_execution", "{\"execution_id\":1,\"output_from\":290000}"));
+	ck_assert_int_eq(int_at(m, S "output_next"), 300000);
+	ck_assert_str_eq(str_at(m, S "output") + 9999, "z");
+	client_free(c);
+}
+END_TEST
+
 START_TEST(artifacts)
 {
 	struct client *c = client_new();
@@ -291,6 +317,7 @@ static void add(TCase *t)
 	tcase_add_test(t, background);
 	tcase_add_test(t, background_ends);
 	tcase_add_test(t, pages);
+	tcase_add_test(t, pages_with_a_gap);
 	tcase_add_test(t, artifacts);
 	tcase_add_test(t, artifacts_old);
 	tcase_add_test(t, files);

@@ -38,9 +38,8 @@ START_TEST(cut)
 	ck_assert_uint_eq(cbx_mcp_cut(&out, "\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac", 4, 0, NULL), 0);
 	ck_assert_uint_eq(out.len, 12);
 	out.len = 0;
-	ck_assert_uint_eq(cbx_mcp_cut(&out, "\xe2\x82\xac" "1234567\xe2\x82\xac", 4, 100, "/workspace/o.txt"), 5);
-	ck_assert_str_eq(out.data, "\xe2\x82\xac" "1\n[... 105 bytes omitted here; the whole output is in the file "
-				   "/workspace/o.txt ...]\n7\xe2\x82\xac");
+	ck_assert_uint_eq(cbx_mcp_cut(&out, "\xe2\x82\xac" "1234567\xe2\x82\xac", 4, 100, "they are in F"), 5);
+	ck_assert_str_eq(out.data, "\xe2\x82\xac" "1\n[... 105 bytes omitted here; they are in F ...]\n7\xe2\x82\xac");
 	out.len = 0;
 	ck_assert_uint_eq(cbx_mcp_cut(&out, "abc", 0, 0, NULL), 3);
 }
