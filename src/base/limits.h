@@ -43,7 +43,7 @@
 					 * [unit/test_mcp_resources.c:jobs] */
 #define CBX_STREAMS_MAX 16               /* mcp: open subscriptions/listen requests; more: error
 					 * [unit/test_mcp_news.c:listen_bad] */
-#define CBX_SUBSCRIPTIONS_MAX 256        /* mcp: resources that one of them asks for; more: error
+#define CBX_SUBSCRIPTIONS_MAX 256        /* mcp: resources, or tasks, that one of them names; more: error
 					 * [unit/test_mcp_news.c:listen_bad] */
 #define CBX_STREAM_TASKS_MAX 32          /* mcp: tasks that one of them asks for; more are not agreed to
 					 * [unit/test_mcp_tasks.c:many_in_one_stream] */

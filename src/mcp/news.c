@@ -332,6 +332,12 @@ static bool supported(const cJSON *caps, const char *what, const char *how)
 	return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(caps, what), how));
 }
 
+/* Before any of them is looked at: whoever else is served waits for that. */
+static bool too_many(const cJSON *list)
+{
+	return cJSON_GetArraySize(list) > CBX_SUBSCRIPTIONS_MAX;
+}
+
 /* What was asked for and is there goes into the stream and into `agreed`; NULL, or what is wrong with it. */
 static const char *agree(struct cbx_mcp_stream *s, const cJSON *filter, const cJSON *caps, cJSON *agreed)
 {
@@ -360,6 +366,8 @@ static const char *agree(struct cbx_mcp_stream *s, const cJSON *filter, const cJ
 		return "notifications.resourceSubscriptions: an array of addresses is expected";
 	if (!uris || !supported(caps, "resources", "subscribe"))
 		return NULL;
+	if (too_many(uris))
+		return "notifications.resourceSubscriptions: there are too many";
 	cJSON_ArrayForEach(uri, uris) {
 		if (!cJSON_IsString(uri))
 			return "notifications.resourceSubscriptions: strings are expected";
@@ -381,6 +389,8 @@ static const char *agree_tasks(struct cbx_mcp *mcp, const cJSON *filter, cJSON *
 		return "notifications.taskIds: an array of task ids is expected";
 	if (!ids)
 		return NULL;
+	if (too_many(ids))
+		return "notifications.taskIds: there are too many";
 	list = cbx_json_new_arr();
 	cbx_json_set(agreed, "taskIds", list);
 	cJSON_ArrayForEach(id, ids) {

@@ -414,6 +414,27 @@ START_TEST(many_in_one_stream)
 }
 END_TEST
 
+/* So many that no client means it are refused, and not looked for one by one. */
+START_TEST(too_many_in_one_stream)
+{
+	struct client *c = client_new();
+	_cleanup_buf_ struct cbx_buf ids = { 0 };
+	cJSON *m;
+
+	for (int i = 0; i < CBX_SUBSCRIPTIONS_MAX; i++)
+		cbx_buf_addf(&ids, "%s\"no.1.such\"", i ? "," : "[");
+	cbx_buf_addc(&ids, ']');
+	m = listen_to(c, "more", cbx_buf_str(&ids));
+	ck_assert_str_eq(str_at(m, "method"), "notifications/subscriptions/acknowledged");
+	ids.data[ids.len - 1] = ',';
+	cbx_buf_adds(&ids, "\"no.1.such\"]");
+	m = listen_to(c, "most", cbx_buf_str(&ids));
+	ck_assert_int_eq(int_at(m, "error.code"), -32602);
+	ck_assert_ptr_nonnull(strstr(str_at(m, "error.message"), "taskIds: there are too many"));
+	client_free(c);
+}
+END_TEST
+
 static void add_tests(TCase *t)
 {
 	tcase_add_test(t, declared);
@@ -431,6 +452,7 @@ static void add_tests(TCase *t)
 	tcase_add_test(t, notifications_end);
 	tcase_add_test(t, notifications_id_used_again);
 	tcase_add_test(t, many_in_one_stream);
+	tcase_add_test(t, too_many_in_one_stream);
 }
 
 TEST_MAIN("mcp_tasks", add_tests)
