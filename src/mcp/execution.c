@@ -198,7 +198,8 @@ static void get(struct cbx_mcp_call *call, const cJSON *args)
 		call->release = free;
 		call->answer = answer_page;
 	}
-	cbx_mcp_wait(call, x, wait * 1000 < CBX_WAIT_MS ? (uint64_t)(wait * 1000) : CBX_WAIT_MS);
+	if (cbx_mcp_wait(call, x, wait * 1000 < CBX_WAIT_MS ? (uint64_t)(wait * 1000) : CBX_WAIT_MS, &err) < 0)
+		cbx_mcp_call_refuse(call, &err);
 }
 
 const struct cbx_mcp_tool cbx_mcp_get_execution = {
@@ -264,7 +265,10 @@ static void answer_interrupt(struct cbx_mcp_call *call, struct cbx_execution *x)
 		cbx_json_set_u64(s, "execution_id", call->execution_id);
 		cbx_json_set_str(s, "status", cbx_mcp_str_of(json, "status"));
 		cbx_json_set_bool(s, "state_kept", cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "state_kept")));
-		if (done && *done)
+		if (cbx_execution_status(x) <= CBX_RUNNING)
+			text = cbx_xasprintf("Execution %llu was interrupted, and has not ended yet; get_execution tells "
+					     "what becomes of it.", (unsigned long long)call->execution_id);
+		else if (done && *done)
 			text = cbx_xasprintf("%.1000s", message ? message : "The cell was interrupted.");
 		else
 			text = cbx_xasprintf("Execution %llu had ended already, with status %s.",
@@ -293,11 +297,10 @@ static void interrupt(struct cbx_mcp_call *call, const cJSON *args)
 	call->release = free;
 	call->answer = answer_interrupt;
 	*done = cbx_execution_status(x) <= CBX_RUNNING;
-	call->refs++;
-	cbx_mcp_wait(call, x, INTERRUPT_WAIT_MS);
-	if (*done && call->mcp)
+	if (*done)
 		cbx_execution_interrupt(x);
-	cbx_mcp_call_unref(call);
+	if (cbx_mcp_wait(call, x, INTERRUPT_WAIT_MS, &err) < 0)
+		answer_interrupt(call, x);
 }
 
 const struct cbx_mcp_tool cbx_mcp_interrupt = {

@@ -451,8 +451,9 @@ cJSON *cbx_mcp_schema_property(cJSON *properties, const char *name, const char *
 
 /* ---- wait: a call and an execution ---- */
 
-/* Have call->answer called when x has ended, or when ms are over: at once when one of that is so already. */
-void cbx_mcp_wait(struct cbx_mcp_call *call, struct cbx_execution *x, uint64_t ms);
+/* Have call->answer called when x has ended, or when ms are over: at once when one of that is so already. < 0: too many
+ * wait for it, and nothing is called. */
+int cbx_mcp_wait(struct cbx_mcp_call *call, struct cbx_execution *x, uint64_t ms, struct cbx_err *err);
 /* Wait no longer. The execution, or NULL when there is none to stop waiting for. */
 struct cbx_execution *cbx_mcp_wait_stop(struct cbx_mcp_call *call, struct cbx_engine *engine);
 void cbx_mcp_wait_cancel(struct cbx_mcp_call *call, struct cbx_engine *engine); /* for tools whose end stops nothing */

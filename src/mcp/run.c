@@ -158,7 +158,8 @@ static void run(struct cbx_mcp_call *call, const cJSON *args)
 		return;
 	}
 	call->answer = call->rev->modern && cbx_mcp_takes_tasks(call->params) ? cbx_mcp_task_outcome : cbx_mcp_outcome;
-	cbx_mcp_wait(call, x, a.background ? 0 : CBX_WAIT_MS);
+	if (cbx_mcp_wait(call, x, a.background ? 0 : CBX_WAIT_MS, &err) < 0)
+		cbx_mcp_call_refuse(call, &err);
 }
 
 static void cancel(struct cbx_mcp_call *call, struct cbx_engine *engine)

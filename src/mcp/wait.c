@@ -82,12 +82,12 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	cbx_mcp_call_unref(call);
 }
 
-void cbx_mcp_wait(struct cbx_mcp_call *call, struct cbx_execution *x, uint64_t ms)
+int cbx_mcp_wait(struct cbx_mcp_call *call, struct cbx_execution *x, uint64_t ms, struct cbx_err *err)
 {
 	struct cbx_watch watch = { on_start, call->progress ? on_output : NULL, NULL, on_end, call };
 	struct timeval tv = { .tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000) };
-	struct cbx_err err;
 	bool over;
+	int r;
 
 	call->execution_id = cbx_execution_id(x);
 	snprintf(call->session_id, sizeof(call->session_id), "%s", cbx_session_id(cbx_execution_session(x)));
@@ -96,15 +96,17 @@ void cbx_mcp_wait(struct cbx_mcp_call *call, struct cbx_execution *x, uint64_t m
 		if (!over)
 			on_start(call, x);
 		call->answer(call, x);
-	} else if (cbx_execution_watch(x, &watch, &err) < 0) {
-		cbx_mcp_call_refuse(call, &err);
-	} else {
-		call->refs++;
-		call->watching = true;
-		call->timer = event_new(call->mcp->base, -1, 0, on_timer, call);
-		if (call->timer)
-			event_add(call->timer, &tv);
+		return 0;
 	}
+	r = cbx_execution_watch(x, &watch, err);
+	if (r < 0)
+		return r;
+	call->refs++;
+	call->watching = true;
+	call->timer = event_new(call->mcp->base, -1, 0, on_timer, call);
+	if (call->timer)
+		event_add(call->timer, &tv);
+	return 0;
 }
 
 int cbx_mcp_arg_session(struct cbx_mcp_call *call, const cJSON *args, struct cbx_session **ret, struct cbx_err *err)

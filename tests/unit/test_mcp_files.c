@@ -49,6 +49,34 @@ START_TEST(background)
 }
 END_TEST
 
+/* However many wait for a cell, it can be stopped. */
+START_TEST(interrupt_with_many_waiting)
+{
+	struct client *c = client_new();
+	bool refused = false;
+	cJSON *m;
+
+	client_ask(c, RUN("1", "wait"));
+	for (int i = 10; i < 50 && !refused; i++) {
+		_cleanup_free_ char *line = cbx_xasprintf(CALL("%d", "get_execution", "{\"execution_id\":1,\"wait\":45}"), i);
+
+		client_send(c, line);
+		m = client_next(c);
+		refused = m && true_at(m, "result.isError");
+	}
+	ck_assert(refused);
+	m = client_ask(c, CALL("2", "interrupt", "{}"));
+	ck_assert_int_eq(int_at(m, "id"), 2);
+	ck_assert(true_at(m, S "interrupted"));
+	ck_assert_str_eq(str_at(m, S "status"), "running");
+	ck_assert_ptr_nonnull(strstr(text(m), "has not ended yet"));
+	m = client_next(c);
+	ck_assert_str_eq(str_at(m, S "status"), "cancelled");
+	ck_assert_uint_eq(fake_engine_running(c->engine), 0);
+	client_free(c);
+}
+END_TEST
+
 START_TEST(background_ends)
 {
 	struct client *c = client_new();
@@ -315,6 +343,7 @@ END_TEST
 static void add(TCase *t)
 {
 	tcase_add_test(t, background);
+	tcase_add_test(t, interrupt_with_many_waiting);
 	tcase_add_test(t, background_ends);
 	tcase_add_test(t, pages);
 	tcase_add_test(t, pages_with_a_gap);
