@@ -384,7 +384,7 @@ bool cbx_mcp_news_subscribe(struct cbx_mcp *mcp, const char *uri);
 void cbx_mcp_news_unsubscribe(struct cbx_mcp *mcp, const char *uri);
 /* A list (CBX_NEWS_*) has changed: tell those who asked, soon. */
 void cbx_mcp_list_changed(struct cbx_mcp *mcp, unsigned kind);
-/* A cell has changed files: its "files", as in session.h. All connections hear of it. */
+/* A cell has changed files: its "files", as in session.h. All connections that see the session hear of it. */
 void cbx_mcp_files_changed(struct cbx_mcp *mcp, const char *session_id, const cJSON *files);
 
 struct cbx_mcp {

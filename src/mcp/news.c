@@ -130,6 +130,12 @@ static void mark(struct cbx_mcp *mcp, enum cbx_mcp_uri_kind kind, const char *se
 	}
 }
 
+/* Another connection's own: lists do not show it, so that they have not changed. */
+static bool of_others(const struct cbx_mcp *mcp, const char *session_id, bool one_shot)
+{
+	return one_shot && strcmp(session_id, mcp->default_session) != 0;
+}
+
 static void on_session(void *arg, const char *session_id, bool one_shot, bool gone)
 {
 	struct cbx_mcp_news *news = arg;
@@ -139,13 +145,13 @@ static void on_session(void *arg, const char *session_id, bool one_shot, bool go
 	mark(mcp, CBX_URI_SESSION, session_id, NULL);
 	if (gone)
 		mark(mcp, CBX_URI_FILE, session_id, NULL);
-	if (one_shot && strcmp(session_id, mcp->default_session) != 0)
+	if (of_others(mcp, session_id, one_shot))
 		return;
 	mark(mcp, CBX_URI_LIST, NULL, NULL);
 	cbx_mcp_list_changed(mcp, CBX_NEWS_RESOURCES);
 }
 
-static void on_files(void *arg, const char *session_id, const cJSON *files)
+static void on_files(void *arg, const char *session_id, bool one_shot, const cJSON *files)
 {
 	struct cbx_mcp_news *news = arg;
 	const cJSON *f;
@@ -162,7 +168,8 @@ static void on_files(void *arg, const char *session_id, const cJSON *files)
 			mark(news->mcp, CBX_URI_FILE, session_id, u.path);
 		cbx_mcp_uri_release(&u);
 	}
-	if (files && files->child)
+	soon(news->mcp);
+	if (files && files->child && !of_others(news->mcp, session_id, one_shot))
 		cbx_mcp_list_changed(news->mcp, CBX_NEWS_RESOURCES);
 }
 

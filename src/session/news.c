@@ -14,12 +14,15 @@ void cbx_engine_unlisten(struct cbx_engine *e, struct cbx_engine_listener *l)
 
 void cbx_engine_files_changed(struct cbx_engine *e, const char *session_id, const cJSON *files)
 {
+	const struct cbx_session *s = cbx_engine_by_id(e, session_id);
 	struct cbx_engine_listener *l, *next;
 
+	if (!s)
+		return;
 	TAILQ_FOREACH_SAFE(l, &e->listeners, entry, next)
 	{
 		if (l->on_files)
-			l->on_files(l->arg, session_id, files);
+			l->on_files(l->arg, session_id, s->spec.one_shot, files);
 	}
 }
 

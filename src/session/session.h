@@ -152,7 +152,7 @@ struct cbx_engine_listener {
 	/* A session was made, or has gone. */
 	void (*on_session)(void *arg, const char *session_id, bool one_shot, bool gone);
 	/* See cbx_engine_files_changed(). */
-	void (*on_files)(void *arg, const char *session_id, const cJSON *files);
+	void (*on_files)(void *arg, const char *session_id, bool one_shot, const cJSON *files);
 	void *arg;
 };
 void cbx_engine_listen(struct cbx_engine *engine, struct cbx_engine_listener *listener);

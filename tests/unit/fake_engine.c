@@ -248,6 +248,18 @@ static void session_news(struct cbx_session *s, bool gone)
 		l->on_session(l->arg, s->spec.id, s->spec.one_shot, gone);
 }
 
+void cbx_engine_files_changed(struct cbx_engine *e, const char *session_id, const cJSON *files)
+{
+	struct cbx_engine_listener *l;
+	struct cbx_session *s;
+	struct cbx_err err;
+
+	if (cbx_session_find(e, session_id, &s, &err) < 0)
+		return;
+	TAILQ_FOREACH(l, &e->listeners, entry)
+		l->on_files(l->arg, session_id, s->spec.one_shot, files);
+}
+
 static void wake(struct cbx_execution *x)
 {
 	struct timeval now = { 0, 0 };

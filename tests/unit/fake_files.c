@@ -248,11 +248,3 @@ void cbx_engine_unlisten(struct cbx_engine *e, struct cbx_engine_listener *l)
 {
 	TAILQ_REMOVE(fake_engine_listeners(e), l, entry);
 }
-
-void cbx_engine_files_changed(struct cbx_engine *e, const char *session_id, const cJSON *files)
-{
-	struct cbx_engine_listener *l;
-
-	TAILQ_FOREACH(l, fake_engine_listeners(e), entry)
-		l->on_files(l->arg, session_id, files);
-}

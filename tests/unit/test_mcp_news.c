@@ -174,6 +174,7 @@ START_TEST(news_of_others)
 	cbx_session_spec_init(&spec);
 	spec.one_shot = true;
 	cbx_session_create(c->engine, &spec, NULL, NULL, &s, &err);
+	files_changed(c, "fake-1", "codebox://sessions/fake-1/files/a");
 	event_base_loopexit(c->base, &tv);
 	event_base_dispatch(c->base);
 	ck_assert_uint_eq(c->seen, c->n);
@@ -181,6 +182,17 @@ START_TEST(news_of_others)
 	answer_to(c, OLD("1", "tools/call", "\"name\":\"run_code\",\"arguments\":{\"code\":\"print a\"}"));
 	m = wait_next(c);
 	ck_assert_str_eq(str_at(m, "method"), "notifications/resources/list_changed");
+	files_changed(c, "fake-2", "codebox://sessions/fake-2/files/a");
+	m = wait_next(c);
+	ck_assert_str_eq(str_at(m, "method"), "notifications/resources/list_changed");
+	/* What was asked for by its address is told, whoever's it is. */
+	client_ask(c, OLD("2", "resources/subscribe", "\"uri\":\"codebox://sessions/fake-1/files/a\""));
+	files_changed(c, "fake-1", "codebox://sessions/fake-1/files/a");
+	m = wait_next(c);
+	ck_assert_str_eq(str_at(m, "method"), "notifications/resources/updated");
+	event_base_loopexit(c->base, &tv);
+	event_base_dispatch(c->base);
+	ck_assert_uint_eq(c->seen, c->n);
 	client_free(c);
 }
 END_TEST
