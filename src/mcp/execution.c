@@ -209,7 +209,7 @@ const struct cbx_mcp_tool cbx_mcp_get_execution = {
 		"See how a cell is doing that run_code answered with status \"running\" (it took long, or was started "
 		"with background), and get its result once it has ended: the same answer as run_code's. With wait it "
 		"is answered as soon as the cell has ended, or when the time is over. The last 16 cells of a session "
-		"are kept.\n\n"
+		"are kept, or fewer when what they showed is large.\n\n"
 		"When an answer says that output was omitted, output_from pages through it: start with 0, go on with "
 		"the answer's output_next until that is output_total. Where a part was not kept, the answer says where "
 		"to go on.",

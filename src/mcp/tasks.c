@@ -248,7 +248,8 @@ static struct cbx_execution *find(const struct cbx_mcp_message *m, struct cbx_mc
 	} else if (!(x = cbx_mcp_task_find(m->mcp, id))) {
 		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS,
 			      "Invalid params: taskId: there is no such task, or no longer: results are kept for %d "
-			      "minutes after the end, and not longer than their session",
+			      "minutes after the end, but not longer than their session, and not when newer ones of it "
+			      "need their memory",
 			      CBX_HOLD_MS / 60000);
 	} else {
 		cbx_session_touch(cbx_execution_session(x));

@@ -516,8 +516,9 @@ int cbx_execution_find(struct cbx_session *s, uint64_t id, struct cbx_execution 
 	}
 	if (id > 0 && id < s->next_execution)
 		return cbx_refuse(err, "execution_forgotten", ENOENT,
-				  "execution %llu of session %s has been forgotten; only the last %d are kept",
-				  (unsigned long long)id, s->spec.id, CBX_FINISHED_MAX);
+				  "execution %llu of session %s has been forgotten; only the last %d are kept, and of "
+				  "these what fits in %zu MiB",
+				  (unsigned long long)id, s->spec.id, CBX_FINISHED_MAX, CBX_ENDED_MEMORY_MAX >> 20);
 	return cbx_refuse(err, "execution_not_found", ENOENT, "session %s has no execution %llu", s->spec.id,
 			  (unsigned long long)id);
 }

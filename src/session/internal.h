@@ -359,6 +359,7 @@ void cbx_execution_free(struct cbx_execution *x);
 void cbx_execution_timer(evutil_socket_t fd, short what, void *arg); /* the session's cell timer */
 void cbx_execution_clear(struct cbx_execution *x);
 size_t cbx_execution_memory(const struct cbx_execution *x);
+#define CBX_ENDED_MEMORY_MAX CBX_DISPLAY_BYTES_MAX /* of the executions that a session keeps for a later look */
 void cbx_execution_keep(struct cbx_execution *x); /* it was delivered: count it, and strip the oldest of all sessions */
 
 /* spill.c. It outlives its execution while a write is unanswered. */

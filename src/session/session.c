@@ -20,8 +20,6 @@
 #include "base/cleanup.h"
 #include "session/internal.h"
 
-#define ENDED_MEMORY_MAX CBX_DISPLAY_BYTES_MAX /* of the executions that a session keeps for a later look */
-
 static void note(struct cbx_session *s, const char *text)
 {
 	if (s->engine->config.on_note)
@@ -115,7 +113,7 @@ static void deliver(struct cbx_session *s)
 	memory += cbx_execution_memory(x);
 	TAILQ_FOREACH(x, &s->ended, entry)
 	holds += cbx_hold_counts(x);
-	while (s->nended - holds > CBX_FINISHED_MAX || (s->nended > 1 && memory > ENDED_MEMORY_MAX)) {
+	while (s->nended - holds > CBX_FINISHED_MAX || (s->nended > 1 && memory > CBX_ENDED_MEMORY_MAX)) {
 		x = first_to_forget(s);
 		holds -= cbx_hold_counts(x);
 		memory -= cbx_execution_memory(x);

@@ -210,7 +210,7 @@ struct cbx_hold {
 	const char *key; /* borrowed */
 	uint64_t created_ms, updated_ms; /* when the hold was made; when it changed last, that is then or at the end: ms
 					  * since 1970 */
-	uint64_t kept_ms; /* from created_ms on it is kept so long at least; grows until the end */
+	uint64_t kept_ms; /* from created_ms on it is kept so long, if memory suffices; grows until the end */
 };
 bool cbx_execution_held(const struct cbx_execution *x, struct cbx_hold *ret); /* false: it is not */
 /* The one that runs, or NULL. */

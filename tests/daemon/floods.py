@@ -211,8 +211,19 @@ def test_finished_executions_are_forgotten():
     for i in range(18):
         c.run(str(i), session_id=sid)
     e = c.refused("interrupt", session_id=sid, execution_id=1)
-    assert "16" in e.message, e
+    assert "the last 16 are kept" in e.message and "16 MiB" in e.message, e
     c.call("interrupt", session_id=sid, execution_id=18)
+    # Or fewer: these two show 30 MiB.
+    sid = session(c)
+    c.run(FRAME + "import json", session_id=sid)
+    for i in (2, 3):
+        body = f"json.dumps({{'ev': 'display', 'id': {i}, 'data': {{'text/plain': 'x' * (5 << 20)}}, " \
+               "'metadata': {}}).encode()"
+        c.run(f"for i in range(3): frame({body})", session_id=sid, timeout=60)
+        c.events = []
+    e = c.refused("interrupt", session_id=sid, execution_id=2)
+    assert "forgotten" in e.message and "16 MiB" in e.message, e
+    c.call("interrupt", session_id=sid, execution_id=3)
     assert d.stop() == 0
 
 
