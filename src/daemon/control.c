@@ -185,7 +185,7 @@ static void control_close(void *state)
 		cbx_execution_interrupt(x);
 		free(q);
 	}
-	if (c->own[0] && cbx_session_find(c->daemon->engine, c->own, &s, &err) == 0)
+	if (c->own[0] && cbx_session_find(c->daemon->engine, c->own, &s, &err) == 0 && cbx_session_one_shot(s))
 		cbx_session_close(s, "its connection ended");
 	free(c);
 }

@@ -452,7 +452,8 @@ void cbx_mcp_free(struct cbx_mcp *mcp)
 	cbx_mcp_jobs_drop(mcp);
 	cbx_mcp_news_drop(mcp);
 	cbx_mcp_roots_drop(mcp);
-	if (mcp->default_session[0] && cbx_session_find(mcp->engine, mcp->default_session, &session, &err) >= 0)
+	if (mcp->default_session[0] && cbx_session_find(mcp->engine, mcp->default_session, &session, &err) >= 0 &&
+	    cbx_session_one_shot(session))
 		cbx_session_close(session, "its client has disconnected");
 	free(mcp);
 }

@@ -510,6 +510,11 @@ const char *cbx_session_id(const struct cbx_session *s)
 	return s->spec.id;
 }
 
+bool cbx_session_one_shot(const struct cbx_session *s)
+{
+	return s->spec.one_shot;
+}
+
 bool cbx_session_awaited(const struct cbx_session *s, const void *arg)
 {
 	return s->on_ready && s->on_ready_arg == arg;

@@ -123,6 +123,8 @@ int cbx_session_create(struct cbx_engine *engine, const struct cbx_session_spec 
 /* Errors: "session_not_found" or "session_expired", with what to do next. */
 int cbx_session_find(struct cbx_engine *engine, const char *id, struct cbx_session **ret, struct cbx_err *err);
 const char *cbx_session_id(const struct cbx_session *session);
+/* It was made as a connection's own. Such ids are made up: one that another session has got since is no such. */
+bool cbx_session_one_shot(const struct cbx_session *session);
 /* Whether on_ready is still to be called, with this arg: it is the session that was made with it, and not a later one of
  * the same id. */
 bool cbx_session_awaited(const struct cbx_session *session, const void *arg);

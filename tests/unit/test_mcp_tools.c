@@ -376,6 +376,22 @@ START_TEST(id_created_again)
 }
 END_TEST
 
+/* A session that was made with the id of a connection's own, which had ended, stays as others do. */
+START_TEST(own_id_used_again)
+{
+	struct client *c = client_new();
+
+	ck_assert_str_eq(text(client_run(c, "print a", NULL)), "a\n[session_id: fake-1]");
+	fake_session_expire(c->engine, "fake-1");
+	ck_assert(!true_at(client_ask(c, CALL("1", "create_session", "{\"session_id\":\"fake-1\"}")), "result.isError"));
+	cbx_mcp_free(c->mcp);
+	client_settle(c);
+	client_connect(c);
+	ck_assert_str_eq(text(client_run(c, "print there", "fake-1")), "there");
+	client_free(c);
+}
+END_TEST
+
 START_TEST(many_calls)
 {
 	struct client *c = client_new();
@@ -529,6 +545,7 @@ static void add(TCase *t)
 	tcase_add_test(t, closed_while_running);
 	tcase_add_test(t, id_used_again);
 	tcase_add_test(t, id_created_again);
+	tcase_add_test(t, own_id_used_again);
 	tcase_add_test(t, many_calls);
 	tcase_add_test(t, progress);
 	tcase_add_test(t, progress_old);
