@@ -128,7 +128,7 @@ static void lost(struct cbx_mcp_call *call)
 			   "this part of the output is still being written to its file; ask again in a moment");
 	else if (e->kept < e->total)
 		cbx_refuse(&err, "output_lost", ENOENT,
-			   "this part of the output was not kept; go on with output_from %llu, where that begins which was",
+			   "this part of the output was not kept; go on with output_from %llu",
 			   (unsigned long long)e->kept);
 	else
 		cbx_refuse(&err, "output_lost", ENOENT, "this part of the output was not kept, and nothing behind it");
@@ -266,8 +266,10 @@ static void answer_interrupt(struct cbx_mcp_call *call, struct cbx_execution *x)
 		cbx_json_set_str(s, "status", cbx_mcp_str_of(json, "status"));
 		cbx_json_set_bool(s, "state_kept", cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "state_kept")));
 		if (cbx_execution_status(x) <= CBX_RUNNING)
-			text = cbx_xasprintf("Execution %llu was interrupted, and has not ended yet; get_execution tells "
-					     "what becomes of it.", (unsigned long long)call->execution_id);
+			text = cbx_xasprintf(
+				"Execution %llu was interrupted, and has not ended yet; get_execution tells what "
+				"becomes of it.",
+				(unsigned long long)call->execution_id);
 		else if (done && *done)
 			text = cbx_xasprintf("%.1000s", message ? message : "The cell was interrupted.");
 		else

@@ -125,8 +125,8 @@ int cbx_session_find(struct cbx_engine *engine, const char *id, struct cbx_sessi
 const char *cbx_session_id(const struct cbx_session *session);
 /* It was made as a connection's own. Such ids are made up: one that another session has got since is no such. */
 bool cbx_session_one_shot(const struct cbx_session *session);
-/* Whether on_ready is still to be called, with this arg: it is the session that was made with it, and not a later one of
- * the same id. */
+/* Whether on_ready is still to be called, with this arg: it is the session that was made with it, and not a later one
+ * of the same id. */
 bool cbx_session_awaited(const struct cbx_session *session, const void *arg);
 /* Why it ended before it was ready; NULL when it was ready once, or may still be. For the on_end of cells that were
  * queued in a session that could not be made. */
@@ -193,9 +193,9 @@ int cbx_session_run(struct cbx_session *session, const char *code, uint64_t time
 		    struct cbx_execution **ret, struct cbx_err *err);
 /* One watcher more, up to CBX_WATCHERS_MAX. Errors: "ended" (nothing would be called any more), "too_many_watchers". */
 int cbx_execution_watch(struct cbx_execution *x, const struct cbx_watch *watch, struct cbx_err *err);
-/* Stop calling the watcher with this arg; the execution goes on. False: there is no such watcher. Whoever has found x by
- * its ids learns by that whether it is the one that he watches: a closed session's id may be another's at once, while
- * on_end of its cells is still to come. */
+/* Stop calling the watcher with this arg; the execution goes on. False: there is no such watcher. Whoever has found x
+ * by its ids learns by that whether it is the one that he watches: a closed session's id may be another's at once,
+ * while on_end of its cells is still to come. */
 bool cbx_execution_unwatch(struct cbx_execution *x, const void *arg);
 /* Queued: ends as cancelled at once. Running: SIGINT, SIGKILL after the grace period; ends as cancelled. */
 void cbx_execution_interrupt(struct cbx_execution *x);

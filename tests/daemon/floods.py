@@ -254,8 +254,9 @@ def test_kept_output_over_all_sessions():
 
 def page(m, sid, number, at):
     """A page of output as (text, where the next one starts, total), or (None, where it goes on, why)."""
-    m.raw(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "get_execution", "arguments": {
-        "session_id": sid, "execution_id": number, "output_from": at}}}).encode())
+    arguments = {"session_id": sid, "execution_id": number, "output_from": at}
+    m.raw(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+        "name": "get_execution", "arguments": arguments}}).encode())
     while (answer := m.recv()).get("id") != 2:
         pass
     result = answer["result"]

@@ -58,7 +58,8 @@ START_TEST(interrupt_with_many_waiting)
 
 	client_ask(c, RUN("1", "wait"));
 	for (int i = 10; i < 50 && !refused; i++) {
-		_cleanup_free_ char *line = cbx_xasprintf(CALL("%d", "get_execution", "{\"execution_id\":1,\"wait\":45}"), i);
+		_cleanup_free_ char *line =
+			cbx_xasprintf(CALL("%d", "get_execution", "{\"execution_id\":1,\"wait\":45}"), i);
 
 		client_send(c, line);
 		m = client_next(c);

@@ -113,7 +113,8 @@ START_TEST(listen_bad)
 	ck_assert_int_eq(int_at(ask(c, "subscriptions/listen", many.data), "error.code"), -32602);
 	many.len = 0;
 	for (int i = 0; i < CBX_SUBSCRIPTIONS_MAX + 1; i++)
-		cbx_buf_addf(&many, "%s\"codebox://sessions\"", i ? "," : ",\"notifications\":{\"resourceSubscriptions\":[");
+		cbx_buf_addf(&many, "%s\"codebox://sessions\"",
+			     i ? "," : ",\"notifications\":{\"resourceSubscriptions\":[");
 	cbx_buf_adds(&many, "]}");
 	ck_assert_ptr_nonnull(strstr(str_at(ask(c, "subscriptions/listen", many.data), "error.message"), "too many"));
 	for (int i = 0; i < CBX_STREAMS_MAX; i++) {

@@ -380,10 +380,12 @@ END_TEST
 START_TEST(own_id_used_again)
 {
 	struct client *c = client_new();
+	cJSON *m;
 
 	ck_assert_str_eq(text(client_run(c, "print a", NULL)), "a\n[session_id: fake-1]");
 	fake_session_expire(c->engine, "fake-1");
-	ck_assert(!true_at(client_ask(c, CALL("1", "create_session", "{\"session_id\":\"fake-1\"}")), "result.isError"));
+	m = client_ask(c, CALL("1", "create_session", "{\"session_id\":\"fake-1\"}"));
+	ck_assert(!true_at(m, "result.isError"));
 	cbx_mcp_free(c->mcp);
 	client_settle(c);
 	client_connect(c);
