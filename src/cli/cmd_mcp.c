@@ -162,10 +162,10 @@ static int turn(struct bridge *b)
 		return CBX_EXIT_FAILURE;
 	if (n == 0 && b->deadline && cbx_now_ms() >= b->deadline)
 		return CBX_EXIT_OK;
-	if (down_full && (p[2].revents & (POLLOUT | POLLERR)) && !write_output())
+	/* Without bytes for it nothing is asked of it, so what is told is that nobody is left to read an answer: an error
+	 * by a pipe, a hang-up by a socket or a terminal. */
+	if (p[2].revents && !(down_full && write_output()))
 		return CBX_EXIT_OK;
-	if (!down_full && (p[2].revents & (POLLERR | POLLNVAL)))
-		return CBX_EXIT_OK; /* nobody is left to read an answer */
 	if (p[0].revents) {
 		read_input(b);
 		if (up.at < up.len && p[1].fd >= 0)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """codebox mcp: the bridge between standard input and output and the daemon."""
 import os
+import socket
 import time
 
 from common_cli import Box, contains, read_until, run, same, WAIT
@@ -61,6 +62,22 @@ def test_mcp_client_that_stops_reading():
     p.stdin.write(b"flood\n" * 4)
     p.stdin.close()
     same(p.wait(WAIT), 0)
+
+
+def test_mcp_client_that_closes_a_socket():
+    """A socket says that with a hang-up where a pipe says it with an error; standard input stays open."""
+    box = Box()
+    for owed in (b"", b"flood\n" * 4):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            p = box.popen("mcp", stdout=theirs)
+            theirs.close()
+            p.stdin.write(b"first\n" + owed)
+            p.stdin.flush()
+            read_until(ours.fileno(), b"z" if owed else b"first\n")
+            ours.close()
+            same(p.wait(WAIT), 0)
+            p.stdin.close()
 
 
 def test_mcp_daemon_goes_away():
