@@ -112,19 +112,18 @@ static int reconnect(struct bridge *b)
 {
 	struct cbx_err err;
 
-	if (b->heard || !b->replayable || b->start.started || b->reconnects++ >= RECONNECTS) {
-		if (b->heard)
-			cbx_cli_say("codeboxd has closed the connection");
-		else
-			(void)cbx_cli_fail((cbx_daemon_gone(b->dirs, &b->start, &err), &err));
+	if (b->heard) {
+		cbx_cli_say("codeboxd has closed the connection");
 		return CBX_EXIT_FAILURE;
+	}
+	if (!b->replayable || b->start.started || b->reconnects++ >= RECONNECTS) {
+		cbx_daemon_gone(b->dirs, &b->start, &err);
+		return cbx_cli_fail(&err);
 	}
 	close(b->fd);
 	b->fd = cbx_daemon_reach(b->dirs, CBX_MCP_SOCKET, 1, &b->start, &err);
-	if (b->fd < 0) {
-		(void)cbx_cli_fail(&err);
-		return CBX_EXIT_FAILURE;
-	}
+	if (b->fd < 0)
+		return cbx_cli_fail(&err);
 	up.at = 0;
 	b->shut = false;
 	return 0;
@@ -204,9 +203,9 @@ static int run_mcp(int argc, char **argv)
 	b.dirs = &dirs;
 	b.fd = cbx_daemon_reach(&dirs, CBX_MCP_SOCKET, 1, &b.start, &err);
 	if (b.fd < 0) {
-		(void)cbx_cli_fail(&err);
+		r = cbx_cli_fail(&err);
 		cbx_dirs_release(&dirs);
-		return CBX_EXIT_FAILURE;
+		return r;
 	}
 	do {
 		r = turn(&b);

@@ -67,7 +67,7 @@ def test_daemon_that_dies_at_start():
     contains(r.err, "on purpose")
     assert "\x1b" not in r.err
     r = box("mcp", input=b'{"x":1}\n')
-    same(r.returncode, 1)
+    same(r.returncode, 3)
     contains(r.err, "on purpose")
     same(r.out, "")
     r = box("run", "--json", "-c", "1")
@@ -128,6 +128,9 @@ def test_mcp_replays_to_the_next_daemon():
 def test_missing_daemon_program():
     box = Box(CODEBOX_DAEMON="/nonexistent/codeboxd")
     r = box("run", "-c", "1")
+    same(r.returncode, 3)
+    contains(r.err, "/nonexistent/codeboxd")
+    r = box("mcp", input=b'{"x":1}\n')
     same(r.returncode, 3)
     contains(r.err, "/nonexistent/codeboxd")
     assert not os.path.exists(box.path("run/control.sock"))
