@@ -25,6 +25,7 @@ struct scan {
 	int64_t since_ns;
 	uint64_t skip, matches;
 	unsigned entries;
+	bool full; /* the answer; what comes now is for the next page, which begins behind what this one holds */
 	bool cut;
 	dev_t dev;
 	size_t head, tail; /* of the queue */
@@ -62,7 +63,10 @@ static void match(struct scan *s, const struct stat *st, const char *path, size_
 	size_t len = (sizeof(struct cbx_init_entry) + n + 1 + 7) & ~(size_t)7;
 	struct cbx_init_entry entry = { .name_len = (uint32_t)n, .entry_len = (uint32_t)len };
 
-	if (s->matches++ < s->skip || s->a->len + len > OUT_MAX)
+	if (s->matches++ < s->skip || s->full)
+		return;
+	s->full = s->a->len + len > OUT_MAX;
+	if (s->full)
 		return;
 	entry.st.mode = st->st_mode;
 	entry.st.size = (uint64_t)st->st_size;

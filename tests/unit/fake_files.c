@@ -211,7 +211,7 @@ static int list(struct cbx_session *s, const char *path, uint64_t skip, bool dee
 		if (!cbx_starts_with(f->path, dir) ||
 		    (!deep && strchr(name, '/')) || seen++ < skip)
 			continue;
-		if (l->data.len + e.entry_len > 16384) {
+		if (l->reply.more || l->data.len + e.entry_len > 16384) {
 			l->reply.more = true;
 			continue;
 		}
