@@ -88,8 +88,9 @@
 					 * [unit/test_mcp_files.c:files] */
 #define CBX_READ_MAX KIB(192)            /* mcp: read_file, most bytes of one answer; more: the answer says where to
 					 * go on [unit/test_mcp_files.c:files] */
-#define CBX_LIST_MAX 500                 /* mcp: list_files, entries of one answer; more: the answer says where to go
-					 * on [unit/test_mcp_files.c:files] */
+#define CBX_LIST_MAX 500                 /* mcp: list_files, entries of one answer, as far as their lines are no longer
+					 * than CBX_TEXT_CHARS; more: the answer says where to go on
+					 * [unit/test_mcp_files.c:long_names] */
 #define CBX_INLINE_IMAGE_MAX KIB(200)    /* mcp: an image file that a cell wrote, sent with its result; larger: a
 					 * link [unit/test_mcp_files.c:artifacts] */
 #define CBX_INLINE_IMAGES_MAX 4          /* mcp: image files of a cell sent with its result; more: links

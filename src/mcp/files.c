@@ -86,7 +86,7 @@ struct listing {
 	char *path;
 	bool recursive, more, cut;
 	uint64_t offset, count;
-	size_t bytes;
+	size_t bytes, chars; /* of the answer's structure, estimated from above, and of its text */
 	cJSON *files;
 	struct cbx_buf text;
 };
@@ -139,19 +139,41 @@ static const char *type_of(uint32_t mode)
 	return S_ISREG(mode) ? "file" : S_ISDIR(mode) ? "directory" : S_ISLNK(mode) ? "link" : "other";
 }
 
-static void list_add(struct cbx_mcp_call *call, struct listing *l, const struct cbx_init_entry *e, const char *name)
+static void add_line(struct cbx_buf *out, const struct cbx_init_entry *e, const char *path)
 {
+	char size[32];
+
+	cbx_mcp_clean_name(out, path);
+	cbx_format_size(e->st.size, size);
+	if (S_ISREG(e->st.mode))
+		cbx_buf_addf(out, "  %s\n", size);
+	else
+		cbx_buf_adds(out, S_ISDIR(e->st.mode) ? "/\n" : S_ISLNK(e->st.mode) ? "  (link)\n" : "  (special)\n");
+}
+
+/* False: there is no room, in the text or in the structure; a client may look at one of them only. */
+static bool list_add(struct cbx_mcp_call *call, struct listing *l, const struct cbx_init_entry *e, const char *name)
+{
+	_cleanup_buf_ struct cbx_buf line = { 0 };
 	_cleanup_free_ char *path = NULL;
 	time_t seconds = (time_t)(e->st.mtime_ns / 1000000000);
 	const char *type = type_of(e->st.mode), *below;
-	cJSON *o = cbx_json_new_obj();
-	char when[40] = "", size[32];
+	char when[40] = "";
 	struct tm tm;
+	size_t chars;
+	cJSON *o;
 
 	if (strcmp(l->path, ".") == 0)
 		path = cbx_xstrdup(name);
 	else
 		path = cbx_xasprintf("%s%s%s", l->path, cbx_ends_with(l->path, "/") ? "" : "/", name);
+	add_line(&line, e, path);
+	chars = cbx_utf8_count(line.data, line.len);
+	if (l->count >= CBX_LIST_MAX || l->bytes >= LIST_BYTES || (l->count && l->chars + chars > CBX_TEXT_CHARS))
+		return false;
+	cbx_buf_add(&l->text, line.data, line.len);
+	l->chars += chars;
+	o = cbx_json_new_obj();
 	cbx_json_set_str(o, "path", path);
 	cbx_json_set_str(o, "type", type);
 	cbx_json_set_u64(o, "size", e->st.size <= INT64_MAX ? e->st.size : INT64_MAX);
@@ -168,41 +190,33 @@ static void list_add(struct cbx_mcp_call *call, struct listing *l, const struct 
 		}
 	}
 	cbx_json_push(l->files, o);
-	cbx_mcp_clean_name(&l->text, path);
-	cbx_format_size(e->st.size, size);
-	if (S_ISREG(e->st.mode))
-		cbx_buf_addf(&l->text, "  %s\n", size);
-	else
-		cbx_buf_adds(&l->text, S_ISDIR(e->st.mode)   ? "/\n"
-				       : S_ISLNK(e->st.mode) ? "  (link)\n"
-							     : "  (special)\n");
 	l->bytes += 200 + 9 * strlen(path);
 	l->count++;
+	return true;
 }
 
 static void list_end(struct cbx_mcp_call *call)
 {
-	_cleanup_buf_ struct cbx_buf text = { 0 };
 	struct listing *l = call->state;
+	struct cbx_buf *text = &l->text;
 	cJSON *s = cbx_json_new_obj();
 
 	cbx_json_set_str(s, "session_id", call->session_id);
 	cbx_json_set_str(s, "path", l->path);
 	cbx_json_set(s, "files", take_ptr(&l->files));
-	cbx_mcp_cut(&text, cbx_buf_str(&l->text), CBX_TEXT_CHARS, 0, NULL);
-	if (!text.len)
-		cbx_buf_adds(&text, l->offset ? "No more files.\n" : "No files.\n");
+	if (!text->len)
+		cbx_buf_adds(text, l->offset ? "No more files.\n" : "No files.\n");
 	if (l->more) {
 		cbx_json_set_u64(s, "next_offset", l->offset + l->count);
-		cbx_buf_addf(&text, "[there are more: pass offset %llu, or a directory further down]\n",
+		cbx_buf_addf(text, "[there are more: pass offset %llu, or a directory further down]\n",
 			     (unsigned long long)(l->offset + l->count));
 	}
 	if (l->cut) {
 		cbx_json_set_str(s, "message", "There is too much below this directory to look at all of it.");
-		cbx_buf_adds(&text, "[too much is below this directory to look at all of it]\n");
+		cbx_buf_adds(text, "[too much is below this directory to look at all of it]\n");
 	}
-	text.data[--text.len] = '\0';
-	cbx_mcp_call_end(call, text.data, s);
+	text->data[--text->len] = '\0';
+	cbx_mcp_call_end(call, text->data, s);
 }
 
 static void listed(void *arg, const struct cbx_file_reply *reply, const struct cbx_err *err);
@@ -229,17 +243,15 @@ static bool list_take(struct cbx_mcp_call *call, const struct cbx_file_reply *re
 	for (int64_t i = 0; i < reply->value; i++) {
 		struct cbx_init_entry e;
 
-		if (l->count >= CBX_LIST_MAX || l->bytes >= LIST_BYTES) {
-			l->more = true;
-			return false;
-		}
 		memcpy(&e, (const char *)reply->data + at, sizeof(e));
-		list_add(call, l, &e, (const char *)reply->data + at + sizeof(e));
+		l->more = !list_add(call, l, &e, (const char *)reply->data + at + sizeof(e));
+		if (l->more)
+			return false;
 		at += e.entry_len;
 	}
 	l->cut = reply->cut;
 	l->more = reply->more;
-	return reply->more && reply->value > 0 && l->count < CBX_LIST_MAX && l->bytes < LIST_BYTES;
+	return reply->more && reply->value > 0;
 }
 
 static void listed(void *arg, const struct cbx_file_reply *reply, const struct cbx_err *err)

@@ -221,6 +221,56 @@ START_TEST(artifacts_old)
 }
 END_TEST
 
+/* Page by page a client sees all names, whether it looks at the text or at the structure. */
+START_TEST(long_names)
+{
+	struct client *c = client_new();
+	char path[256], shown[300 + 1] = "";
+	int offset = 0, asked = 0, listed = 0;
+	cJSON *m;
+	bool more;
+
+	client_run(c, "print x", NULL);
+	for (int i = 0; i < 300; i++) {
+		/* Not all of one length, and some of characters that are several bytes. */
+		snprintf(path, sizeof(path), "%03d-%0*d%s", i, 40 + i % 7 * 20, 0, i % 3 ? "" : "\xc3\xa9\xe2\x82\xac");
+		fake_session_put(c->engine, "fake-1", path, "x", 1);
+	}
+	do {
+		_cleanup_free_ char *line = cbx_xasprintf(CALL("1", "list_files", "{\"offset\":%d}"), offset);
+		int here = 0;
+
+		m = client_ask(c, line);
+		ck_assert_ptr_null(strstr(text(m), "omitted"));
+		ck_assert_uint_le(cbx_utf8_count(text(m), strlen(text(m))), CBX_TEXT_CHARS + 100);
+		for (const char *p = text(m); *p; p += strcspn(p, "\n"), p += *p == '\n') {
+			if (p[0] == '[')
+				continue;
+			ck_assert_int_lt(atoi(p), 300);
+			shown[atoi(p)]++;
+			here++;
+		}
+		ck_assert_int_eq(here, cJSON_GetArraySize(at(m, S "files")));
+		listed += here;
+		more = at(m, S "next_offset");
+		if (more)
+			ck_assert_int_eq(int_at(m, S "next_offset"), listed);
+		offset = listed;
+	} while (more && ++asked < 10);
+	ck_assert_int_gt(asked, 0);
+	for (int i = 0; i < 300; i++)
+		ck_assert_msg(shown[i] == 1, "%d is shown %d times", i, shown[i]);
+	for (int i = 0; i <= CBX_LIST_MAX; i++) {
+		snprintf(path, sizeof(path), "short/%d", i);
+		fake_session_put(c->engine, "fake-1", path, "x", 1);
+	}
+	m = client_ask(c, CALL("1", "list_files", "{\"path\":\"short\"}"));
+	ck_assert_int_eq(cJSON_GetArraySize(at(m, S "files")), CBX_LIST_MAX);
+	ck_assert_int_eq(int_at(m, S "next_offset"), CBX_LIST_MAX);
+	client_free(c);
+}
+END_TEST
+
 START_TEST(files)
 {
 	struct client *c = client_new();
@@ -350,6 +400,7 @@ static void add(TCase *t)
 	tcase_add_test(t, pages_with_a_gap);
 	tcase_add_test(t, artifacts);
 	tcase_add_test(t, artifacts_old);
+	tcase_add_test(t, long_names);
 	tcase_add_test(t, files);
 	tcase_add_loop_test(t, bad_arguments, 0, ARRAY_SIZE(bad));
 	tcase_add_test(t, disk_full);
