@@ -89,14 +89,15 @@ static cJSON *result_of(const struct cbx_mcp_revision *rev, const char *uri, con
 static void too_large(struct cbx_mcp_job *job, uint64_t size)
 {
 	struct reading *r = job->state;
-	char is[32], may[32];
+	char is[32], any[32], text[32];
 
 	cbx_format_size(size, is);
-	cbx_format_size(r->max, may);
+	cbx_format_size(r->max / 4 * 3, any); /* as base64 */
+	cbx_format_size(r->max, text);	      /* without a character that JSON writes with more */
 	cbx_mcp_job_fail(job, CBX_RPC_INTERNAL, about(r->uri),
-			 "The file is too large to be sent as a resource (%s, at most about %s); read parts of it with "
-			 "the tool read_file, or with code",
-			 is, may);
+			 "The file is too large to be sent as a resource (%s; about %s of any file can be, of text "
+			 "up to %s); read parts of it with the tool read_file, or with code",
+			 is, any, text);
 }
 
 static bool fits(const struct cbx_mcp_job *job, const cJSON *result)
