@@ -193,11 +193,11 @@ static int remove_entry(struct removal *r, int dir, const char *name)
 		return 0;
 	if (errno != ENOTEMPTY && errno != EEXIST)
 		return -errno;
+	/* It must be writable to be emptied, and to be moved, which changes its "..". One of another owner stays as it
+	 * is: where that is not enough, what needs it says so. */
+	(void)!fchmodat(dir, name, 0700, 0);
 	if (dir == r->top)
 		return 1; /* to be emptied where it is */
-	/* Moving a directory to another parent changes its "..", so it must be writable itself. */
-	if (fchmodat(dir, name, 0700, 0) < 0)
-		return -errno;
 	do {
 		snprintf(moved, sizeof(moved), ".codebox-remove-%lu", r->number++);
 		code = syscall(SYS_renameat2, dir, name, r->top, moved, 1 /* RENAME_NOREPLACE */) < 0 ? errno : 0;
@@ -226,10 +226,8 @@ static int empty_dir(struct removal *r, int dir, unsigned long *ret_left)
 			unsigned long ignored;
 			int sub = openat(dir, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-			if (sub < 0)
-				result = -errno;
-			if (sub >= 0 && fchmod(sub, 0700) == 0)
-				result = empty_dir(r, sub, &ignored); /* one level: below it entries move up */
+			/* One level: below it entries move up. */
+			result = sub < 0 ? -errno : empty_dir(r, sub, &ignored);
 			if (sub >= 0)
 				close(sub);
 			(*ret_left)++;
@@ -256,8 +254,8 @@ static int remove_tree(const char *path)
 	r.top = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (r.top < 0)
 		return -errno;
-	result = fchmod(r.top, 0700) < 0 ? -errno : 0;
-	while (result == 0) {
+	(void)!fchmod(r.top, 0700);
+	for (result = 0; result == 0;) {
 		result = empty_dir(&r, r.top, &left);
 		if (!left)
 			break;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -14,12 +15,37 @@
 #include "unit_main.h"
 
 static char top[64];
+static ino_t others; /* a directory that is not ours to chmod */
+
+/* In place of the C library's. */
+int fchmod(int fd, mode_t mode)
+{
+	struct stat st;
+
+	if (others && fstat(fd, &st) == 0 && st.st_ino == others) {
+		errno = EPERM;
+		return -1;
+	}
+	return (int)syscall(SYS_fchmod, fd, mode);
+}
+
+int fchmodat(int dir, const char *path, mode_t mode, int flags)
+{
+	struct stat st;
+
+	if (others && fstatat(dir, path, &st, 0) == 0 && st.st_ino == others) {
+		errno = EPERM;
+		return -1;
+	}
+	return (int)syscall(SYS_fchmodat, dir, path, mode);
+}
 
 static void make_top(void)
 {
 	snprintf(top, sizeof(top), "/tmp/cbxinit-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(top));
 	ck_assert_int_eq(chdir(top), 0);
+	others = 0;
 }
 
 static void remove_top(void)
@@ -38,6 +64,15 @@ static void ask(struct cbx_init_header h, const char *name, struct cbx_init_head
 	h.len = (uint32_t)strlen(path) + 1;
 	*a = (struct cbx_init_header){ 0 };
 	cbx_init_file(&h, path, a, out);
+}
+
+static int remove_tree(const char *name)
+{
+	struct cbx_init_header a;
+	char out[CBX_INIT_MAX];
+
+	ask((struct cbx_init_header){ .type = CBX_INIT_REMOVE }, name, &a, out);
+	return (int)a.value;
 }
 
 static void touch(const char *path)
@@ -88,10 +123,64 @@ START_TEST(pages_of_a_scan)
 }
 END_TEST
 
+/* ---- remove ---- */
+
+static void make_file_in(const char *dir, mode_t mode)
+{
+	char file[256];
+	struct stat st;
+
+	ck_assert_int_eq(mkdir(dir, 0700), 0);
+	snprintf(file, sizeof(file), "%s/file", dir);
+	touch(file);
+	ck_assert_int_eq(chmod(dir, mode), 0);
+	ck_assert_int_eq(stat(dir, &st), 0);
+	others = st.st_ino;
+}
+
+START_TEST(trees_are_removed)
+{
+	make_file_in("one", 0700);
+	ck_assert_int_eq(mkdir("one/two", 0700), 0);
+	make_file_in("one/two/three", 0);
+	make_file_in("one/closed", 0);
+	others = 0;
+	ck_assert_int_eq(remove_tree("one"), 0);
+	ck_assert_int_lt(access("one", F_OK), 0);
+	ck_assert_int_eq(remove_tree("one"), -ENOENT);
+}
+END_TEST
+
+/* What another owner's directory allows is done, and what it does not allow is refused at once. */
+START_TEST(directories_of_another_owner)
+{
+	static const char *const trees[] = { "a", "a/b", "a/b/c", "a/b/c/d" };
+
+	for (size_t i = 1; i < ARRAY_SIZE(trees); i++) {
+		for (size_t k = 0; k < i; k++)
+			ck_assert_int_eq(mkdir(trees[k], 0700), 0);
+		make_file_in(trees[i], 0777);
+		ck_assert_int_eq(remove_tree("a"), 0);
+	}
+	if (geteuid() == 0)
+		return; /* may write anywhere */
+	for (size_t i = 1; i < ARRAY_SIZE(trees); i++) {
+		for (size_t k = 0; k < i; k++)
+			ck_assert_int_eq(mkdir(trees[k], 0700), 0);
+		make_file_in(trees[i], 0555);
+		ck_assert_int_eq(remove_tree("a"), -EACCES);
+		others = 0;
+		ck_assert_int_eq(remove_tree("a"), 0);
+	}
+}
+END_TEST
+
 static void add_tests(TCase *t)
 {
 	tcase_add_checked_fixture(t, make_top, remove_top);
 	tcase_add_loop_test(t, pages_of_a_scan, 0, 8);
+	tcase_add_test(t, trees_are_removed);
+	tcase_add_test(t, directories_of_another_owner);
 }
 
 TEST_MAIN("init", add_tests)
