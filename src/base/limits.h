@@ -162,6 +162,11 @@
 					 * [integration/ceilings.py:more_files_than_are_looked_at] */
 #define CBX_CHANGES_MAX 200              /* session: changed files listed; more are counted
 					 * [integration/ceilings.py:more_changed_files_than_are_listed] */
+#define CBX_REMOVE_ENTRIES 4000000       /* init: files and directories that one request removes; more, as of a session
+					 * that makes them as fast: error */
+#define CBX_REMOVE_DEPTH 64              /* init: directories within directories that are removed where no directory may
+					 * change its parent, as under Landlock's first version; deeper: error
+					 * [unit/test_init.c:trees_are_removed_under_landlock] */
 
 /* What comes from an interpreter or init, all of it hostile (session). */
 #define CBX_FRAME_MAX MIB(12)            /* session: one frame; longer: the interpreter is killed

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,8 +19,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/limits.h"
+
 #define OUT_MAX (CBX_INIT_MAX - sizeof(struct cbx_init_header))
-#define REMOVE_MAX 4000000 /* entries removed by one request; a session that makes them faster than this gets EBUSY */
 
 /* A regular file, or -errno. Those of /proc only look like one: reading some of them waits for another process. */
 static int open_regular(const char *path, int flags, mode_t mode, struct stat *st)
@@ -172,18 +174,23 @@ static void make_dir(const char *path, struct cbx_init_header *a)
 /*
  * A tree may be deeper than descriptors or the stack reach. So nothing recurses: a directory that is not empty is moved
  * up into the top one under a number, and the top one is gone through until nothing is left in it.
+ *
+ * Where the kernel lets no directory change its parent (EXDEV: the first version of Landlock, and some file systems),
+ * directories are emptied where they are, and only so deep.
  */
 struct removal {
 	int top;
+	bool in_place;
 	unsigned long count, number;
 };
 
+/* Returns 1 for a directory that is to be emptied where it is. */
 static int remove_entry(struct removal *r, int dir, const char *name)
 {
 	char moved[40];
 	int code;
 
-	if (++r->count > REMOVE_MAX)
+	if (++r->count > CBX_REMOVE_ENTRIES)
 		return -EBUSY;
 	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
 		return 0;
@@ -196,17 +203,37 @@ static int remove_entry(struct removal *r, int dir, const char *name)
 	/* It must be writable to be emptied, and to be moved, which changes its "..". One of another owner stays as it
 	 * is: where that is not enough, what needs it says so. */
 	(void)!fchmodat(dir, name, 0700, 0);
-	if (dir == r->top)
-		return 1; /* to be emptied where it is */
+	if (dir == r->top || r->in_place)
+		return 1;
 	do {
 		snprintf(moved, sizeof(moved), ".codebox-remove-%lu", r->number++);
 		code = syscall(SYS_renameat2, dir, name, r->top, moved, 1 /* RENAME_NOREPLACE */) < 0 ? errno : 0;
 	} while (code == EEXIST);
-	return -code;
+	r->in_place = code == EXDEV;
+	return r->in_place ? 1 : -code;
 }
 
-/* Remove what is in a directory; *ret_left counts what has to be emptied first. */
-static int empty_dir(struct removal *r, int dir, unsigned long *ret_left)
+static int empty_dir(struct removal *r, int dir, unsigned depth, unsigned long *ret_left);
+
+static int empty_below(struct removal *r, int dir, const char *name, unsigned depth)
+{
+	unsigned long ignored;
+	int sub, result;
+
+	if (depth > CBX_REMOVE_DEPTH)
+		return -EXDEV;
+	sub = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (sub < 0)
+		return -errno;
+	result = empty_dir(r, sub, depth, &ignored);
+	close(sub);
+	if (result == 0)
+		unlinkat(dir, name, AT_REMOVEDIR); /* if something is in it again, the top one is gone through again */
+	return result;
+}
+
+/* Remove what is in a directory; *ret_left counts what had to be emptied first. */
+static int empty_dir(struct removal *r, int dir, unsigned depth, unsigned long *ret_left)
 {
 	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), result = 0;
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -223,13 +250,7 @@ static int empty_dir(struct removal *r, int dir, unsigned long *ret_left)
 			continue;
 		result = remove_entry(r, dir, e->d_name);
 		if (result == 1) {
-			unsigned long ignored;
-			int sub = openat(dir, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-			/* One level: below it entries move up. */
-			result = sub < 0 ? -errno : empty_dir(r, sub, &ignored);
-			if (sub >= 0)
-				close(sub);
+			result = empty_below(r, dir, e->d_name, depth + 1);
 			(*ret_left)++;
 		}
 	}
@@ -256,7 +277,7 @@ static int remove_tree(const char *path)
 		return -errno;
 	(void)!fchmod(r.top, 0700);
 	for (result = 0; result == 0;) {
-		result = empty_dir(&r, r.top, &left);
+		result = empty_dir(&r, r.top, 0, &left);
 		if (!left)
 			break;
 	}

@@ -18,6 +18,7 @@ UNTESTED = {
     "CBX_ROOTS_MAX": "of a client's roots, those beyond are left out: a sandbox takes fewer mounts than that",
     "CBX_HTTP_WAITING_MAX": "what is dropped beyond it, a client without a stream would not have had in time",
     "CBX_HOLD_MS": "ten minutes after an execution's end, in which nothing else may end either",
+    "CBX_REMOVE_ENTRIES": "most of a minute for one request, and the memory of four million files",
     "CBX_WATCH_AT_ONCE": "more than 64 sessions that all use memory",
     "CBX_IO_DISKS": "there is a place for the image and each mount; the compiler checks that",
     "CBX_IO_DISKS_KNOWN": "a machine of 4096 disks",

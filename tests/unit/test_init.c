@@ -5,13 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/limits.h"
 #include "base/str.h"
 #include "sandbox/init.h"
+#include "sandbox/landlock.h"
 #include "unit_main.h"
 
 static char top[64];
@@ -175,11 +179,73 @@ START_TEST(directories_of_another_owner)
 }
 END_TEST
 
+/* A chain of directories, with a file and another directory in each. */
+static void make_deep(int depth)
+{
+	int dir, below;
+
+	ck_assert_int_eq(mkdir("deep", 0700), 0);
+	dir = open("deep", O_RDONLY | O_DIRECTORY);
+	for (int i = 0; i < depth; i++, dir = below) {
+		close(openat(dir, "file", O_WRONLY | O_CREAT, 0600));
+		ck_assert_int_eq(mkdirat(dir, "beside", 0700), 0);
+		close(openat(dir, "beside/file", O_WRONLY | O_CREAT, 0600));
+		ck_assert_int_eq(mkdirat(dir, "below", 0700), 0);
+		below = openat(dir, "below", O_RDONLY | O_DIRECTORY);
+		ck_assert_int_ge(below, 0);
+		close(dir);
+	}
+	close(dir);
+}
+
+/* Under the rules of a sandbox whose kernel has this version of Landlock. Returns what the removal did. */
+static int remove_under_landlock(uint32_t abi, const char *name)
+{
+	struct cbx_landlock l;
+	struct cbx_err err;
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		int dir = open("/", O_PATH | O_DIRECTORY);
+
+		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || cbx_landlock_new(abi, 0, &l, &err) < 0 ||
+		    cbx_landlock_allow(&l, dir, CBX_LANDLOCK_READ | CBX_LANDLOCK_CHANGE, "/", &err) < 0 ||
+		    cbx_landlock_restrict_self(&l, 0, &err) < 0)
+			_exit(255);
+		_exit(-remove_tree(name));
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_ne(WEXITSTATUS(status), 255);
+	return -WEXITSTATUS(status);
+}
+
+/* Landlock's first version lets no directory change its parent; later ones do as they are asked. */
+START_TEST(trees_are_removed_under_landlock)
+{
+	static const uint32_t versions[] = { 1, 2 };
+	uint32_t here = cbx_landlock_abi();
+
+	for (size_t i = 0; i < ARRAY_SIZE(versions) && versions[i] <= here; i++) {
+		make_deep(CBX_REMOVE_DEPTH - 10);
+		ck_assert_int_eq(remove_under_landlock(versions[i], "deep"), 0);
+		ck_assert_int_lt(access("deep", F_OK), 0);
+	}
+	if (here) {
+		make_deep(CBX_REMOVE_DEPTH + 10);
+		ck_assert_int_eq(remove_under_landlock(1, "deep"), -EXDEV);
+		ck_assert_int_eq(remove_tree("deep"), 0);
+	}
+}
+END_TEST
+
 static void add_tests(TCase *t)
 {
 	tcase_add_checked_fixture(t, make_top, remove_top);
 	tcase_add_loop_test(t, pages_of_a_scan, 0, 8);
 	tcase_add_test(t, trees_are_removed);
+	tcase_add_test(t, trees_are_removed_under_landlock);
 	tcase_add_test(t, directories_of_another_owner);
 }
 
