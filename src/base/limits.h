@@ -28,6 +28,8 @@
 					 * read [daemon/floods.py:clients_that_never_read] */
 #define CBX_CLIENTS_MAX 256              /* daemon: connections; more: refused
 					 * [daemon/daemon.py:too_many_clients_are_told_so] */
+#define CBX_CONTROL_REQUESTS_MAX 256     /* daemon: unanswered requests of one connection to the control socket; more:
+					 * error "busy" [daemon/floods.py:requests_that_wait_for_a_sandbox] */
 #define CBX_REPLY_MAX KIB(900)           /* mcp: one message to a client; longer: images dropped, text cut, said so
 					 * [unit/test_mcp_resources.c:read_large] */
 
@@ -93,7 +95,7 @@
 					 * [unit/test_mcp_files.c:long_names] */
 #define CBX_INLINE_IMAGE_MAX KIB(200)    /* mcp: an image file that a cell wrote, sent with its result; larger: a
 					 * link [unit/test_mcp_files.c:artifacts] */
-#define CBX_INLINE_IMAGES_MAX 4          /* mcp: image files of a cell sent with its result; more: links
+#define CBX_INLINE_IMAGES_MAX 4          /* mcp: image files of a cell sent with its result; more: all are links
 					 * [unit/test_mcp_files.c:artifacts] */
 
 /* Sessions. */
@@ -114,7 +116,15 @@
 					 * [integration/pool.py:it_knows_how_much_memory_there_is] */
 #define CBX_QUEUE_MAX 64                 /* session: executions waiting for one interpreter; more: "queue_full"
 					 * [daemon/floods.py:a_full_queue] */
+#define CBX_WATCHERS_MAX 32              /* session: calls that wait for the end of one execution; more: error
+					 * "too_many_watchers" [daemon/floods.py:too_many_wait_for_one_cell] */
+#define CBX_QUERIES_MAX 16               /* session: questions about code, such as completions, that one interpreter has
+					 * not answered; more: error "busy"
+					 * [daemon/hostile.py:an_interpreter_that_does_not_read_is_not_asked_without_end] */
 #define CBX_FINISHED_MAX 16              /* session: ended executions kept for a later look; older are forgotten
+					 * [daemon/floods.py:finished_executions_are_forgotten] */
+#define CBX_ENDED_MEMORY_MAX MIB(16)     /* session: output and displays of those of one session; more: the oldest are
+					 * forgotten, but not the last
 					 * [daemon/floods.py:finished_executions_are_forgotten] */
 #define CBX_HOLDS_MAX 16                 /* session: executions kept for a client that comes back (MCP tasks); more:
 					 * not promised, the answer is "running" [unit/test_mcp_tasks.c:too_many] */
@@ -142,6 +152,9 @@
 					 * [unit/test_output.c:a_flood_keeps_head_and_tail] */
 #define CBX_OUTPUT_FILE_MAX MIB(16)      /* session: whole output kept in a file of the session up to this; then it
 					 * ends [daemon/daemon.py:an_endless_flood_is_bounded_and_can_be_stopped] */
+#define CBX_SPILL_PENDING MIB(1)         /* session: output that waits to be written to that file; more: left out of it,
+					 * and the file says where and how much
+					 * [daemon/floods.py:output_that_waits_for_a_sandbox] */
 #define CBX_OUTPUT_RUSH MIB(128)         /* session: of one execution, read as fast as it comes; more: at most some 50 MB
 					 * a second [daemon/floods.py:a_cell_that_prints_on_and_on] */
 #define CBX_OUTPUT_TOTAL_MAX MIB(64)     /* session: kept output and displays of all ended executions; more: the
@@ -173,8 +186,14 @@
 					 * [daemon/hostile.py:frames_that_break_the_protocol_end_the_interpreter] */
 #define CBX_FRAME_VALUES_MAX 65536       /* session: JSON values in one frame; more: the interpreter is killed
 					 * [daemon/hostile.py:frames_that_break_the_protocol_end_the_interpreter] */
+#define CBX_FRAMES_PER_CELL_MAX MIB(256) /* session: frames of one cell, which carry results and displays; more: the
+					 * interpreter is killed [daemon/hostile.py:a_cell_that_displays_on_and_on] */
 #define CBX_INIT_MESSAGE_MAX KIB(64)     /* session: one datagram to or from init, header included; longer: the
 					 * session ends [daemon/hostile.py:lies_of_init_end_the_session_alone] */
+#define CBX_INIT_REQUESTS 256            /* session: requests about files of one session that its init has not answered;
+					 * more: error "busy" [daemon/floods.py:requests_that_wait_for_a_sandbox] */
+#define CBX_INIT_BACKLOG MIB(4)          /* session: bytes of those that it has not even taken; more: error "busy"
+					 * [daemon/floods.py:requests_that_wait_for_a_sandbox] */
 
 /* A sandbox's resources: defaults, and the most that a request may ask for. */
 #define CBX_MEMORY_DEFAULT GIB(2)        /* policy: a session's memory where nothing else is said

@@ -8,8 +8,6 @@
 #include "base/json.h"
 #include "daemon/daemon.h"
 
-#define CBX_CONTROL_REQUESTS_MAX 256 /* unanswered requests of one connection; more: error "busy" */
-
 struct cbx_control_request {
 	TAILQ_ENTRY(cbx_control_request) entry;
 	struct cbx_control *control; /* NULL once the connection has gone; the request is then freed by its callback */

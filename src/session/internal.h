@@ -185,9 +185,7 @@ void cbx_init_fail_all(struct cbx_session *s, const struct cbx_err *err); /* cal
 /* Payload is the two parts, one behind the other. fds are taken, also on failure. urgent: before what is queued. */
 int cbx_init_ask(struct cbx_session *s, const struct cbx_init_header *h, const void *p1, size_t n1, const void *p2,
 		 size_t n2, const int *fds, size_t nfds, bool urgent, cbx_init_fn fn, void *arg, struct cbx_err *err);
-#define CBX_INIT_BACKLOG  MIB(4) /* bytes and requests waiting for init; more: refused as "busy" */
-#define CBX_INIT_REQUESTS 256
-#define CBX_INIT_LATE_S	  60 /* no answer for so long: the sandbox is given up */
+#define CBX_INIT_LATE_S 60 /* no answer for so long: the sandbox is given up */
 
 /* ---- interpreter ---- */
 
@@ -273,7 +271,6 @@ void cbx_pipes_owe(struct cbx_interp *in); /* remember how much is in the pipes 
 bool cbx_pipes_pay(struct cbx_session *s, size_t *budget);
 /* frames.c: one frame, parsed. */
 void cbx_frame_handle(struct cbx_session *s, const cJSON *frame);
-#define CBX_FRAMES_PER_CELL_MAX MIB(256) /* bytes of frames of one cell; more: the interpreter is killed */
 #define CBX_KILL_WAIT_S 10 /* a killed interpreter must have ended by then; else the session is closed */
 
 /* ---- execution ---- */
@@ -359,7 +356,6 @@ void cbx_execution_free(struct cbx_execution *x);
 void cbx_execution_timer(evutil_socket_t fd, short what, void *arg); /* the session's cell timer */
 void cbx_execution_clear(struct cbx_execution *x);
 size_t cbx_execution_memory(const struct cbx_execution *x);
-#define CBX_ENDED_MEMORY_MAX CBX_DISPLAY_BYTES_MAX /* of the executions that a session keeps for a later look */
 void cbx_execution_keep(struct cbx_execution *x); /* it was delivered: count it, and strip the oldest of all sessions */
 
 /* spill.c. It outlives its execution while a write is unanswered. */
@@ -371,8 +367,7 @@ void cbx_spill_extent(const struct cbx_spill *spill, struct cbx_output_extent *r
 const char *cbx_spill_path(const struct cbx_spill *spill);
 const char *cbx_spill_where(const struct cbx_spill *spill); /* "the whole output is in …" */
 void cbx_spill_free(struct cbx_spill *spill);
-#define CBX_SPILL_PENDING MIB(1) /* waiting for init; more: left out of the file */
-#define CBX_SPILL_WAIT_MS 2000	 /* an execution's end waits so long for its file, and for the list of its files */
+#define CBX_SPILL_WAIT_MS 2000 /* an execution's end waits so long for its file, and for the list of its files */
 
 /* watch.c */
 void cbx_watch_start(struct cbx_execution *x);
@@ -380,7 +375,6 @@ void cbx_watch_output(struct cbx_execution *x, enum cbx_stream stream, const cha
 void cbx_watch_display(struct cbx_execution *x, const cJSON *bundle, bool is_result);
 void cbx_watch_end(struct cbx_execution *x); /* takes all off */
 void cbx_watch_free(struct cbx_execution *x);
-#define CBX_WATCHERS_MAX 32
 
 /* hints.c: an error that a limit of the session explains gets a note that names the limit. */
 void cbx_hints_add(struct cbx_execution *x);

@@ -12,7 +12,6 @@
 #include "base/cleanup.h"
 #include "session/internal.h"
 
-#define QUERIES_MAX   16
 #define QUERY_WAIT_MS 10000
 #define MATCHES_MAX   1000
 
@@ -68,7 +67,7 @@ static int ask(struct cbx_session *s, bool completion, const char *code, uint64_
 	if (s->interp.tx.len > CBX_CODE_MAX)
 		return cbx_refuse(err, "busy", EBUSY, "the interpreter of session %s does not take what it is asked",
 				  s->spec.id);
-	if (s->running || s->nqueued || s->nqueries >= QUERIES_MAX)
+	if (s->running || s->nqueued || s->nqueries >= CBX_QUERIES_MAX)
 		return cbx_refuse(err, "busy", EBUSY, "a cell is running in session %s; ask again when it has ended",
 				  s->spec.id);
 	if (strlen(code) > CBX_CODE_MAX)

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """codeboxd under floods: of requests, of sessions, of output, of descriptors. Its memory and its descriptors stay
 bounded, and another session's cells are answered meanwhile."""
+import base64
+import contextlib
 import json
 import os
 import re
+import signal
 import socket
 
-from harness import FRAME, Client, Daemon, Refused, main, session, wait_until
+from harness import FRAME, Client, Daemon, Refused, children, main, session, wait_until
 
 SLACK_KIB = int(os.environ.get("CBX_SLACK_KIB", "2048"))
 MIB = 1024
@@ -213,17 +216,121 @@ def test_finished_executions_are_forgotten():
     e = c.refused("interrupt", session_id=sid, execution_id=1)
     assert "the last 16 are kept" in e.message and "16 MiB" in e.message, e
     c.call("interrupt", session_id=sid, execution_id=18)
-    # Or fewer: these two show 30 MiB.
+    # Fewer of them are kept when they are large, but always the last.
     sid = session(c)
-    c.run(FRAME + "import json", session_id=sid)
-    for i in (2, 3):
-        body = f"json.dumps({{'ev': 'display', 'id': {i}, 'data': {{'text/plain': 'x' * (5 << 20)}}, " \
-               "'metadata': {}}).encode()"
-        c.run(f"for i in range(3): frame({body})", session_id=sid, timeout=60)
-        c.events = []
-    e = c.refused("interrupt", session_id=sid, execution_id=2)
-    assert "forgotten" in e.message and "16 MiB" in e.message, e
-    c.call("interrupt", session_id=sid, execution_id=3)
+    c.run(FRAME + "import json\nme = 1\n"
+          "def show(n):\n    global me\n    me += 1\n"
+          "    body = {'ev': 'display', 'id': me, 'data': {'text/plain': 'x' * n}, 'metadata': {}}\n"
+          "    frame(json.dumps(body).encode())", session_id=sid)
+    for _ in range(2):
+        assert len(c.run("show(7 << 20)", session_id=sid)["displays"]) == 1
+    c.call("interrupt", session_id=sid, execution_id=1)
+    c.run("show(7 << 20)", session_id=sid)
+    for number in (1, 2):
+        e = c.refused("interrupt", session_id=sid, execution_id=number)
+        assert e.kind == "execution_forgotten" and "16 MiB" in e.message, (number, e)
+    for number in (3, 4):
+        c.call("interrupt", session_id=sid, execution_id=number)
+    assert d.stop() == 0
+
+
+@contextlib.contextmanager
+def stopped_sandboxes(d):
+    """All inits, which are one process with the supervisor that is played, answer nothing for a while."""
+    def stopped():
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] == "T"
+    pid = children(d.process.pid)[0]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert wait_until(stopped)
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def outcomes(c, numbers, count):
+    """The kind of each error, and None for what was done, of so many of these requests."""
+    answers = [c.recv() for _ in range(count)]
+    assert all(a["id"] in numbers for a in answers), answers
+    return [a["error"]["kind"] if "error" in a else None for a in answers]
+
+
+def test_requests_that_wait_for_a_sandbox():
+    d = Daemon("", "--pool", "0")
+    c, other = d.client(), d.client()
+    sid = session(c)
+    # One connection has 256 requests on their way, and no session has more of all connections.
+    with stopped_sandboxes(d):
+        numbers = [c.send("file.stat", session_id=sid, path=".") for _ in range(300)]
+        early = [c.recv() for _ in range(44)]
+        assert sorted(a["id"] for a in early) == numbers[256:], early
+        assert all("256 requests of this connection" in a["error"]["message"] for a in early), early
+        e = other.refused("file.stat", session_id=sid, path=".")
+        assert e.kind == "busy" and "requests to session" in e.message, e
+    assert outcomes(c, numbers[:256], 256) == [None] * 256
+    # Nor more bytes than 4 MiB, beside what the socket holds.
+    data = base64.b64encode(bytes(49152)).decode()
+    with stopped_sandboxes(d):
+        numbers = [c.send("file.write", session_id=sid, path="f", data=data) for _ in range(200)]
+        assert outcomes(c, numbers, 1) == ["busy"]
+        e = other.refused("file.write", session_id=sid, path="f", data=data)
+        assert e.kind == "busy", e
+    done = outcomes(c, numbers, 199)
+    assert set(done) == {None, "busy"} and 4 * MIB * 1024 // 49152 <= done.count(None) < 150, done
+    assert d.stop() == 0
+
+
+def test_output_that_waits_for_a_sandbox():
+    d = Daemon("", "--pool", "0")
+    c, other = d.client(), d.client()
+    sid = session(c)
+    with stopped_sandboxes(d):
+        number = c.send("run", session_id=sid,
+                        code="import os, time\nfor i in range(4): os.write(1, b'x' * (1 << 20))\n"
+                             "while True: print('on', flush=True); time.sleep(0.01)")
+        printed = 0
+        while printed < 3 << 20:
+            m = c.recv()
+            printed += len(m.get("text", "")) if m["event"] == "output" else 0
+
+    def kept():
+        data = b""
+        while True:
+            part = other.call("file.read", session_id=sid, path=".codebox/outputs/1.txt", offset=len(data))["data"]
+            if not part:
+                return data
+            data += base64.b64decode(part)
+    assert wait_until(lambda: b" bytes are missing here " in kept())
+    other.call("interrupt", session_id=sid)
+    assert c.wait(number)["status"] == "cancelled"
+    assert len(kept()) < 3 << 20
+    assert d.stop() == 0
+
+
+def test_too_many_wait_for_one_cell():
+    d = Daemon("", "--pool", "0")
+    c, other, m = d.client(), d.client(), mcp(d)
+    sid = session(c)
+    number = c.send("run", session_id=sid, code="import time; time.sleep(600)")
+    assert wait_until(lambda: other.call("session.info", session_id=sid)["state"] == "busy")
+
+    def answers(count):
+        got = []
+        while len(got) < count:
+            answer = m.recv()
+            if "id" in answer:
+                got.append(answer)
+        return sorted(got, key=lambda answer: answer["id"])
+    for i in range(40):  # beside the one that runs it
+        m.raw(json.dumps({"jsonrpc": "2.0", "id": i, "method": "tools/call", "params": {
+            "name": "get_execution", "arguments": {"session_id": sid, "execution_id": 1, "wait": 45}}}).encode())
+    refused = answers(9)
+    assert [r["id"] for r in refused] == list(range(31, 40)), refused
+    assert all("32 calls wait" in json.dumps(r) and r["result"]["isError"] for r in refused), refused
+    other.call("interrupt", session_id=sid)
+    assert [r["id"] for r in answers(31)] == list(range(31))
+    assert c.wait(number)["status"] == "cancelled"
     assert d.stop() == 0
 
 

@@ -56,6 +56,15 @@ def show(data): frame(json.dumps({'ev': 'display', 'id': me, 'data': data, 'meta
     c.close()
 
 
+def test_a_cell_that_displays_on_and_on():
+    c = client()
+    r = c.run(FRAME + "body = b'{\"ev\":\"display\",\"id\":1,\"data\":{\"text/plain\":\"' + b'x' * (4 << 20) + b'\"},'"
+              "b'\"metadata\":{}}'\nwhile True: frame(body)", timeout=120)
+    assert r["status"] == "killed" and "more than 256 MiB" in r["message"], r["message"]
+    assert c.run("1")["result"] == "1"
+    c.close()
+
+
 def test_displays_take_no_more_memory_than_is_counted_for_them():
     d = Daemon("", "--pool", "0")
     c = d.client()
@@ -86,6 +95,14 @@ def test_an_interpreter_that_does_not_read_is_not_asked_without_end():
     os.kill(pid, signal.SIGCONT)
     for _ in numbers[4:]:
         assert c.recv()["id"] in numbers
+    # Nor are many small questions kept for it.
+    os.kill(pid, signal.SIGSTOP)
+    numbers = [c.send("complete", session_id=sid, code="o", cursor=1) for _ in range(20)]
+    refused = [c.recv() for _ in range(4)]
+    assert [r["id"] for r in refused] == numbers[16:], refused
+    assert all(r["error"]["kind"] == "busy" for r in refused), refused
+    os.kill(pid, signal.SIGCONT)
+    assert sorted(c.recv()["id"] for _ in range(16)) == numbers[:16]
     assert c.run("6 * 7", session_id=sid)["result"] == "42"
     c.close()
 
