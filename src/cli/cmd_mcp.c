@@ -161,8 +161,8 @@ static int turn(struct bridge *b)
 		return CBX_EXIT_FAILURE;
 	if (n == 0 && b->deadline && cbx_now_ms() >= b->deadline)
 		return CBX_EXIT_OK;
-	/* Without bytes for it nothing is asked of it, so what is told is that nobody is left to read an answer: an error
-	 * by a pipe, a hang-up by a socket or a terminal. */
+	/* Without bytes for it nothing is asked of it, so what is told is that nobody is left to read an answer: by a
+	 * pipe as an error, by a socket or a terminal as a hang-up. */
 	if (p[2].revents && !(down_full && write_output()))
 		return CBX_EXIT_OK;
 	if (p[0].revents) {
