@@ -212,7 +212,7 @@ static bool exists(int root, const char *path)
 	const char *name;
 	struct stat st;
 
-	return cbx_tree_parent(root, path, false, &parent, &name, &ignored) == 0 &&
+	return cbx_tree_parent(root, path, NULL, &parent, &name, &ignored) == 0 &&
 	       fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 

@@ -55,7 +55,7 @@ static int copy_file(struct copy *c, int dir, const char *name, const char *to)
 		return 0;
 	r = cbx_tree_write(c->root, to, "", 0, st.st_mode & 0111 ? 0755 : 0644, c->err);
 	if (r == 0)
-		r = cbx_tree_parent(c->root, to, false, &parent, &out_name, c->err);
+		r = cbx_tree_parent(c->root, to, NULL, &parent, &out_name, c->err);
 	if (r < 0)
 		return r;
 	out = cbx_tree_openat(parent, out_name, O_WRONLY, 0);

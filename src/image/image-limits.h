@@ -9,7 +9,8 @@
 #include "base/limits.h"
 
 /* Unpacking (unpack.c); hitting one refuses the archive, and nothing of it stays. */
-#define CBX_UNPACK_ENTRIES_MAX 500000    /* unpack: entries of all kinds; `import --max-entries` lowers it
+#define CBX_UNPACK_ENTRIES_MAX 500000    /* unpack: entries of all kinds, and directories made on the way to
+					 * them; `import --max-entries` lowers it
 					 * [hostile/archives.py:too_many_entries] */
 #define CBX_UNPACK_BYTES_MAX GIB(16)     /* unpack: sum of apparent file sizes; `import --max-bytes` lowers it
 					 * [hostile/archives.py:too_many_bytes] */

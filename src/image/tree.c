@@ -48,13 +48,15 @@ static int lookup_error(struct cbx_err *err, int code, const char *path)
 	return cbx_fail(err, code, "%s", path);
 }
 
-/* Open one existing directory beneath dir, making it first where that is asked for. */
-static int step(int dir, const char *name, bool make, bool replace)
+/* Open one existing directory beneath dir, making it first where that is asked for: then it is counted. */
+static int step(int dir, const char *name, uint64_t *made, bool replace)
 {
 	int fd = cbx_tree_openat(dir, name, O_PATH | O_DIRECTORY, 0);
 
-	if (fd == -ENOENT && make) {
-		if (mkdirat(dir, name, 0755) < 0 && errno != EEXIST)
+	if (fd == -ENOENT && made) {
+		if (mkdirat(dir, name, 0755) == 0)
+			++*made;
+		else if (errno != EEXIST)
 			return -errno;
 		return cbx_tree_openat(dir, name, O_PATH | O_DIRECTORY, 0);
 	}
@@ -67,7 +69,7 @@ static int step(int dir, const char *name, bool make, bool replace)
 }
 
 /* Walk `len` bytes of path from root, component by component. */
-static int walk(int root, const char *path, size_t len, bool make, bool replace, struct cbx_err *err)
+static int walk(int root, const char *path, size_t len, uint64_t *made, bool replace, struct cbx_err *err)
 {
 	_cleanup_fd_ int dir = cbx_tree_openat(root, ".", O_PATH | O_DIRECTORY, 0);
 	char name[CBX_UNPACK_NAME_MAX + 1];
@@ -84,7 +86,7 @@ static int walk(int root, const char *path, size_t len, bool make, bool replace,
 			return cbx_fail(err, n ? ENAMETOOLONG : EINVAL, "%s", path);
 		memcpy(name, path + at, n);
 		name[n] = '\0';
-		next = step(dir, name, make, replace);
+		next = step(dir, name, made, replace);
 		if (next < 0)
 			return lookup_error(err, -next, path);
 		close(dir);
@@ -94,7 +96,7 @@ static int walk(int root, const char *path, size_t len, bool make, bool replace,
 	return take_fd(&dir);
 }
 
-int cbx_tree_parent(int root, const char *path, bool make, int *ret_fd, const char **ret_name, struct cbx_err *err)
+int cbx_tree_parent(int root, const char *path, uint64_t *made, int *ret_fd, const char **ret_name, struct cbx_err *err)
 {
 	const char *slash = strrchr(path, '/');
 	char dir[CBX_UNPACK_PATH_MAX];
@@ -106,8 +108,8 @@ int cbx_tree_parent(int root, const char *path, bool make, int *ret_fd, const ch
 	memcpy(dir, path, len);
 	dir[len] = '\0';
 	fd = cbx_tree_openat(root, len ? dir : ".", O_PATH | O_DIRECTORY, 0);
-	if (fd == -ENOENT && make)
-		fd = walk(root, dir, len, true, false, err);
+	if (fd == -ENOENT && made)
+		fd = walk(root, dir, len, made, false, err);
 	else if (fd < 0)
 		return lookup_error(err, -fd, path);
 	if (fd < 0)
@@ -119,7 +121,8 @@ int cbx_tree_parent(int root, const char *path, bool make, int *ret_fd, const ch
 
 int cbx_tree_make_dir(int root, const char *path, struct cbx_err *err)
 {
-	int fd = walk(root, path, strlen(path), true, true, err);
+	uint64_t made = 0;
+	int fd = walk(root, path, strlen(path), &made, true, err);
 
 	if (fd < 0)
 		return fd;
@@ -145,7 +148,8 @@ int cbx_tree_write(int root, const char *path, const void *p, size_t n, mode_t m
 {
 	_cleanup_fd_ int parent = -1, fd = -1;
 	const char *name;
-	int r = cbx_tree_parent(root, path, true, &parent, &name, err);
+	uint64_t made = 0;
+	int r = cbx_tree_parent(root, path, &made, &parent, &name, err);
 
 	if (r < 0)
 		return r;
@@ -164,7 +168,8 @@ int cbx_tree_symlink(int root, const char *path, const char *target, struct cbx_
 {
 	_cleanup_fd_ int parent = -1;
 	const char *name;
-	int r = cbx_tree_parent(root, path, true, &parent, &name, err);
+	uint64_t made = 0;
+	int r = cbx_tree_parent(root, path, &made, &parent, &name, err);
 
 	if (r < 0)
 		return r;

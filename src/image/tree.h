@@ -11,6 +11,7 @@
  */
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/buf.h"
@@ -23,9 +24,11 @@ int cbx_tree_openat(int root, const char *path, int flags, mode_t mode);
 
 /*
  * Open (O_PATH) the directory that holds the last component of `path`; *ret_name points at that component in `path`.
- * make: missing directories on the way are made (0755). A link or a file on the way is an error.
+ * made: missing directories on the way are made (0755), and each adds one to it, also when the function then fails;
+ * NULL: none is made. A link or a file on the way is an error.
  */
-int cbx_tree_parent(int root, const char *path, bool make, int *ret_fd, const char **ret_name, struct cbx_err *err);
+int cbx_tree_parent(int root, const char *path, uint64_t *made, int *ret_fd, const char **ret_name,
+		    struct cbx_err *err);
 
 /* Make the directory and its parents; a link or file in the place of any of them is replaced by a directory. */
 int cbx_tree_make_dir(int root, const char *path, struct cbx_err *err);

@@ -5,7 +5,8 @@
  * are never opened if they exist, so writing through a link is impossible twice over.
  *
  * Bytes are counted twice: what files say that they hold (so a sparse file of an exabyte is refused before its first
- * byte), and what the decompressor puts out (so a bomb is refused wherever in the archive it hides).
+ * byte), and what the decompressor puts out (so a bomb is refused wherever in the archive it hides). With each
+ * entry count the directories that have to be made on the way to it: one name can ask for dozens.
  *
  * With layers, whiteouts are a pass of their own ahead of the files, since an opaque directory hides only what lower
  * layers put there, in whatever order its own layer lists things.
@@ -65,6 +66,15 @@ static int check_ratio(struct unpack *u)
 		return cbx_refuse(u->err, "archive_bomb", EFBIG,
 				  "the archive grows more than %d times when it is unpacked; it looks like a bomb",
 				  CBX_UNPACK_RATIO_MAX);
+	return 0;
+}
+
+static int check_entries(struct unpack *u)
+{
+	if (u->stats->entries + u->o->used_entries > u->o->max_entries)
+		return cbx_refuse(u->err, "archive_too_large", EFBIG,
+				  "the archive has more than %llu entries, with the directories on the way to them",
+				  (unsigned long long)u->o->max_entries);
 	return 0;
 }
 
@@ -198,7 +208,7 @@ static int make_hardlink(struct unpack *u, int parent, const char *name, const c
 	int r = cbx_unpack_path(to, u->o->merge_usr, path, u->err);
 
 	if (r == 0)
-		r = cbx_tree_parent(u->root, path, false, &dir, &from, u->err);
+		r = cbx_tree_parent(u->root, path, NULL, &dir, &from, u->err);
 	else if (r > 0)
 		r = cbx_refuse(u->err, "unsafe_archive", EINVAL, "it is a directory");
 	if (r == 0 && fstatat(dir, from, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -251,8 +261,10 @@ static int make_object(struct unpack *u, struct archive_entry *e)
 {
 	_cleanup_fd_ int parent = -1;
 	const char *name;
-	int r = cbx_tree_parent(u->root, u->path, true, &parent, &name, u->err);
+	int r = cbx_tree_parent(u->root, u->path, &u->stats->entries, &parent, &name, u->err);
 
+	if (r == 0)
+		r = check_entries(u);
 	if (r < 0)
 		return r;
 	if (archive_entry_hardlink(e))
@@ -313,7 +325,7 @@ static int one_entry(struct unpack *u, struct archive_entry *e, bool hiding)
 		if (!hiding)
 			return 0;
 		u->stats->whiteouts++;
-		r = cbx_tree_parent(u->root, u->path, false, &parent, &name, u->err);
+		r = cbx_tree_parent(u->root, u->path, NULL, &parent, &name, u->err);
 		return r == -ENOENT ? 0 : r < 0 ? r : whiteout(u, parent, name);
 	}
 	if (hiding)
@@ -342,10 +354,11 @@ static int all_entries(struct unpack *u, bool hiding)
 			return check_ratio(u);
 		if (r != ARCHIVE_OK && r != ARCHIVE_WARN)
 			return read_error(u->err, u->a);
-		if (!hiding && ++u->stats->entries + u->o->used_entries > u->o->max_entries)
-			return cbx_refuse(u->err, "archive_too_large", EFBIG, "the archive has more than %llu entries",
-					  (unsigned long long)u->o->max_entries);
-		r = check_ratio(u);
+		if (!hiding)
+			u->stats->entries++;
+		r = check_entries(u);
+		if (r == 0)
+			r = check_ratio(u);
 		if (r == 0)
 			r = one_entry(u, e, hiding);
 		if (r < 0)

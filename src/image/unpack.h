@@ -37,7 +37,7 @@ struct cbx_unpack_options {
 };
 
 struct cbx_unpack_stats {
-	uint64_t entries;    /* seen, of all kinds */
+	uint64_t entries;    /* seen, of all kinds; and directories made on the way to them */
 	uint64_t bytes;	     /* apparent size of the files unpacked */
 	uint64_t excluded;   /* left out by patterns */
 	uint64_t special;    /* devices, FIFOs, sockets left out */

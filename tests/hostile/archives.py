@@ -285,7 +285,19 @@ def too_many_entries():
         archive.file("n/%d" % i, b"")
     path = archive.done()
     refused(path, says="more than 1000 entries", args=("--max-entries", "1000"))
-    imported(path, args=("--max-entries", "2001"))
+    imported(path, args=("--max-entries", "2004"))  # with usr, usr/bin and n
+
+
+@test
+def directories_on_the_way_are_entries():
+    archive = Archive("deep.tar.gz", "w:gz")
+    for i in range(19):
+        archive.file("%x/" % i + "d/" * 62 + "d", b"")
+    path, count = archive.done(), 20 + 2 + 19 * 63
+    refused(path, says="more than 20 entries", args=("--max-entries", "20"))
+    refused(path, says="with the directories", args=("--max-entries", str(count - 1)))
+    refused(path, path, says="with the directories", args=("--max-entries", str(count + 19)))
+    imported(path, path, args=("--max-entries", str(count + 20)))
 
 
 @test
