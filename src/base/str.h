@@ -10,7 +10,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-#define CBX_NAME_MAX 63 /* longest name of a session or image, in bytes, without the NUL */
+#define CBX_NAME_MAX   63	     /* longest name of a session or image, in bytes, without the NUL */
+#define CBX_UNFINISHED "-unfinished" /* behind the names of images in the making that can be used already */
 
 /* A name of ours: [A-Za-z0-9][A-Za-z0-9_.-]{0,62}, so never a path, never an option. */
 bool cbx_name_valid(const char *s);

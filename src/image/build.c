@@ -196,7 +196,7 @@ static int take_finished(const struct cbx_stage *stage, int archive, const cJSON
 }
 
 static int finish(struct cbx_stage *stage, const struct cbx_recipe *recipe, cJSON *manifest, struct cbx_client *client,
-		  int script, struct cbx_err *err)
+		  int script, struct cbx_err *left_out, struct cbx_err *err)
 {
 	_cleanup_fd_ int archive = openat(stage->dir, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
 	_cleanup_json_ cJSON *unfinished = cJSON_Duplicate(manifest, 1);
@@ -217,6 +217,11 @@ static int finish(struct cbx_stage *stage, const struct cbx_recipe *recipe, cJSO
 	r = cbx_stage_write_manifest(stage, unfinished, err);
 	if (r == 0)
 		r = cbx_finish_run(client, name, script, recipe->compile, recipe->warm, archive, err);
+	/* Nothing of it is in the image yet. */
+	if (r < 0 && (strcmp(err->kind, CBX_FINISH_FORBIDDEN) == 0 || strcmp(err->kind, CBX_FINISH_TOO_LITTLE) == 0)) {
+		*left_out = *err;
+		return 0;
+	}
 	if (r == 0)
 		r = take_finished(stage, archive, recipe->warm, err);
 	return r < 0 ? cbx_wrap(err, "compile in a sandbox (--no-compile leaves this step out)") : 0;
@@ -303,7 +308,8 @@ static int check_free(const struct cbx_store *store, const char *name, bool forc
 }
 
 int cbx_build_recipe(const struct cbx_dirs *dirs, const struct cbx_store *store, const struct cbx_recipe *recipe,
-		     const char *name, bool force, struct cbx_client *client, int script, struct cbx_err *err)
+		     const char *name, bool force, struct cbx_client *client, int script, struct cbx_err *left_out,
+		     struct cbx_err *err)
 {
 	_cleanup_json_ cJSON *manifest = NULL;
 	struct cbx_stage stage;
@@ -317,7 +323,7 @@ int cbx_build_recipe(const struct cbx_dirs *dirs, const struct cbx_store *store,
 	set_copy(manifest, "environment", recipe->environment);
 	r = fill(dirs, &stage, recipe, manifest, err);
 	if (r == 0 && client && (recipe->compile || recipe->warm))
-		r = finish(&stage, recipe, manifest, client, script, err);
+		r = finish(&stage, recipe, manifest, client, script, left_out, err);
 	if (r == 0)
 		r = complete(&stage, manifest, force, err);
 	cbx_progress_end();

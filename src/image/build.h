@@ -13,9 +13,13 @@
 #include "image/stage.h"
 #include "image/unpack.h"
 
-/* client: codeboxd, for the step in the sandbox; NULL leaves that step out. script: finish.py, open. */
+/*
+ * client: codeboxd, for the step in the sandbox; NULL leaves that step out. script: finish.py, open. left_out: its code
+ * is not 0 when codeboxd's policy did not let that step be done, and it was left out for that.
+ */
 int cbx_build_recipe(const struct cbx_dirs *dirs, const struct cbx_store *store, const struct cbx_recipe *recipe,
-		     const char *name, bool force, struct cbx_client *client, int script, struct cbx_err *err);
+		     const char *name, bool force, struct cbx_client *client, int script, struct cbx_err *left_out,
+		     struct cbx_err *err);
 
 struct cbx_import {
 	const int *archives; /* open files, the lowest layer first */

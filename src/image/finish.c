@@ -16,7 +16,8 @@
 #include "image/image-limits.h"
 #include "image/progress.h"
 
-#define ARCHIVE "/workspace/finished.tar.gz" /* where the script leaves it */
+#define ARCHIVE	   "/workspace/finished.tar.gz" /* where the script leaves it */
+#define FAILED	   "finish_failed"		/* kind of error: the script ran, and did not end well */
 #define SCRIPT_MAX KIB(64)
 
 static int make_code(int script, const cJSON *compile, const cJSON *warm, struct cbx_buf *code, struct cbx_err *err)
@@ -40,13 +41,15 @@ static int make_code(int script, const cJSON *compile, const cJSON *warm, struct
 	return 0;
 }
 
-static int open_session(struct cbx_client *client, const char *image, char *ret_id, struct cbx_err *err)
+/* ret: the session's description. */
+static int open_session(struct cbx_client *client, const char *image, char *ret_id, cJSON **ret, struct cbx_err *err)
 {
 	_cleanup_json_ cJSON *params = cbx_json_new_obj(), *answer = NULL;
 	const char *id = NULL;
 	int r;
 
 	cbx_json_set_str(params, "image", image);
+	cbx_json_set_u64(params, "memory", CBX_FINISH_MEMORY);
 	cbx_json_set_u64(params, "disk", CBX_FINISH_DISK);
 	cbx_json_set_u64(params, "timeout", CBX_FINISH_TIMEOUT_S);
 	r = cbx_client_call(client, "session.create", take_ptr(&params), &answer, err);
@@ -57,7 +60,29 @@ static int open_session(struct cbx_client *client, const char *image, char *ret_
 	if (!id || !cbx_name_valid(id))
 		return cbx_refuse(err, "daemon", EPROTO, "codeboxd answered without a session's id");
 	strcpy(ret_id, id);
+	*ret = take_ptr(&answer);
 	return 0;
+}
+
+/* The script came to no good end: was it the policy that gave it too little? */
+static int blame(const cJSON *session, struct cbx_err *err)
+{
+	const cJSON *policy = NULL, *lowered = NULL, *v;
+	_cleanup_buf_ struct cbx_buf names = { 0 };
+	const char *name = NULL;
+	struct cbx_err ignored;
+
+	if (strcmp(err->kind, FAILED) != 0 || cbx_json_get_obj(session, "policy", &policy, &ignored) <= 0 ||
+	    cbx_json_get_str(policy, "name", &name, &ignored) <= 0 ||
+	    cbx_json_get_arr(policy, "lowered", &lowered, &ignored) <= 0 || !lowered->child)
+		return -err->code;
+	cJSON_ArrayForEach(v, lowered)
+		if (cJSON_IsString(v))
+			cbx_buf_addf(&names, "%s%s", names.len ? ", " : "", v->valuestring);
+	cbx_wrap(err, "the policy %.80s allows less %.80s than this step asks for", name, cbx_buf_str(&names));
+	snprintf(err->kind, sizeof(err->kind), "%s", CBX_FINISH_TOO_LITTLE);
+	cbx_err_sanitize(err);
+	return -err->code;
 }
 
 /* Say why a cell did not end well. */
@@ -76,7 +101,7 @@ static int judge(const cJSON *x, struct cbx_err *err)
 		return -err->code;
 	if (!message)
 		message = "";
-	cbx_refuse(err, "finish_failed", EIO, "the step in the sandbox ended as \"%.20s\": %.100s %.200s %.150s",
+	cbx_refuse(err, FAILED, EIO, "the step in the sandbox ended as \"%.20s\": %.100s %.200s %.150s",
 		   status ? status : "nothing", name ? name : "",
 		   value ? value : message,
 		   output ? output : "");
@@ -146,16 +171,19 @@ int cbx_finish_run(struct cbx_client *client, const char *image, int script, con
 		   int out, struct cbx_err *err)
 {
 	_cleanup_buf_ struct cbx_buf code = { 0 };
+	_cleanup_json_ cJSON *description = NULL;
 	char session[CBX_NAME_MAX + 1];
 	struct cbx_err ignored;
 	cJSON *params, *answer = NULL;
 	int r = make_code(script, compile, warm, &code, err);
 
 	if (r == 0)
-		r = open_session(client, image, session, err);
+		r = open_session(client, image, session, &description, err);
 	if (r < 0)
 		return r;
 	r = run_cell(client, session, &code, err);
+	if (r < 0)
+		r = blame(description, err);
 	if (r == 0)
 		r = copy_archive(client, session, out, err);
 	params = cbx_json_new_obj();

@@ -10,6 +10,11 @@
 #include "base/json.h"
 #include "cli/client.h"
 
+/* Kinds of errors for which the daemon's policy is to blame: the image is not allowed; or the session got less than was
+ * asked for, and the script came to no good end in it. */
+#define CBX_FINISH_FORBIDDEN  "image_not_allowed"
+#define CBX_FINISH_TOO_LITTLE "policy_too_low"
+
 /*
  * Run the script (an open file) in a session on `image` and copy the archive that it leaves to `out`, an open file.
  * compile, warm: lists of the recipe; either may be NULL.

@@ -54,5 +54,6 @@
 /* Steps that wait for others. */
 #define CBX_FINISH_TIMEOUT_S 1200        /* finish.c: the compile step's time in the sandbox */
 #define CBX_FINISH_DISK GIB(2)           /* finish.c: its work area */
+#define CBX_FINISH_MEMORY GIB(2)         /* finish.c: its memory */
 
 #endif

@@ -135,6 +135,7 @@ static int build_opened(const struct cbx_dirs *dirs, const struct build_options 
 			struct cbx_client *client, int script, struct cbx_err *err)
 {
 	const char *name = o->as ? o->as : recipe->name;
+	struct cbx_err left_out = { 0 };
 	struct cbx_store store;
 	int r = check_taking(dirs, name, o->force, err);
 
@@ -142,8 +143,12 @@ static int build_opened(const struct cbx_dirs *dirs, const struct build_options 
 		r = open_store(dirs, &store, err);
 	if (r < 0)
 		return r;
-	r = cbx_build_recipe(dirs, &store, recipe, name, o->force, client, script, err);
+	r = cbx_build_recipe(dirs, &store, recipe, name, o->force, client, script, &left_out, err);
 	cbx_store_release(&store);
+	if (r == 0 && left_out.code) {
+		cbx_wrap(&left_out, "the image is made, but its Python files are not compiled, so imports take longer");
+		(void)cbx_image_fail(&left_out);
+	}
 	if (r == 0)
 		r = cbx_image_summary(dirs->images, name, err);
 	return r;

@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "base/syscalls.h"
 #include "image/tree.h"
 

@@ -25,8 +25,6 @@
 #include "base/json.h"
 #include "sandbox/plan.h"
 
-#define CBX_UNFINISHED "-unfinished" /* behind the names of images in the making that can be used already */
-
 /* Differs after an image was made anew under the same name. */
 struct cbx_image_mark {
 	uint64_t dev, ino;

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "base/str.h"
+
 bool cbx_policy_settle(const struct cbx_policy *p, enum cbx_key key, bool given, uint64_t wanted, uint64_t *ret)
 {
 	const struct cbx_policy_value *v = &p->values[key];
@@ -15,9 +17,12 @@ bool cbx_policy_settle(const struct cbx_policy *p, enum cbx_key key, bool given,
 bool cbx_policy_image_allowed(const struct cbx_policy *p, const char *image)
 {
 	bool found = !p->images;
+	size_t n = strlen(image);
 
+	if (cbx_ends_with(image, CBX_UNFINISHED)) /* no finished image has such a name */
+		n -= strlen(CBX_UNFINISHED);
 	for (size_t i = 0; !found && i < p->nimages; i++)
-		found = strcmp(p->images[i], image) == 0;
+		found = strncmp(p->images[i], image, n) == 0 && !p->images[i][n];
 	return found;
 }
 

@@ -75,6 +75,7 @@ void cbx_policy_origin(const struct cbx_policy *p, struct cbx_origin from, struc
  * less than what was asked for.
  */
 bool cbx_policy_settle(const struct cbx_policy *p, enum cbx_key key, bool given, uint64_t wanted, uint64_t *ret);
+/* Who may use an image may use it while it is made, too (CBX_UNFINISHED): that is how it is finished. */
 bool cbx_policy_image_allowed(const struct cbx_policy *p, const char *image);
 
 /* A policy that allows what both allow; the defaults are those of `narrow`. */

@@ -28,6 +28,7 @@ UNTESTED = {
     "CBX_COMPILED_MAX": "a gigabyte of compiled Python",
     "CBX_FINISH_TIMEOUT_S": "twenty minutes of compiling",
     "CBX_FINISH_DISK": "two gigabytes of compiled Python",
+    "CBX_FINISH_MEMORY": "two gigabytes of memory for compiling",
 }
 
 

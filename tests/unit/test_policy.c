@@ -230,6 +230,23 @@ START_TEST(settling)
 }
 END_TEST
 
+START_TEST(images_in_the_making)
+{
+	struct cbx_policy *p = good("{\"images\":[\"one\"]}"), *all = good("{}");
+
+	ck_assert(cbx_policy_image_allowed(p, "one-unfinished"));
+	ck_assert(!cbx_policy_image_allowed(p, "two-unfinished"));
+	ck_assert(!cbx_policy_image_allowed(p, "on-unfinished"));
+	ck_assert(!cbx_policy_image_allowed(p, "one-unfinishe"));
+	ck_assert(!cbx_policy_image_allowed(p, "one-unfinished-unfinished"));
+	ck_assert(!cbx_policy_image_allowed(p, "one-unfinished-two"));
+	ck_assert(!cbx_policy_image_allowed(p, "-unfinished"));
+	ck_assert(cbx_policy_image_allowed(all, "one-unfinished"));
+	cbx_policy_free(p);
+	cbx_policy_free(all);
+}
+END_TEST
+
 START_TEST(narrowing)
 {
 	struct cbx_policy *wide = good("{\"limits\":{\"memory\":{\"default\":\"1G\",\"max\":\"2G\"},\"disk\":\"1G\","
@@ -356,6 +373,7 @@ static void add(TCase *t)
 	tcase_add_test(t, includes);
 	tcase_add_test(t, canonical_form);
 	tcase_add_test(t, settling);
+	tcase_add_test(t, images_in_the_making);
 	tcase_add_test(t, narrowing);
 	tcase_add_test(t, nothing_widens);
 	tcase_add_test(t, keys);
