@@ -66,6 +66,11 @@ static char *config_file(const struct client *c)
 	return cbx_xasprintf("%s%s/%s", home && home[0] == '/' ? home : "~", c->xdg ? "/.config" : "", c->file);
 }
 
+/* A member that stands twice counts once for the clients, and the servers in the other one are gone. */
+#define ONLY_ONCE                                                                                                      \
+	"where \"%s\" is in it already, put only the middle line, inside the braces of that, so that "                 \
+	"it does not stand there twice"
+
 /* The lines for the outermost braces of a configuration. */
 static void add_lines(struct cbx_buf *out, const struct cbx_registry *r)
 {
@@ -87,7 +92,8 @@ static int print_lines(const struct options *o, const struct cbx_registry *r, co
 
 	cbx_buf_adds(&out, "Put these three lines inside the outermost braces of\n");
 	cbx_escape(&out, file);
-	cbx_buf_addf(&out, "\n(make the file with { and } around them if there is none). %s\n\n", o->client->then);
+	cbx_buf_addf(&out, "\n(make the file with { and } around them if there is none);\n" ONLY_ONCE ".\n%s\n\n",
+		     r->section, o->client->then);
 	add_lines(&out, r);
 	return cbx_cli_out(out.data, out.len);
 }
@@ -105,7 +111,8 @@ static int by_hand(const struct options *o, const struct cbx_registry *r, const 
 	else
 		cbx_cli_say("%s was left as it is: %s", f->path, why->msg);
 	if (!o->remove && strcmp(why->kind, "other_server") != 0) {
-		cbx_cli_say("to do it by hand, these lines belong inside its outermost braces:");
+		cbx_cli_say("to do it by hand, put these three lines inside its outermost braces; " ONLY_ONCE ":",
+			    r->section);
 		add_lines(&lines, r);
 		(void)cbx_write_all(STDERR_FILENO, lines.data, lines.len);
 	}

@@ -58,7 +58,7 @@ def test_register():
     box = Box()
     r = box.ok("register", "claude-desktop", "--print")
     contains(r.out, "claude_desktop_config.json")
-    text = "{" + r.out[r.out.index('"mcpServers"'):] + "}"
+    text = "{" + r.out[r.out.rindex('"mcpServers"'):] + "}"
     conf = json.loads(text)["mcpServers"]["codebox"]
     same(conf["args"], ["mcp"])
     same(os.path.realpath(conf["command"]), os.path.realpath(CODEBOX))

@@ -202,6 +202,21 @@ def test_files_that_are_left_alone():
             same(home.names(os.path.dirname(FILES[client])), [os.path.basename(FILES[client])])
 
 
+def test_lines_to_add_by_hand_fit_a_file_with_other_servers():
+    """The section must not stand twice: clients keep one of the two, and lose the servers of the other."""
+    for client, section in SECTION.items():
+        home = Home()
+        text = '{\n  // mine\n  "%s": {\n    "files": {"command": "npx"},\n  MIDDLE\n  }\n}\n' % section
+        home.write(client, text)
+        for said in (home(client, status=1).stderr, home("--print", client).stdout):
+            contains(said, "three lines inside")
+            contains(said, 'where "%s" is in it already, put only the middle line, inside the braces of that' % section)
+            lines = said[said.index('  "%s": {' % section):].splitlines()
+            same(len(lines), 3)
+            now = json.loads(text.replace("// mine", "").replace("MIDDLE", lines[1]))
+            same(now, {section: {"files": {"command": "npx"}, "codebox": want(client)}})
+
+
 def test_symbolic_links_are_followed():
     home = Home()
     home.write("dotfiles/mcp.json", '{"a": 1}')
