@@ -349,7 +349,7 @@ bool cbx_session_describe(struct cbx_session *s, cbx_answer_fn fn, void *arg)
 	bool first = TAILQ_EMPTY(&s->askers);
 	struct cbx_asker *a;
 
-	if (cbx_group_on(s) || s->state != CBX_LIVE)
+	if (s->state != CBX_LIVE)
 		return false;
 	a = cbx_xcalloc(1, sizeof(*a));
 	a->fn = fn;

@@ -204,7 +204,7 @@ static cJSON *protections(const struct cbx_session *s)
 	return o;
 }
 
-/* Without a control group: the sum of its processes when it was measured the last time, if ever. */
+/* As its control group counts it; and the proportional set size, as it was measured the last time, if ever. */
 static void set_use(cJSON *o, const struct cbx_session *s)
 {
 	struct cbx_cgroup group = s->group; /* its descriptors are borrowed */
@@ -222,6 +222,8 @@ static void set_use(cJSON *o, const struct cbx_session *s)
 	}
 	cbx_cgroup_read(&group, &use);
 	cbx_json_set_u64(u, "memory_bytes", use.memory);
+	if (s->measured)
+		cbx_json_set_u64(u, "pss_bytes", s->pss);
 	cbx_json_set_u64(u, "files_bytes", cbx_cgroup_files(&group));
 	cbx_json_set_thousandths(u, "cpu_s", use.cpu_us / 1000);
 	cbx_json_set_bool(u, "frozen", s->frozen);

@@ -136,8 +136,8 @@ int cbx_session_same(const struct cbx_session *session, const struct cbx_session
 /* Kills its processes and removes its files. Executions end with status "killed". `why` is told to later askers. */
 void cbx_session_close(struct cbx_session *session, const char *why);
 cJSON *cbx_session_to_json(const struct cbx_session *session); /* the public description */
-/* The same with what has to be measured first: its memory, where no control group counts it. False: there is nothing to
- * measure, and fn is not called. Errors: of a session that is closed meanwhile. */
+/* The same with what has to be measured first: its memory, with what it shares with others counted in part. False: there
+ * is nothing to measure, and fn is not called. Errors: of a session that is closed meanwhile. */
 bool cbx_session_describe(struct cbx_session *session,
 			  void (*fn)(void *arg, const cJSON *info, const struct cbx_err *err), void *arg);
 cJSON *cbx_session_list(const struct cbx_engine *engine);      /* array of those */

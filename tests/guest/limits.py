@@ -110,7 +110,9 @@ def test_use_is_counted():
         assert use["memory_peak_of"] in ("cell", "session"), use
         quiet = c.call("run", session_id="a", code="del x")["usage"]
         assert quiet["cpu_ms"] < use["cpu_ms"] and quiet["memory_bytes"] < use["memory_bytes"], (quiet, use)
-        assert c.call("session.info", session_id="a")["usage"]["frozen"] is False
+        use = c.call("session.info", session_id="a")["usage"]
+        assert use["frozen"] is False and use["source"] == "cgroup", use
+        assert 1 << 20 < use["pss_bytes"] < 200 << 20 and use["memory_bytes"] > 1 << 20, use
 
 
 BOMB = """
