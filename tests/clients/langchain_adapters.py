@@ -9,11 +9,15 @@ import common
 
 common.enter_venv("langchain")
 
+import asyncio
+from datetime import timedelta
+
 import anyio
 from langchain_mcp_adapters.client import MultiServerMCPClient
 from langchain_mcp_adapters.tools import load_mcp_tools
 
-from scenario import Reply, scenario
+from common import PATIENCE
+from scenario import Reply, scenario, until_started
 
 tap = common.Tap()
 
@@ -30,21 +34,57 @@ def langchain_call(tools):
     return call
 
 
-def langchain_client():
+async def stop_waiting(call, tool, arguments):
+    """What an agent does that is stopped, or has a time limit: the task that waits for the tool is cancelled."""
+    task = asyncio.create_task(call(tool, arguments))
+    await until_started(call, arguments["session_id"])
+    tap.ok(task.cancel(), "the call is still waited for")
+    await asyncio.wait([task], timeout=PATIENCE)
+    tap.ok(task.done() and task.cancelled(), "then given up", task)
+
+
+def langchain_client(**session):
     return MultiServerMCPClient({"codebox": {"transport": "stdio", "command": common.CODEBOX, "args": ["mcp"],
-                                             "env": common.SERVER_ENV}})
+                                             "env": common.SERVER_ENV,
+                                             "session_kwargs": {"read_timeout_seconds": timedelta(seconds=PATIENCE),
+                                                                **session}}})
 
 
 async def langchain_sessionless():
     """The default of this library: a new `codebox mcp` for every call. Sessions must outlive it."""
     tools = await langchain_client().get_tools()
-    await scenario(tap, "langchain, a process for each call", langchain_call(tools), [t.name for t in tools])
+    call = langchain_call(tools)
+
+    async def cancel(tool, arguments):
+        await stop_waiting(call, tool, arguments)  # with it the connection ends, and that cancels the call
+
+    await scenario(tap, "langchain, a process for each call", call, [t.name for t in tools], cancel)
 
 
 async def langchain_session():
-    async with langchain_client().session("codebox") as s:
+    strays = asyncio.Queue()
+
+    async def on_message(message):
+        if isinstance(message, Exception):
+            await strays.put(message)
+
+    async with langchain_client(message_handler=on_message).session("codebox") as s:
         tools = await load_mcp_tools(s)
-        await scenario(tap, "langchain, one connection", langchain_call(tools), [t.name for t in tools])
+        call = langchain_call(tools)
+
+        # Series 1 of the Python SDK, below these adapters, stops waiting and tells the server nothing
+        # (notifications/cancelled is sent from series 2 on), and the connection goes on for others. So the cell does,
+        # too, until somebody asks for its end, and its answer, which a cancelled call does not get, finds nobody.
+        async def cancel(tool, arguments):
+            await stop_waiting(call, tool, arguments)
+            r = await call("interrupt", {"session_id": arguments["session_id"]})
+            tap.equal((r.structured.get("interrupted"), r.structured.get("status")), (True, "cancelled"),
+                      "its cell runs on until it is interrupted")
+            stray = str(await asyncio.wait_for(strays.get(), PATIENCE))
+            tap.ok("unknown request ID" in stray and "interrupted on request" in stray,
+                   "and is answered, since the server was not told that nobody waits", stray)
+
+        await scenario(tap, "langchain, one connection", call, [t.name for t in tools], cancel)
 
 
 async def main():

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every client must be able to do, whatever its library makes of the answers.
 
-A client gives two functions: call(tool, arguments) returns a Reply; cancel(tool, arguments), which may be None, starts
-a call, gives it up once the cell has said "started" (in a file, since not every client shows progress), and returns.
+A client gives two functions: call(tool, arguments) returns a Reply; cancel(tool, arguments) starts a call, gives it up
+once the cell has said "started" (in its progress or, since not every client shows that, by a file), and returns.
 """
+import asyncio
 import base64
 import dataclasses
 
@@ -37,11 +38,20 @@ async def give_up(call, tool, arguments, keyword):
         tg.cancel_scope.cancel()
 
 
-# A cell that waits for another to have started, without asking the clock: the two are in different sessions.
-LONG = "open('started', 'w').close()\ny = 1\nimport time\nprint('started', flush=True)\ntime.sleep(3000)"
+async def until_started(call, session):
+    """Until LONG has made its file; files are answered while a cell runs."""
+    async def look():
+        while (await call("read_file", {"path": "started", "session_id": session})).error:
+            await asyncio.sleep(0.02)
+
+    await asyncio.wait_for(look(), PATIENCE)
 
 
-async def scenario(tap, client, call, tools, cancel=None):
+# Whoever has seen it start, in either way, finds y, and a cell that ends by itself in no test's time.
+LONG = "y = 1\nimport time\nopen('started', 'w').close()\nprint('started', flush=True)\ntime.sleep(3000)"
+
+
+async def scenario(tap, client, call, tools, cancel):
     tap.ok(TOOLS <= set(tools), f"{client}: tools", sorted(tools))
     r = await call("create_session", {})
     session = r.structured["session_id"]
@@ -53,11 +63,11 @@ async def scenario(tap, client, call, tools, cancel=None):
             await files(tap, client, call, session)
         if "get_execution" in tools:
             await background(tap, client, call, session)
-        if cancel:
-            await cancel("run_code", {"code": LONG, "session_id": session, "timeout": 3600})
-            r = await call("run_code", {"code": "y", "session_id": session})
-            tap.equal(r.structured.get("result"), "1",
-                      f"{client}: a cancelled cell is interrupted, its variables are kept")
+        await cancel("run_code", {"code": LONG, "session_id": session, "timeout": 3600})
+        r = await call("run_code", {"code": "y", "session_id": session})
+        tap.equal(r.structured.get("result"), "1", f"{client}: a cancelled cell is interrupted, its variables are kept")
+        r = await call("get_execution", {"execution_id": r.structured["execution_id"] - 1, "session_id": session})
+        tap.equal(r.structured.get("status"), "cancelled", f"{client}: and says so")
     finally:
         r = await call("close_session", {"session_id": session})
     tap.equal(r.structured.get("closed"), True, f"{client}: the session is closed")

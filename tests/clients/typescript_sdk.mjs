@@ -1,70 +1,15 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: Apache-2.0
 // codebox mcp as the official TypeScript client (npm @modelcontextprotocol/sdk 1.x) uses it.
-import "./daemon.mjs";
-import { spawnSync } from "node:child_process";
-import { createRequire } from "node:module";
-import path from "node:path";
-import { fileURLToPath } from "node:url";
+import { CODEBOX, PATIENCE, done, env, equal, group, ok, scenario, setup, shown, skipAll } from "./daemon.mjs";
 import { crc32, inflateSync } from "node:zlib";
 
-const HERE = path.dirname(fileURLToPath(import.meta.url));
-const PATIENCE = 180_000; // until an answer that does not come is a failure; nothing depends on how fast it comes
-
-function skipAll(why) {
-	console.log(`1..0 # SKIP ${why}`);
-	process.exit(0);
-}
-
-function findCodebox() {
-	if (process.env.CODEBOX) return process.env.CODEBOX;
-	const r = spawnSync("sh", ["-c", "command -v codebox"], { encoding: "utf8" });
-	return r.status === 0 ? r.stdout.trim() : null;
-}
-
-const CODEBOX = findCodebox();
-if (!CODEBOX) skipAll("CODEBOX does not name the program, and there is no codebox on the path");
-const setup = spawnSync(path.join(HERE, "setup.sh"), ["node"], { encoding: "utf8" });
-if (setup.status === 77) skipAll(setup.stderr.trim().split("\n").pop());
-if (setup.status !== 0) {
-	console.log(`Bail out! setup.sh: ${setup.stderr.trim()}`);
-	process.exit(1);
-}
-const require = createRequire(path.join(setup.stdout.trim(), "index.js"));
+const require = setup("node");
 const { Client } = require("@modelcontextprotocol/sdk/client/index.js");
 const { StdioClientTransport } = require("@modelcontextprotocol/sdk/client/stdio.js");
 const Ajv2020 = require("ajv/dist/2020.js").default;
 
-// ---- TAP ----
-
-let count = 0;
-let failed = 0;
-
-function ok(passed, name, detail) {
-	count++;
-	console.log(`${passed ? "ok" : "not ok"} ${count} - ${name}`);
-	if (passed) return;
-	failed++;
-	const text = typeof detail === "string" ? detail : JSON.stringify(detail) ?? "";
-	for (const line of text.slice(0, 3000).split("\n")) console.log(`#   ${line}`);
-}
-
-function equal(got, want, name) {
-	ok(JSON.stringify(got) === JSON.stringify(want), name, `got ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
-}
-
-async function group(title, fn) {
-	console.log(`# ${title}`);
-	try {
-		await fn();
-	} catch (e) {
-		ok(false, title, e.stack ?? String(e));
-	}
-}
-
 // ---- client ----
-
-const env = Object.fromEntries(Object.entries(process.env).filter(([k]) => k.startsWith("CODEBOX")));
 
 async function withClient(fn) {
 	const client = new Client({ name: "codebox-tests", version: "0" });
@@ -84,7 +29,6 @@ function call(client, name, args, options = {}) {
 }
 
 const run = (client, code, more = {}, options = {}) => call(client, "run_code", { code, ...more }, options);
-const shown = (r) => r.content[0].text;
 
 function crc(data) {
 	if (crc32) return crc32(data);
@@ -237,5 +181,11 @@ await group("big output", () =>
 		ok(r.structuredContent.omitted.bytes > 1e6, "how much was left out", r.structuredContent.omitted);
 	}));
 
-console.log(`1..${count}`);
-process.exit(failed ? 1 : 0);
+await group("the scenario of every client", () =>
+	withClient(async (c) => {
+		const { tools } = await c.listTools();
+		await scenario("series 1", tools.map((t) => t.name), (...args) => call(c, ...args));
+		equal(c.faults, [], "nothing on the wire that the client could not read");
+	}));
+
+done();
