@@ -29,9 +29,9 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/limits.h"
-#include "base/str.h"
 #include "base/syscalls.h"
 #include "cli/client.h"
+#include "policy/policy.h"
 
 #define SCOPE_TIMEOUT_MS 10000 /* a machine that is only busy gets its scope */
 
@@ -219,8 +219,7 @@ static int arrange_fds(const int fds[2], int log, int report)
 static void keep_policy(void)
 {
 	const char *policy = getenv("CODEBOX_POLICY");
-	_cleanup_free_ char *real = policy && (strchr(policy, '/') || cbx_ends_with(policy, ".json")) ?
-					    realpath(policy, NULL) : NULL;
+	_cleanup_free_ char *real = policy && cbx_policy_is_path(policy) ? realpath(policy, NULL) : NULL;
 
 	if (real)
 		setenv("CODEBOX_POLICY", real, 1);

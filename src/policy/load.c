@@ -17,11 +17,6 @@ struct place {
 	char *dir; /* of the including file */
 };
 
-static bool is_path(const char *which)
-{
-	return strchr(which, '/') || cbx_ends_with(which, ".json");
-}
-
 static int read_text(const char *path, struct cbx_buf *text, struct cbx_err *err)
 {
 	_cleanup_fd_ int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -69,7 +64,7 @@ static int read_included(void *arg, const char *name, struct cbx_buf *text, char
 {
 	const struct place *p = arg;
 
-	if (!is_path(name)) {
+	if (!cbx_policy_is_path(name)) {
 		int r = shipped(p->share_dir, name, ret_label, err);
 
 		return r < 0 ? r : read_text(*ret_label, text, err);
@@ -103,7 +98,7 @@ int cbx_policy_load(const char *share_dir, const char *which, struct cbx_policy 
 	const char *slash;
 	int r = 0;
 
-	if (is_path(which))
+	if (cbx_policy_is_path(which))
 		path = cbx_xstrdup(which);
 	else
 		r = shipped(share_dir, which, &path, err);

@@ -13,9 +13,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "policy/environment.h"
 #include "policy/keys.h"
 
@@ -86,7 +88,11 @@ cJSON *cbx_policy_schema(void);
 
 /* ---- files ---- */
 
-/* A policy by the name of a shipped one ("strict"), or by a path, which has a "/" or ends in ".json". */
+/* A policy is named by the name of a shipped one ("strict"), or by a path, which has a "/" or ends in ".json". */
+static inline bool cbx_policy_is_path(const char *which)
+{
+	return strchr(which, '/') || cbx_ends_with(which, ".json");
+}
 int cbx_policy_load(const char *share_dir, const char *which, struct cbx_policy **ret, struct cbx_err *err);
 /* By name only: for names that come from a client. Errors: "invalid_argument" when there is none. */
 int cbx_policy_load_shipped(const char *share_dir, const char *name, struct cbx_policy **ret, struct cbx_err *err);

@@ -46,7 +46,6 @@ class Container(Box):
         if os.geteuid() != 0:
             raise Skip("needs root")
         super().__init__()
-        self.copies = {}
         for name in ("CODEBOX_LIBEXEC_DIR", "CODEBOX_SHARE_DIR"):
             if name not in os.environ:
                 raise Skip("not run by make check")
