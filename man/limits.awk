@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Turns the constants of limits.h and image-limits.h into the list of codebox-limits(7).
+# Turns the constants of limits-*.h and image-limits.h into the list of codebox-limits(7).
 
 function number(v, name,    f, n, i, unit)
 {

@@ -42,7 +42,7 @@ def compile_all(tar):
         return 0
     # Two processes need a place for their semaphores.
     jobs = "2" if os.access("/dev/shm", os.W_OK) else "1"
-    # Its exit status tells only that some file is no valid Python (templates, tests of syntax errors): that is normal.
+    # Its exit status says only that some file is not valid Python (templates, tests of syntax errors), which is normal.
     subprocess.run([sys.executable, "-m", "compileall", "-q", "-q", "-j", jobs, "--invalidation-mode", "unchecked-hash",
                     *dirs], env={**os.environ, "PYTHONPYCACHEPREFIX": prefix}, stdin=subprocess.DEVNULL)
     count = 0
@@ -51,7 +51,7 @@ def compile_all(tar):
             directory, base = os.path.split(name)
             add(tar, full, os.path.join(directory, "__pycache__", base))
             count += 1
-    if not count:
+    if not count and any(name.endswith(".py") for d in dirs for _, name in files_below(d)):
         raise SystemExit("nothing could be compiled")
     return count
 
@@ -65,8 +65,18 @@ def warm_up(tar, module, variable, into):
             add(tar, full, os.path.join(into, name))
 
 
+def cache_libraries(tar):
+    """What the loader looks up libraries by, and by which ctypes.util.find_library finds them."""
+    if not os.access("/sbin/ldconfig", os.X_OK) or os.path.lexists("/etc/ld.so.cache"):
+        return
+    path = os.path.join(top, "ld.so.cache")
+    subprocess.run(["/sbin/ldconfig", "-X", "-C", path], stdin=subprocess.DEVNULL, check=True)
+    add(tar, path, "etc/ld.so.cache")
+
+
 with tarfile.open(config["archive"], "w:gz", compresslevel=1) as archive:
     compiled = compile_all(archive)
+    cache_libraries(archive)
     for step in config["warm"]:
         warm_up(archive, step["module"], step["variable"], step["into"])
 print(compiled, "files compiled")

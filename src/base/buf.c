@@ -56,6 +56,13 @@ void cbx_buf_release(struct cbx_buf *b)
 	memset(b, 0, sizeof(*b));
 }
 
+void cbx_buf_wipe(struct cbx_buf *b)
+{
+	if (b->data)
+		explicit_bzero(b->data, b->cap);
+	cbx_buf_release(b);
+}
+
 char *cbx_buf_reserve(struct cbx_buf *b, size_t more)
 {
 	size_t need, cap;

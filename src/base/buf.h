@@ -17,6 +17,7 @@ struct cbx_buf {
 };
 
 void cbx_buf_release(struct cbx_buf *b); /* frees; the struct is empty again */
+void cbx_buf_wipe(struct cbx_buf *b);	 /* likewise, of a secret: what it held is overwritten */
 char *cbx_buf_reserve(struct cbx_buf *b, size_t more); /* room for `more` bytes behind len; returns data + len */
 void cbx_buf_add(struct cbx_buf *b, const void *p, size_t n);
 void cbx_buf_adds(struct cbx_buf *b, const char *s);

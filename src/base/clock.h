@@ -5,12 +5,21 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Milliseconds of a clock that nobody sets. */
+/* Milliseconds of a clock that cannot be set. */
 static inline uint64_t cbx_now_ms(void)
 {
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* Milliseconds since 1970. */
+static inline uint64_t cbx_wall_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 

@@ -46,7 +46,22 @@ static char *user_dir(const char *override, const char *xdg, const char *home, c
 	return d ? d : cbx_xasprintf("%s/%s/codebox", home, below);
 }
 
-static char *runtime_dir(void)
+/*
+ * Anybody can be first at a name in /tmp. Then a directory below the home is used, and from then on, whatever becomes of
+ * the one in /tmp: that it exists is what the daemon and all clients go by.
+ */
+static char *tmp_or_home(const char *home)
+{
+	_cleanup_free_ char *tmp = cbx_xasprintf("/tmp/codebox-%u", (unsigned)geteuid());
+	_cleanup_free_ char *own = cbx_xasprintf("%s/.local/state/codebox/run", home);
+	struct stat st;
+	bool taken = lstat(tmp, &st) == 0 && !(S_ISDIR(st.st_mode) && st.st_uid == geteuid());
+	bool moved = lstat(own, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
+
+	return taken || moved ? take_ptr(&own) : take_ptr(&tmp);
+}
+
+static char *runtime_dir(const char *home)
 {
 	char *d = from_env("CODEBOX_RUNTIME_DIR", "");
 	struct stat st;
@@ -66,7 +81,7 @@ static char *runtime_dir(void)
 		return full;
 	}
 	free(d);
-	return cbx_xasprintf("/tmp/codebox-%u", (unsigned)geteuid());
+	return tmp_or_home(home);
 }
 
 int cbx_dirs_init(struct cbx_dirs *dirs, struct cbx_err *err)
@@ -75,7 +90,7 @@ int cbx_dirs_init(struct cbx_dirs *dirs, struct cbx_err *err)
 	_cleanup_free_ char *home = home_dir();
 
 	memset(dirs, 0, sizeof(*dirs));
-	dirs->runtime = runtime_dir();
+	dirs->runtime = runtime_dir(home);
 	dirs->data = root ? from_env("CODEBOX_DATA_DIR", "")
 			  : user_dir("CODEBOX_DATA_DIR", "XDG_DATA_HOME", home, ".local/share");
 	dirs->state = root ? from_env("CODEBOX_STATE_DIR", "")
@@ -137,11 +152,28 @@ static int make_parents(const char *path, struct cbx_err *err)
 	return 0;
 }
 
-/* A descriptor of it. Once there is one, nothing is done by the name: a directory above it may be the service id's, and
- * that could put a link in its place while root is at work. */
+/* A descriptor of the directory. Once there is one, nothing is done by the name: a directory above it may be the service
+ * id's, and that could put a link in its place while root is at work. */
+static int open_owned(const char *path, mode_t mode, uid_t owner, bool or_root, struct cbx_err *err)
+{
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
+		return cbx_refuse(err, "unsafe_directory", ENOTDIR, "%s is not a directory; remove it", path);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return cbx_fail(err, errno, "look at directory %s", path);
+	if (st.st_uid != geteuid() && st.st_uid != owner && !(or_root && st.st_uid == 0))
+		return cbx_refuse(err, "unsafe_directory", EPERM,
+				  "%s belongs to user %u, not to user %u; remove it or set CODEBOX_RUNTIME_DIR", path,
+				  (unsigned)st.st_uid, (unsigned)owner);
+	if ((st.st_mode & 022) && fchmod(fd, mode) < 0)
+		return cbx_fail(err, errno, "%s is writable by others, and its mode cannot be changed", path);
+	return take_fd(&fd);
+}
+
 static int make_owned(const char *path, mode_t mode, uid_t owner, struct cbx_err *err)
 {
-	_cleanup_fd_ int fd = -1;
 	struct stat st;
 	int r = make_parents(path, err);
 
@@ -153,18 +185,7 @@ static int make_owned(const char *path, mode_t mode, uid_t owner, struct cbx_err
 		if (lstat(path, &st) < 0)
 			return cbx_fail(err, code, "make directory %s", path);
 	}
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
-		return cbx_refuse(err, "unsafe_directory", ENOTDIR, "%s is not a directory; remove it", path);
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return cbx_fail(err, errno, "look at directory %s", path);
-	if (st.st_uid != geteuid() && st.st_uid != owner)
-		return cbx_refuse(err, "unsafe_directory", EPERM,
-				  "%s belongs to user %u, not to user %u; remove it or set CODEBOX_RUNTIME_DIR", path,
-				  (unsigned)st.st_uid, (unsigned)owner);
-	if ((st.st_mode & 022) && fchmod(fd, mode) < 0)
-		return cbx_fail(err, errno, "%s is writable by others, and its mode cannot be changed", path);
-	return take_fd(&fd);
+	return open_owned(path, mode, owner, false, err);
 }
 
 int cbx_dirs_make_private(const char *path, mode_t mode, struct cbx_err *err)
@@ -253,6 +274,11 @@ int cbx_service_make_dir(const struct cbx_service *s, const char *path, mode_t m
 	if (fchown(fd, s->uid, 0) < 0 || fchmod(fd, mode | 0050) < 0)
 		return cbx_fail(err, errno, "give %s to user %u", path, (unsigned)s->uid);
 	return 0;
+}
+
+int cbx_service_open_dir(const struct cbx_service *s, const char *path, struct cbx_err *err)
+{
+	return open_owned(path, s->from_root ? 0750 : 0700, s->uid, true, err);
 }
 
 int cbx_service_open_lock(const struct cbx_service *s, const char *dir, struct cbx_err *err)

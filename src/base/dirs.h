@@ -7,7 +7,9 @@
  *
  *            ordinary user                                            root
  * runtime    $CODEBOX_RUNTIME_DIR, $XDG_RUNTIME_DIR/codebox,          /run/codebox
- *            /run/user/UID/codebox, else /tmp/codebox-UID
+ *            /run/user/UID/codebox, else /tmp/codebox-UID or,
+ *            where another user was first at that name,
+ *            ~/.local/state/codebox/run
  * data       $CODEBOX_DATA_DIR, $XDG_DATA_HOME/codebox,               /var/lib/codebox
  *            ~/.local/share/codebox
  * state      $CODEBOX_STATE_DIR, $XDG_STATE_HOME/codebox,             /var/log/codebox
@@ -64,6 +66,9 @@ int cbx_service_become(const struct cbx_service *s, struct cbx_err *err);
 /* As root: make the directory and give it to the service id, readable by root's group. As a user:
  * cbx_dirs_make_private(). */
 int cbx_service_make_dir(const struct cbx_service *s, const char *path, mode_t mode, struct cbx_err *err);
+/* A descriptor of the run-time directory as it is: the service id's, our own or root's, and writable by no one else.
+ * -ENOENT when there is none. */
+int cbx_service_open_dir(const struct cbx_service *s, const char *path, struct cbx_err *err);
 /* The run-time directory's lock file, made when it is not there: the service id's, as what the daemon is to remove and
  * codebox-image to use must be. The directory is the service id's too, so what has another name is not given away. */
 int cbx_service_open_lock(const struct cbx_service *service, const char *dir, struct cbx_err *err);

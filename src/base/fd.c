@@ -7,6 +7,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+
+#define CHUNK 16384
+
 int cbx_write_all(int fd, const void *p, size_t n)
 {
 	const char *at = p;
@@ -43,6 +47,58 @@ ssize_t cbx_read_full(int fd, void *p, size_t n)
 		got += (size_t)r;
 	}
 	return (ssize_t)got;
+}
+
+int cbx_read_whole(int fd, size_t max, struct cbx_buf *out)
+{
+	size_t from = out->len;
+	ssize_t n;
+
+	do {
+		n = cbx_read_full(fd, cbx_buf_reserve(out, CHUNK), CHUNK);
+		if (n < 0)
+			return (int)n;
+		out->len += (size_t)n;
+		out->data[out->len] = '\0';
+		if (out->len - from > max)
+			return -EFBIG;
+	} while (n == CHUNK);
+	return 0;
+}
+
+ssize_t cbx_read_small(int dir, const char *path, char *out, size_t size)
+{
+	_cleanup_fd_ int fd = openat(dir, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, out, size - 1);
+
+	if (n < 0)
+		return -errno;
+	out[n] = '\0';
+	return n;
+}
+
+ssize_t cbx_read_line(int dir, const char *path, char *out, size_t size)
+{
+	ssize_t n = cbx_read_small(dir, path, out, size);
+
+	while (n > 0 && out[n - 1] == '\n')
+		out[--n] = '\0';
+	return n;
+}
+
+int cbx_place_fds(const int *from, const int *to, size_t n)
+{
+	int high[CBX_FDS_MAX];
+
+	if (n > CBX_FDS_MAX)
+		return -EINVAL;
+	for (size_t i = 0; i < n; i++)
+		if ((high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 64)) < 0)
+			return -errno;
+	for (size_t i = 0; i < n; i++)
+		if (dup2(high[i], to[i]) < 0)
+			return -errno;
+	return 0;
 }
 
 int cbx_set_nonblock(int fd, int on)

@@ -181,72 +181,53 @@ static bool word(struct scan *s, const char *w)
 
 static bool value(struct scan *s, int depth);
 
-static bool members(struct scan *s, int depth)
+static bool member(struct scan *s, int depth)
 {
+	const char *name = s->p, *from;
+	bool is_id;
+
+	if (s->p >= s->end || *s->p != '"')
+		return fault(s, "a member's name is expected");
+	if (!string(s))
+		return false;
+	is_id = depth == 1 && s->p - name == 4 && memcmp(name, "\"id\"", 4) == 0;
+	space(s);
+	if (s->p >= s->end || *s->p != ':')
+		return fault(s, "':' is expected");
 	s->p++;
 	space(s);
-	if (s->p < s->end && *s->p == '}') {
-		s->p++;
-		return true;
+	from = s->p;
+	if (!value(s, depth))
+		return false;
+	if (is_id) {
+		s->id = from;
+		s->id_end = s->p;
 	}
-	for (;;) {
-		const char *name, *from;
-		bool is_id;
-
-		space(s);
-		if (s->p >= s->end || *s->p != '"')
-			return fault(s, "a member's name is expected");
-		name = s->p;
-		if (!string(s))
-			return false;
-		is_id = depth == 1 && s->p - name == 4 && memcmp(name, "\"id\"", 4) == 0;
-		space(s);
-		if (s->p >= s->end || *s->p != ':')
-			return fault(s, "':' is expected");
-		s->p++;
-		space(s);
-		from = s->p;
-		if (!value(s, depth))
-			return false;
-		if (is_id) {
-			s->id = from;
-			s->id_end = s->p;
-		}
-		space(s);
-		if (s->p < s->end && *s->p == ',') {
-			s->p++;
-			continue;
-		}
-		if (s->p < s->end && *s->p == '}') {
-			s->p++;
-			return true;
-		}
-		return fault(s, "',' or '}' is expected");
-	}
+	return true;
 }
 
-static bool elements(struct scan *s, int depth)
+/* Members or values, up to the closing bracket. */
+static bool list(struct scan *s, int depth, bool object)
 {
+	const char close = object ? '}' : ']';
+
+	if (depth > CBX_JSON_DEPTH_MAX)
+		return fault(s, "too many levels");
 	s->p++;
 	space(s);
-	if (s->p < s->end && *s->p == ']') {
+	if (s->p < s->end && *s->p == close) {
 		s->p++;
 		return true;
 	}
 	for (;;) {
 		space(s);
-		if (!value(s, depth))
+		if (!(object ? member(s, depth) : value(s, depth)))
 			return false;
 		space(s);
-		if (s->p < s->end && *s->p == ',') {
-			s->p++;
-			continue;
-		}
-		if (s->p < s->end && *s->p == ']') {
-			s->p++;
+		if (s->p >= s->end || (*s->p != ',' && *s->p != close))
+			return fault(s, object ? "',' or '}' is expected" : "',' or ']' is expected");
+		if (*s->p++ == close)
 			return true;
-		}
-		return fault(s, "',' or ']' is expected");
 	}
 }
 
@@ -258,9 +239,9 @@ static bool value(struct scan *s, int depth)
 		return fault(s, "too many values");
 	switch (*s->p) {
 	case '{':
-		return depth < CBX_JSON_DEPTH_MAX ? members(s, depth + 1) : fault(s, "too many levels");
+		return list(s, depth + 1, true);
 	case '[':
-		return depth < CBX_JSON_DEPTH_MAX ? elements(s, depth + 1) : fault(s, "too many levels");
+		return list(s, depth + 1, false);
 	case '"':
 		return string(s);
 	case 't':
@@ -389,7 +370,7 @@ void cbx_json_doc_release(struct cbx_json_doc *doc)
 
 /* ---- typed members ---- */
 
-static const cJSON *member(const cJSON *obj, const char *key)
+static const cJSON *given(const cJSON *obj, const char *key)
 {
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
 
@@ -407,7 +388,7 @@ static int wrong_type(const cJSON *v, const char *key, const char *want, struct 
 
 int cbx_json_get_str(const cJSON *obj, const char *key, const char **ret, struct cbx_err *err)
 {
-	const cJSON *v = member(obj, key);
+	const cJSON *v = given(obj, key);
 
 	if (!v)
 		return 0;
@@ -419,7 +400,7 @@ int cbx_json_get_str(const cJSON *obj, const char *key, const char **ret, struct
 
 int cbx_json_get_bool(const cJSON *obj, const char *key, bool *ret, struct cbx_err *err)
 {
-	const cJSON *v = member(obj, key);
+	const cJSON *v = given(obj, key);
 
 	if (!v)
 		return 0;
@@ -432,7 +413,7 @@ int cbx_json_get_bool(const cJSON *obj, const char *key, bool *ret, struct cbx_e
 int cbx_json_get_u64(const cJSON *obj, const char *key, uint64_t min, uint64_t max, uint64_t *ret,
 		     struct cbx_err *err)
 {
-	const cJSON *v = member(obj, key);
+	const cJSON *v = given(obj, key);
 	double d;
 
 	if (!v)
@@ -442,7 +423,7 @@ int cbx_json_get_u64(const cJSON *obj, const char *key, uint64_t min, uint64_t m
 	d = v->valuedouble;
 	if (!(d >= 0 && d <= 9007199254740992.0) || floor(d) != d)
 		return wrong_type(v, key, "a whole number of at least 0", err);
-	if ((uint64_t)d < min && max >= 1u << 30) /* nobody meant the upper one */
+	if ((uint64_t)d < min && max >= 1u << 30) /* the upper bound is not the point */
 		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %.0f is less than %llu", key, d,
 				  (unsigned long long)min);
 	if ((uint64_t)d < min || (uint64_t)d > max)
@@ -454,7 +435,7 @@ int cbx_json_get_u64(const cJSON *obj, const char *key, uint64_t min, uint64_t m
 
 int cbx_json_get_double(const cJSON *obj, const char *key, double min, double max, double *ret, struct cbx_err *err)
 {
-	const cJSON *v = member(obj, key);
+	const cJSON *v = given(obj, key);
 
 	if (!v)
 		return 0;
@@ -471,7 +452,7 @@ int cbx_json_get_double(const cJSON *obj, const char *key, double min, double ma
 
 int cbx_json_get_obj(const cJSON *obj, const char *key, const cJSON **ret, struct cbx_err *err)
 {
-	const cJSON *v = member(obj, key);
+	const cJSON *v = given(obj, key);
 
 	if (!v)
 		return 0;
@@ -483,7 +464,7 @@ int cbx_json_get_obj(const cJSON *obj, const char *key, const cJSON **ret, struc
 
 int cbx_json_get_arr(const cJSON *obj, const char *key, const cJSON **ret, struct cbx_err *err)
 {
-	const cJSON *v = member(obj, key);
+	const cJSON *v = given(obj, key);
 
 	if (!v)
 		return 0;
@@ -491,6 +472,20 @@ int cbx_json_get_arr(const cJSON *obj, const char *key, const cJSON **ret, struc
 		return wrong_type(v, key, "an array", err);
 	*ret = v;
 	return 1;
+}
+
+const char *cbx_json_text(const cJSON *obj, const char *key)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
+
+	return cJSON_IsString(v) ? v->valuestring : NULL;
+}
+
+double cbx_json_number(const cJSON *obj, const char *key, double otherwise)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
+
+	return cJSON_IsNumber(v) ? v->valuedouble : otherwise;
 }
 
 int cbx_json_only(const cJSON *obj, const char *const *keys, struct cbx_err *err)
@@ -512,4 +507,13 @@ int cbx_json_only(const cJSON *obj, const char *const *keys, struct cbx_err *err
 				  shown_bytes(v->string), v->string, cbx_buf_str(&list));
 	}
 	return 0;
+}
+
+uint64_t cbx_json_u64(const cJSON *obj, const char *key)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
+
+	if (cJSON_IsRaw(v))
+		return strtoull(v->valuestring, NULL, 10);
+	return cJSON_IsNumber(v) && v->valuedouble >= 0 ? (uint64_t)v->valuedouble : 0;
 }

@@ -9,7 +9,7 @@
  * at an escaped NUL, and keeps every number as a double. What crosses a trust boundary is therefore scanned first by
  * our own grammar check (RFC 8259, UTF-8, depth, size), and only then given to cJSON.
  *
- * Two kinds of fault are told apart. A *syntax* fault means that there is no message: the parse fails. A *content*
+ * There are two kinds of fault. A *syntax* fault means that there is no message: the parse fails. A *content*
  * fault (an escaped NUL, a lone surrogate, a duplicate key, invalid UTF-8 inside a string) leaves a message whose id
  * is known: the text is repaired (U+FFFD) and parsed, and `problem` says what was wrong, so that the caller can refuse
  * the request by its id.
@@ -60,13 +60,18 @@ int cbx_json_get_u64(const cJSON *obj, const char *key, uint64_t min, uint64_t m
 int cbx_json_get_double(const cJSON *obj, const char *key, double min, double max, double *ret, struct cbx_err *err);
 int cbx_json_get_obj(const cJSON *obj, const char *key, const cJSON **ret, struct cbx_err *err);
 int cbx_json_get_arr(const cJSON *obj, const char *key, const cJSON **ret, struct cbx_err *err);
+/* For what may just as well be absent as of another type: the text, or NULL, borrowed; the number, or `otherwise`. */
+const char *cbx_json_text(const cJSON *obj, const char *key);
+double cbx_json_number(const cJSON *obj, const char *key, double otherwise);
+/* Numbers of trees that were built here, too, in which they are raw text; 0 when absent. */
+uint64_t cbx_json_u64(const cJSON *obj, const char *key);
 /* Refuse members that are not in the NULL-terminated list; the error names the member and what is accepted. */
 int cbx_json_only(const cJSON *obj, const char *const *keys, struct cbx_err *err);
 
 /* Building: these end the process when memory does. Strings are made valid UTF-8 on the way in. */
 cJSON *cbx_json_new_obj(void);
 cJSON *cbx_json_new_arr(void);
-void cbx_json_set_str(cJSON *obj, const char *key, const char *value); /* NULL value: the member is left out */
+void cbx_json_set_str(cJSON *obj, const char *key, const char *value); /* NULL value: the member is omitted */
 void cbx_json_set_strn(cJSON *obj, const char *key, const char *value, size_t n);
 void cbx_json_set_u64(cJSON *obj, const char *key, uint64_t value);
 void cbx_json_set_i64(cJSON *obj, const char *key, int64_t value);
@@ -80,5 +85,10 @@ void cbx_json_push_str(cJSON *arr, const char *value);
 
 /* Print on one line, without a newline at its end. */
 void cbx_json_print(struct cbx_buf *out, const cJSON *value);
+/* The same with all strings made fit for a model (clean.h), in the tree as well. */
+void cbx_json_print_clean(struct cbx_buf *out, cJSON *value);
+/* As cbx_json_print(), on many lines, each level that many spaces further in, as Python's json.dumps(indent=) does it.
+ */
+void cbx_json_print_indented(struct cbx_buf *out, const cJSON *value, unsigned spaces);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -124,4 +125,65 @@ void cbx_json_print(struct cbx_buf *out, const cJSON *v)
 	if (!text)
 		checked(NULL);
 	cbx_buf_adds(out, text);
+}
+
+static void clean_string(char **s)
+{
+	_cleanup_buf_ struct cbx_buf clean = { 0 };
+
+	cbx_clean(&clean, *s);
+	cJSON_free(*s);
+	*s = cJSON_malloc(clean.len + 1);
+	if (!*s)
+		abort();
+	memcpy(*s, cbx_buf_str(&clean), clean.len + 1);
+}
+
+static void clean_tree(cJSON *v)
+{
+	for (; v; v = v->next) {
+		if (cJSON_IsString(v) && !(v->type & cJSON_IsReference) && !cbx_is_clean(v->valuestring))
+			clean_string(&v->valuestring);
+		if (v->string && !(v->type & cJSON_StringIsConst) && !cbx_is_clean(v->string))
+			clean_string(&v->string);
+		clean_tree(v->child);
+	}
+}
+
+void cbx_json_print_clean(struct cbx_buf *out, cJSON *v)
+{
+	clean_tree(v);
+	cbx_json_print(out, v);
+}
+
+static void new_line(struct cbx_buf *out, unsigned spaces)
+{
+	cbx_buf_addf(out, "\n%*s", (int)spaces, "");
+}
+
+void cbx_json_print_indented(struct cbx_buf *out, const cJSON *v, unsigned spaces)
+{
+	_cleanup_buf_ struct cbx_buf compact = { 0 };
+	bool quoted = false;
+	unsigned depth = 0;
+
+	cbx_json_print(&compact, v);
+	for (const char *p = compact.data, *end = p + compact.len; p < end; p++) {
+		bool opens = !quoted && (*p == '{' || *p == '['), closes = !quoted && (*p == '}' || *p == ']');
+
+		if (closes && p[-1] != '{' && p[-1] != '[')
+			new_line(out, --depth * spaces);
+		else if (closes)
+			depth--;
+		cbx_buf_addc(out, *p);
+		if (quoted && *p == '\\')
+			cbx_buf_addc(out, *++p);
+		else if (*p == '"')
+			quoted = !quoted;
+		else if (!quoted && *p == ':')
+			cbx_buf_addc(out, ' ');
+		depth += opens;
+		if ((opens && p[1] != '}' && p[1] != ']') || (!quoted && *p == ','))
+			new_line(out, depth * spaces);
+	}
 }

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/jsonscan.h"
 
-#include <stddef.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/limits.h"
+#include "base/str.h"
 
 static bool is_space(char c)
 {
@@ -70,4 +74,66 @@ bool cbx_jsonscan_member(const char **p, const char *end, struct cbx_jsonscan_me
 	if (*p < end && **p == ',')
 		*p = cbx_jsonscan_space(*p + 1, end);
 	return true;
+}
+
+struct cbx_raw cbx_raw_member(struct cbx_raw in, const char *key)
+{
+	const char *end = in.p ? in.p + in.n : NULL, *p = in.p ? cbx_jsonscan_object(in.p, end) : NULL;
+	struct cbx_jsonscan_member m;
+	size_t n = strlen(key);
+
+	while (p && cbx_jsonscan_member(&p, end, &m))
+		if ((size_t)(m.name_end - m.name) == n + 2 && memcmp(m.name + 1, key, n) == 0)
+			return (struct cbx_raw){ m.value, (size_t)(m.end - m.value) };
+	return (struct cbx_raw){ 0 };
+}
+
+struct cbx_raw cbx_raw_element(struct cbx_raw in, size_t *pos)
+{
+	const char *end, *p, *from;
+
+	if (!in.p)
+		return (struct cbx_raw){ 0 };
+	end = in.p + in.n;
+	p = cbx_jsonscan_space(in.p + *pos, end);
+	if (*pos == 0) {
+		if (p >= end || *p != '[')
+			return (struct cbx_raw){ 0 };
+		p = cbx_jsonscan_space(p + 1, end);
+	} else if (p < end && *p == ',') {
+		p = cbx_jsonscan_space(p + 1, end);
+	}
+	if (p >= end || *p == ']')
+		return (struct cbx_raw){ 0 };
+	from = p;
+	p = cbx_jsonscan_value(p, end);
+	*pos = (size_t)(p - in.p);
+	return (struct cbx_raw){ from, (size_t)(p - from) };
+}
+
+bool cbx_raw_is_token(struct cbx_raw v)
+{
+	size_t i;
+
+	if (!v.p || !v.n || v.n > CBX_RPC_ID_MAX)
+		return false;
+	if (v.p[0] == '"')
+		return cbx_utf8_valid(v.p, v.n);
+	i = v.p[0] == '-' ? 1 : 0;
+	if (i == v.n)
+		return false;
+	for (; i < v.n; i++)
+		if (v.p[i] < '0' || v.p[i] > '9')
+			return false;
+	return true;
+}
+
+char *cbx_raw_copy(struct cbx_raw v)
+{
+	struct cbx_buf b = { 0 };
+
+	if (!v.p)
+		return NULL;
+	cbx_buf_add(&b, v.p, v.n);
+	return cbx_buf_steal(&b);
 }

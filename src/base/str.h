@@ -41,9 +41,6 @@ bool cbx_utf8_valid(const char *p, size_t n);
 /* Append p with every invalid byte replaced by U+FFFD and every NUL by U+2400. */
 void cbx_utf8_append(struct cbx_buf *out, const char *p, size_t n);
 
-/* Append a text from elsewhere for one line of a terminal or log: control characters, those beyond ASCII too, and what is
- * no UTF-8 become \xNN. */
-void cbx_escape(struct cbx_buf *out, const char *s);
 bool cbx_plain(const char *s);			 /* no control characters of ASCII are in it */
 int cbx_by_name(const void *a, const void *b);	 /* for qsort(), of strings */
 

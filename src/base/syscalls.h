@@ -36,6 +36,7 @@ enum {
 	CBX_MOUNT_ATTR_NOSUID = 0x2,
 	CBX_MOUNT_ATTR_NODEV = 0x4,
 	CBX_MOUNT_ATTR_NOEXEC = 0x8,
+	CBX_CLOSE_RANGE_CLOEXEC = 4,
 };
 
 struct cbx_mount_attr {

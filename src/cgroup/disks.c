@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/limits.h"
 #include "cgroup/files.h"
 
@@ -38,7 +39,7 @@ static bool whole_of(int dir, const char *name, dev_t dev, dev_t *ret)
 	if (faccessat(dir, path, F_OK, 0) < 0)
 		return true;
 	snprintf(path, sizeof(path), "%.30s/../dev", name);
-	return cbx_cgroup_get(dir, path, text, sizeof(text)) > 0 && parse(text, ret);
+	return cbx_read_small(dir, path, text, sizeof(text)) > 0 && parse(text, ret);
 }
 
 void cbx_disks_read(struct cbx_disks *disks, const char *dir)

@@ -8,17 +8,6 @@
 
 #include "base/cleanup.h"
 
-ssize_t cbx_cgroup_get(int dir, const char *name, char *out, size_t cap)
-{
-	_cleanup_fd_ int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, out, cap - 1);
-
-	if (n < 0)
-		return -errno;
-	out[n] = '\0';
-	return n;
-}
-
 int cbx_cgroup_put(int dir, const char *name, const char *value, struct cbx_err *err)
 {
 	_cleanup_fd_ int fd = openat(dir, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);

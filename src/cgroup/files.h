@@ -10,8 +10,6 @@
 
 #define CBX_CGROUP_TEXT_MAX 16384 /* read of one file; more is not looked at */
 
-/* The whole text with a NUL behind it; its length, or -errno. */
-ssize_t cbx_cgroup_get(int dir, const char *name, char *out, size_t cap);
 /* The file must be there: a control group has its files from the start. 0, or -errno; err names group, file and value.
  */
 int cbx_cgroup_put(int dir, const char *name, const char *value, struct cbx_err *err);

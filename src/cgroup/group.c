@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/limits.h"
 #include "cgroup/files.h"
 #include "cgroup/parse.h"
@@ -268,7 +269,7 @@ bool cbx_cgroup_oom(struct cbx_cgroup *g, bool *ret_own)
 bool cbx_cgroup_populated(const struct cbx_cgroup *g)
 {
 	char text[256];
-	ssize_t n = cbx_cgroup_get(g->dir, "work/cgroup.events", text, sizeof(text));
+	ssize_t n = cbx_read_small(g->dir, "work/cgroup.events", text, sizeof(text));
 	uint64_t v = 0;
 
 	return n > 0 && cbx_cgroup_parse_value(text, (size_t)n, "populated", &v) && v;
@@ -277,7 +278,7 @@ bool cbx_cgroup_populated(const struct cbx_cgroup *g)
 uint64_t cbx_cgroup_files(const struct cbx_cgroup *g)
 {
 	char text[CBX_CGROUP_TEXT_MAX];
-	ssize_t n = g->dir < 0 ? -1 : cbx_cgroup_get(g->dir, "memory.stat", text, sizeof(text));
+	ssize_t n = g->dir < 0 ? -1 : cbx_read_small(g->dir, "memory.stat", text, sizeof(text));
 	uint64_t v = 0;
 
 	return n > 0 && cbx_cgroup_parse_value(text, (size_t)n, "shmem", &v) ? v : 0;
@@ -293,7 +294,7 @@ int cbx_cgroup_freeze(struct cbx_cgroup *g, bool on, struct cbx_err *err)
 uint64_t cbx_cgroup_reclaim(struct cbx_cgroup *g, uint64_t max)
 {
 	char text[CBX_CGROUP_TEXT_MAX];
-	ssize_t n = cbx_cgroup_get(g->dir, "work/memory.stat", text, sizeof(text));
+	ssize_t n = cbx_read_small(g->dir, "work/memory.stat", text, sizeof(text));
 	uint64_t inactive = 0;
 	struct cbx_err ignored;
 

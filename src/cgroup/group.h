@@ -82,7 +82,7 @@ bool cbx_cgroup_populated(const struct cbx_cgroup *g);
 /* Bytes of the session's files (tmpfs), which count as its memory. */
 uint64_t cbx_cgroup_files(const struct cbx_cgroup *g);
 
-/* Stop every process of work, or let it go on. */
+/* Stop every process of work, or let it continue. */
 int cbx_cgroup_freeze(struct cbx_cgroup *g, bool on, struct cbx_err *err);
 /* Ask the kernel to take back the file pages that work has not used lately, up to max bytes; 0 where it cannot (before
  * Linux 5.19). Returns how many bytes were asked for. */

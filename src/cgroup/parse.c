@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/mountinfo.h"
 
 /* A piece of a text. */
 struct piece {
@@ -97,70 +98,32 @@ int cbx_cgroup_parse_self(const char *text, size_t len, struct cbx_cgroup_self *
 	return 0;
 }
 
-/* Mount points are written with \040 and the like for blanks and backslashes. */
-static bool unescape(const struct piece *in, char *out, size_t cap)
+/* The file system of a line is the tree of control groups, and we can see where. */
+static bool is_tree(const struct piece *line, struct cbx_mountinfo *ret)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < in->n; i++) {
-		const char *p = in->p + i;
-		char c = *p;
-
-		if (c == '\\') {
-			if (in->n - i < 4 || p[1] < '0' || p[1] > '3' || p[2] < '0' || p[2] > '7' || p[3] < '0' ||
-			    p[3] > '7')
-				return false;
-			c = (char)((p[1] - '0') * 64 + (p[2] - '0') * 8 + (p[3] - '0'));
-			i += 3;
-		}
-		if (!c || n + 1 >= cap)
-			return false;
-		out[n++] = c;
-	}
-	out[n] = '\0';
-	return true;
-}
-
-/* "36 35 98:0 ROOT POINT options optional... - TYPE source options" */
-static bool mount_line(const struct piece *line, char root[CBX_CGROUP_PATH_MAX], char point[CBX_CGROUP_PATH_MAX])
-{
-	struct piece rest = *line, field, at_root = { 0 }, at_point = { 0 };
-
-	for (int i = 0; i < 6; i++) {
-		if (!next(&rest, ' ', &field))
-			return false;
-		if (i == 3)
-			at_root = field;
-		else if (i == 4)
-			at_point = field;
-	}
-	do {
-		if (!next(&rest, ' ', &field))
-			return false;
-	} while (!is(&field, "-"));
-	return next(&rest, ' ', &field) && is(&field, "cgroup2") && unescape(&at_root, root, CBX_CGROUP_PATH_MAX) &&
-	       unescape(&at_point, point, CBX_CGROUP_PATH_MAX) && clean(root) && clean(point);
+	return cbx_mountinfo_parse(line->p, line->n, ret) && strcmp(ret->type, "cgroup2") == 0 && clean(ret->root) &&
+	       clean(ret->point);
 }
 
 int cbx_cgroup_parse_mounts(const char *text, size_t len, const char *path, char ret[CBX_CGROUP_PATH_MAX],
 			    struct cbx_err *err)
 {
-	char root[CBX_CGROUP_PATH_MAX], point[CBX_CGROUP_PATH_MAX];
+	struct cbx_mountinfo m;
 	struct piece rest = { text, len }, line;
 
 	while (next_line(&rest, &line)) {
-		size_t n, m;
+		size_t n, top;
 
-		if (!mount_line(&line, root, point))
+		if (!is_tree(&line, &m))
 			continue;
-		n = strcmp(root, "/") == 0 ? 0 : strlen(root);
-		if (strncmp(path, root, n) != 0 || (path[n] && path[n] != '/'))
+		n = strcmp(m.root, "/") == 0 ? 0 : strlen(m.root);
+		if (strncmp(path, m.root, n) != 0 || (path[n] && path[n] != '/'))
 			continue;
-		m = strcmp(point, "/") == 0 ? 0 : strlen(point);
-		if (m + strlen(path + n) >= CBX_CGROUP_PATH_MAX)
+		top = strcmp(m.point, "/") == 0 ? 0 : strlen(m.point);
+		if (top + strlen(path + n) >= CBX_CGROUP_PATH_MAX)
 			continue;
-		memcpy(ret, point, m);
-		strcpy(ret + m, path + n);
+		memcpy(ret, m.point, top);
+		strcpy(ret + top, path + n);
 		if (!ret[0]) /* the group itself is mounted as the root directory */
 			strcpy(ret, "/");
 		return 0;

@@ -37,7 +37,7 @@ unsigned cbx_cgroup_parse_controllers(const char *text, size_t len);
 
 /* "KEY NUMBER" on a line of its own, as in cpu.stat and memory.events. False: it is not there. */
 bool cbx_cgroup_parse_value(const char *text, size_t len, const char *key, uint64_t *ret);
-/* A file of one number, as memory.current. "max" is no number. */
+/* A file of one number, as memory.current. "max" is not a number. */
 bool cbx_cgroup_parse_number(const char *text, size_t len, uint64_t *ret);
 /* io.stat: bytes of all devices. */
 void cbx_cgroup_parse_io(const char *text, size_t len, uint64_t *ret_read, uint64_t *ret_written);

@@ -3,10 +3,10 @@
  * Theory of operation: whether a group is ours to use. An ordinary user's may be written to only when it was given to
  * that user: by the user's own systemd, or by a container's manager. Root may write to any, so what counts is systemd's
  * mark on groups that it delegates (the extended attribute trusted.delegate, and user.delegate since version 251);
- * where no systemd runs, as in a container, nobody else writes to the tree.
+ * where no systemd runs, as in a container, no other program writes to the tree.
  *
  * Taking it is done in an order that can be undone: move ourselves to a leaf, then ask for the controllers. The kernel
- * refuses them (EBUSY) while any process is in the inner group; then somebody else lives there, and it is not ours.
+ * refuses them (EBUSY) while any process is in the inner group; then another program lives there, and it is not ours.
  */
 #include "cgroup/tree.h"
 
@@ -46,17 +46,12 @@ const char *cbx_cgroup_backend_name(enum cbx_cgroup_backend backend)
 static int read_proc(const char *path, size_t max, struct cbx_buf *out, struct cbx_err *err)
 {
 	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
+	int r;
 
 	if (fd < 0)
 		return cbx_fail(err, errno, "open %s", path);
-	n = cbx_read_full(fd, cbx_buf_reserve(out, max), max);
-	if (n < 0)
-		return cbx_fail(err, (int)-n, "read %s", path);
-	if ((size_t)n == max)
-		return cbx_refuse(err, "cgroup", EFBIG, "%s is longer than %zu bytes", path, max);
-	out->len = (size_t)n;
-	return 0;
+	r = cbx_read_whole(fd, max, out);
+	return r < 0 ? cbx_fail(err, -r, "read %s", path) : 0;
 }
 
 static bool delegated_by_systemd(const char *dir)
@@ -137,7 +132,7 @@ static int check_usable(int dir, unsigned *ret, struct cbx_err *err)
 				err, "cgroup", errno,
 				"no control group is delegated to codeboxd: it may not write to the one that it was "
 				"started in; " REMEDY);
-	n = cbx_cgroup_get(dir, "cgroup.controllers", text, sizeof(text));
+	n = cbx_read_small(dir, "cgroup.controllers", text, sizeof(text));
 	if (n < 0)
 		return cbx_fail(err, (int)-n, "read the controllers of our control group");
 	*ret = cbx_cgroup_parse_controllers(text, (size_t)n);

@@ -6,11 +6,13 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clean.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -50,12 +52,49 @@ int cbx_cli_tell(const char *fmt, ...)
 	return cbx_cli_out(line.data, line.len);
 }
 
+static bool json_errors; /* what the command line says; set once, before anything can fail */
+
+void cbx_cli_json_errors(void)
+{
+	json_errors = true;
+}
+
+void cbx_cli_print_error(const char *kind, const char *msg)
+{
+	_cleanup_json_ cJSON *obj = NULL;
+	cJSON *e;
+
+	if (!json_errors)
+		return;
+	obj = cbx_json_new_obj();
+	e = cbx_json_new_obj();
+	cbx_json_set_str(e, "kind", kind);
+	cbx_json_set_str(e, "message", msg);
+	cbx_json_set(obj, "error", e);
+	(void)cbx_cli_print_json(obj);
+}
+
+int cbx_cli_refuse(const char *kind, const char *fmt, ...)
+{
+	_cleanup_free_ char *msg = NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&msg, fmt, ap) < 0)
+		abort();
+	va_end(ap);
+	cbx_cli_print_error(kind, msg);
+	cbx_cli_say("%s", msg);
+	return CBX_EXIT_FAILURE;
+}
+
 int cbx_cli_fail(const struct cbx_err *err)
 {
 	static const char *const own[] = { "invalid_policy",   "system",       "no_daemon",    "daemon_gone",
 					   "daemon_stuck",     "no_sandbox",   "invalid_json", "unsafe_peer",
 					   "unsafe_directory", "unsafe_start", "internal" };
 
+	cbx_cli_print_error(err->kind, err->msg);
 	cbx_cli_say("%s", err->msg);
 	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
 		if (strcmp(err->kind, own[i]) == 0)
@@ -66,11 +105,17 @@ int cbx_cli_fail(const struct cbx_err *err)
 int cbx_cli_usage(const char *command, const char *fmt, ...)
 {
 	_cleanup_buf_ struct cbx_buf lines = { 0 };
+	_cleanup_free_ char *msg = NULL;
 	va_list ap;
 
 	va_start(ap, fmt);
-	add_line(&lines, "codebox: ", fmt, ap);
+	if (vasprintf(&msg, fmt, ap) < 0)
+		abort();
 	va_end(ap);
+	cbx_cli_print_error("usage", msg);
+	cbx_buf_adds(&lines, "codebox: ");
+	cbx_escape(&lines, msg);
+	cbx_buf_addc(&lines, '\n');
 	cbx_buf_addf(&lines, "Try: codebox %s%s--help\n", command, command[0] ? " " : "");
 	(void)cbx_write_all(STDERR_FILENO, lines.data, lines.len);
 	return CBX_EXIT_USAGE;
@@ -82,10 +127,10 @@ int cbx_cli_bad_option(const char *command, int c, char *const *argv)
 	const char *arg = argv[optind - 1];
 
 	if (c == ':')
-		return cbx_cli_usage(command, "%s: this option needs a value", arg);
+		return cbx_cli_usage(command, "missing value: %s", arg);
 	if (optopt && !(arg[0] == '-' && arg[1] == '-'))
 		return cbx_cli_usage(command, "unknown option -%c", optopt);
-	return cbx_cli_usage(command, "%s: unknown option, or one that takes no value", arg);
+	return cbx_cli_usage(command, "unknown option, or one that takes no value: %s", arg);
 }
 
 int cbx_cli_out(const void *p, size_t n)
@@ -110,16 +155,14 @@ int cbx_cli_print_json(const cJSON *v)
 
 const char *cbx_cli_str(const cJSON *obj, const char *key)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
+	const char *text = cbx_json_text(obj, key);
 
-	return cJSON_IsString(v) ? v->valuestring : "";
+	return text ? text : "";
 }
 
-double cbx_cli_num(const cJSON *obj, const char *key, double otherwise)
+void cbx_cli_warn(const char *msg)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
-
-	return cJSON_IsNumber(v) ? v->valuedouble : otherwise;
+	cbx_cli_say("warning: %s", msg);
 }
 
 int cbx_cli_client(bool start, struct cbx_client *ret, struct cbx_err *err)
@@ -129,7 +172,7 @@ int cbx_cli_client(bool start, struct cbx_client *ret, struct cbx_err *err)
 
 	if (r < 0)
 		return r;
-	r = start ? cbx_client_open(&dirs, ret, err) : cbx_client_open_running(&dirs, ret, err);
+	r = cbx_client_open(&dirs, start, cbx_cli_warn, ret, err);
 	cbx_dirs_release(&dirs);
 	return r >= 0 ? 1 : strcmp(err->kind, "no_daemon") == 0 ? 0 : r;
 }

@@ -11,7 +11,8 @@
 #include "base/dirs.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "cli/client.h"
+#include "base/str.h"
+#include "client/client.h"
 
 /* Exit statuses: part of the interface, in codebox(1). */
 enum {
@@ -20,6 +21,9 @@ enum {
 	CBX_EXIT_USAGE = 2,	    /* the command line was not understood */
 	CBX_EXIT_OWN = 3,	    /* codebox itself failed: no sandbox, no daemon */
 	CBX_EXIT_TIMEOUT = 124,	    /* as timeout(1) */
+	CBX_EXIT_NOT_TRIED = 125,   /* exec and shell: codebox failed, as env(1) says it */
+	CBX_EXIT_NOT_EXECUTABLE = 126,
+	CBX_EXIT_NOT_FOUND = 127,
 	CBX_EXIT_INTERRUPTED = 130, /* 128 + SIGINT */
 	CBX_EXIT_KILLED = 137,	    /* 128 + SIGKILL */
 };
@@ -33,23 +37,39 @@ struct cbx_command {
 
 extern const struct cbx_command cbx_cmd_run;
 extern const struct cbx_command cbx_cmd_repl;
-extern const struct cbx_command cbx_cmd_session;
+extern const struct cbx_command cbx_cmd_exec;
+extern const struct cbx_command cbx_cmd_shell;
+extern const struct cbx_command cbx_cmd_artifact, cbx_cmd_session;
 extern const struct cbx_command cbx_cmd_cp;
 extern const struct cbx_command cbx_cmd_image;
+extern const struct cbx_command cbx_cmd_kernel;
 extern const struct cbx_command cbx_cmd_doctor;
+extern const struct cbx_command cbx_cmd_logs;
 extern const struct cbx_command cbx_cmd_mcp;
+extern const struct cbx_command cbx_cmd_npm;
+extern const struct cbx_command cbx_cmd_pip;
 extern const struct cbx_command cbx_cmd_policy;
 extern const struct cbx_command cbx_cmd_register;
+extern const struct cbx_command cbx_cmd_sql;
 extern const struct cbx_command cbx_cmd_stop;
+extern const struct cbx_command cbx_cmd_token;
+extern const struct cbx_command cbx_cmd_top;
+extern const struct cbx_command cbx_cmd_audit;
 
 /* "codebox: …" on standard error, control characters made visible. */
 void cbx_cli_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Say it and return the exit status: CBX_EXIT_OWN when codebox failed, CBX_EXIT_FAILURE when a request was refused. */
 int cbx_cli_fail(const struct cbx_err *err);
+/* Likewise, of something that a command has found out itself; returns CBX_EXIT_FAILURE. */
+int cbx_cli_refuse(const char *kind, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* --json was given: from here on what the functions below say is on standard output too, as {"error":{kind,message}}. */
+void cbx_cli_json_errors(void);
+void cbx_cli_print_error(const char *kind, const char *msg); /* that alone, if it was given */
 /* Say what is wrong with the command line and where to read more; returns CBX_EXIT_USAGE. */
 int cbx_cli_usage(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* For getopt_long() that returned '?' or ':' with a leading ':' in its option string. */
 int cbx_cli_bad_option(const char *command, int c, char *const *argv);
+void cbx_cli_warn(const char *msg); /* of the client library, to the user */
 /* A client of the daemon. 1; 0: none runs, and it was not to be started; or an error. */
 int cbx_cli_client(bool start, struct cbx_client *ret, struct cbx_err *err);
 /* Become another program of codebox, in libexec. An exit status after saying why that is not possible. */
@@ -62,34 +82,51 @@ int cbx_cli_out(const void *p, size_t n);
 int cbx_cli_tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Text of a member that is a string, else "". Borrowed. */
 const char *cbx_cli_str(const cJSON *obj, const char *key);
-double cbx_cli_num(const cJSON *obj, const char *key, double otherwise);
 
-/* ---- spec.c: the options that run and repl share, most of which describe a new sandbox ---- */
+/* ---- spec.c: the options that run, repl and mcp share, most of which describe a new sandbox ---- */
 
 struct cbx_cli_spec {
 	const char *session, *image, *memory, *disk, *policy, *timeout, *out;
-	cJSON *set, *environment, *mounts; /* NULL: nothing; owned by this struct */
+	cJSON *set, *environment, *mounts, *packages; /* NULL: nothing; owned by this struct */
+	char found[CBX_NAME_MAX + 1];	   /* the image that was pulled as what --image says */
 };
 /* For getopt_long(); a command's own options have other values. */
-enum { CBX_OPT_SESSION = 256, CBX_OPT_IMAGE, CBX_OPT_MEMORY, CBX_OPT_DISK, CBX_OPT_POLICY, CBX_OPT_TIMEOUT, CBX_OPT_OUT,
-       CBX_OPT_SET, CBX_OPT_ENV, CBX_OPT_MOUNT };
-#define CBX_CLI_SPEC_OPTIONS \
-	{ "session", required_argument, NULL, CBX_OPT_SESSION }, \
-	{ "image", required_argument, NULL, CBX_OPT_IMAGE }, \
-	{ "memory", required_argument, NULL, CBX_OPT_MEMORY }, \
-	{ "disk", required_argument, NULL, CBX_OPT_DISK }, \
-	{ "policy", required_argument, NULL, CBX_OPT_POLICY }, \
-	{ "timeout", required_argument, NULL, CBX_OPT_TIMEOUT }, \
-	{ "out", required_argument, NULL, CBX_OPT_OUT }, \
-	{ "set", required_argument, NULL, CBX_OPT_SET }, \
-	{ "env", required_argument, NULL, CBX_OPT_ENV }, \
-	{ "mount", required_argument, NULL, CBX_OPT_MOUNT }
+enum {
+	CBX_OPT_SESSION = 256,
+	CBX_OPT_IMAGE,
+	CBX_OPT_MEMORY,
+	CBX_OPT_DISK,
+	CBX_OPT_POLICY,
+	CBX_OPT_TIMEOUT,
+	CBX_OPT_OUT,
+	CBX_OPT_SET,
+	CBX_OPT_ENV,
+	CBX_OPT_MOUNT,
+	CBX_OPT_WORKSPACE,
+	CBX_OPT_PACKAGE /* of those alone that run something in a session of their own */
+};
+#define CBX_CLI_SESSION_OPTIONS                                                                                        \
+	{ "session", required_argument, NULL, CBX_OPT_SESSION }, { "image", required_argument, NULL, CBX_OPT_IMAGE },  \
+		{ "memory", required_argument, NULL, CBX_OPT_MEMORY },                                                 \
+		{ "disk", required_argument, NULL, CBX_OPT_DISK },                                                     \
+		{ "policy", required_argument, NULL, CBX_OPT_POLICY },                                                 \
+		{ "timeout", required_argument, NULL, CBX_OPT_TIMEOUT },                                               \
+		{ "set", required_argument, NULL, CBX_OPT_SET }, { "env", required_argument, NULL, CBX_OPT_ENV },      \
+		{ "mount", required_argument, NULL, CBX_OPT_MOUNT },                                                   \
+	{                                                                                                              \
+		"workspace", required_argument, NULL, CBX_OPT_WORKSPACE                                                \
+	}
+#define CBX_CLI_SPEC_OPTIONS CBX_CLI_SESSION_OPTIONS, { "out", required_argument, NULL, CBX_OPT_OUT }
 
 /* What getopt_long() returned: 0, or an exit status after saying what is wrong, also for an option that is none. */
 int cbx_cli_spec_option(const char *command, struct cbx_cli_spec *spec, int c, char *const *argv);
+/* One more for the session: that it is one is for codeboxd to say. */
+void cbx_cli_spec_package(struct cbx_cli_spec *spec, const char *requirement);
 /* Checks the values where they were typed; likewise. */
-int cbx_cli_spec_check(const char *command, const struct cbx_cli_spec *spec);
+int cbx_cli_spec_check(const char *command, struct cbx_cli_spec *spec);
 void cbx_cli_spec_json(const struct cbx_cli_spec *spec, cJSON *params); /* all but the time and --out */
+/* Install the packages in the session that is named, which is made if it is not there. */
+int cbx_cli_spec_outfit(struct cbx_cli_spec *spec, struct cbx_client *client, struct cbx_err *err);
 void cbx_cli_spec_release(struct cbx_cli_spec *spec);
 
 #endif

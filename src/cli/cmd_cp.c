@@ -32,7 +32,8 @@ static int parse_place(const char *arg, struct place *ret)
 	memcpy(ret->session, arg, (size_t)(colon - arg));
 	ret->session[colon - arg] = '\0';
 	if (!cbx_name_valid(ret->session))
-		return cbx_cli_usage("cp", "%s: \"%s\" is no name of a session; write ./%s for a file of this machine",
+		return cbx_cli_usage("cp",
+				     "%s: \"%s\" is not the name of a session; write ./%s for a file of this machine",
 				     arg, ret->session, arg);
 	ret->path = colon[1] ? colon + 1 : ".";
 	return 0;
@@ -125,7 +126,7 @@ static int run_cp(int argc, char **argv)
 		c.recursive = true;
 	}
 	if (argc - optind < 2)
-		return cbx_cli_usage("cp", "a source and a destination are expected");
+		return cbx_cli_usage("cp", "missing argument: give a source and a destination");
 	n = (size_t)(argc - optind);
 	places = cbx_xcalloc(n, sizeof(*places));
 	for (size_t i = 0; i < n; i++) {

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clean.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/cli.h"
@@ -50,9 +51,10 @@ static int run_doctor(int argc, char **argv)
 		if (c != 'j')
 			return cbx_cli_bad_option("doctor", c, argv);
 		json = true;
+		cbx_cli_json_errors();
 	}
 	if (optind < argc)
-		return cbx_cli_usage("doctor", "%s: no argument is expected", argv[optind]);
+		return cbx_cli_usage("doctor", "unexpected argument: %s", argv[optind]);
 	if (cbx_dirs_init(&dirs, &err) < 0)
 		return cbx_cli_fail(&err);
 	checks = cbx_doctor_run(&dirs);
@@ -88,7 +90,7 @@ static const char help[] =
 
 const struct cbx_command cbx_cmd_doctor = {
 	.name = "doctor",
-	.summary = "check what this machine gives, and say how to fix the rest",
+	.summary = "check what this machine provides, and how to fix the rest",
 	.help = help,
 	.run = run_doctor,
 };

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: policies are read by the same code as codeboxd reads them, here; no daemon is asked. So a file
- * can be checked before a server is given it, and on another machine.
+ * Theory of operation: policies are read by the same code as codeboxd reads them, here; no daemon is asked, but to read
+ * its own again. So a file can be checked before a server is given it, and on another machine.
  */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/cli.h"
@@ -39,6 +40,7 @@ static int complain(const struct cbx_err *err)
 
 	if (strcmp(err->kind, "invalid_policy") != 0)
 		return cbx_cli_fail(err);
+	cbx_cli_print_error(err->kind, err->msg);
 	cbx_escape(&line, err->msg);
 	fprintf(stderr, "%s\n", cbx_buf_str(&line));
 	return CBX_EXIT_FAILURE;
@@ -51,7 +53,7 @@ static int check(const struct cbx_dirs *dirs, const struct options *o)
 	int status = CBX_EXIT_OK;
 
 	if (!o->nargs)
-		return cbx_cli_usage("policy", "check needs files, or names of shipped policies");
+		return cbx_cli_usage("policy", "check: give files, or names of shipped policies");
 	for (int i = 0; i < o->nargs; i++) {
 		struct cbx_policy *p = NULL;
 		struct cbx_err err;
@@ -83,7 +85,7 @@ static int show(const struct cbx_dirs *dirs, const struct options *o)
 	struct cbx_err err;
 
 	if (o->nargs > 1)
-		return cbx_cli_usage("policy", "show takes one policy");
+		return cbx_cli_usage("policy", "show: give one policy");
 	if (load(dirs, o->nargs ? o->args[0] : o->policy, &p, &err) < 0)
 		return complain(&err);
 	tree = cbx_policy_to_json(p);
@@ -96,7 +98,7 @@ static int schema(const struct cbx_dirs *dirs, const struct options *o)
 	_cleanup_json_ cJSON *tree = cbx_policy_schema();
 
 	if (o->nargs)
-		return cbx_cli_usage("policy", "schema takes no arguments");
+		return cbx_cli_usage("policy", "schema: unexpected argument");
 	return print_tree(tree, o->json);
 }
 
@@ -154,13 +156,51 @@ static void explain_setting(const struct cbx_policy *p, enum cbx_key key, const 
 	}
 }
 
+static void explain_packages(const struct cbx_policy *p, struct row *r)
+{
+	const struct {
+		const char *name;
+		const struct cbx_requirements *list;
+	} lists[] = { { "allow", &p->packages.allow }, { "block", &p->packages.block }, { "versions", &p->packages.versions } };
+
+	if (!p->packages.only)
+		cbx_buf_adds(&r->value, "any");
+	for (size_t k = 0; k < ARRAY_SIZE(lists); k++)
+		for (size_t i = 0; i < lists[k].list->n; i++)
+			cbx_buf_addf(&r->value, "%s%s%s%s", i ? "," : r->value.len ? " " : "", i ? "" : lists[k].name,
+				     i ? "" : ":", lists[k].list->all[i].name);
+	if (p->index)
+		cbx_buf_addf(&r->value, " from %s", p->index);
+	if (p->registry)
+		cbx_buf_addf(&r->value, " npm from %s", p->registry);
+	for (size_t i = 0; i < p->nadvisories; i++)
+		cbx_buf_addf(&r->value, "%s%s", i ? "," : " advisories:", p->advisories[i]);
+	cbx_policy_origin(p, p->packages_from, &r->from);
+}
+
+/* The lists with their lengths; their words are in the canonical form. */
+static void explain_code(const struct cbx_policy *p, struct row *r)
+{
+	_cleanup_json_ cJSON *lists = cbx_json_new_obj();
+	const cJSON *list;
+
+	cbx_code_rules_to_json(p, lists);
+	cJSON_ArrayForEach(list, lists)
+		cbx_buf_addf(&r->value, "%s%s:%d", r->value.len ? "," : "", list->string, cJSON_GetArraySize(list));
+	if (!r->value.len)
+		cbx_buf_adds(&r->value, "nothing");
+	cbx_policy_origin(p, p->code_from, &r->from);
+}
+
 static void explain_rest(const struct cbx_policy *p, struct cbx_buf *text, cJSON *list)
 {
 	struct row network = { .key = "network" }, images = { .key = "images" }, environment = { .key = "environment" };
-	struct row mounts = { .key = "mounts.allow" };
-	struct row *all[] = { &network, &images, &mounts, &environment };
+	struct row mounts = { .key = "mounts.allow" }, packages = { .key = "packages" },
+		   sql = { .key = "sql.connections" }, objects = { .key = "artifacts.store" }, code = { .key = "code" };
+	const struct cbx_sql_connection *c;
+	struct row *all[] = { &network, &images, &mounts, &packages, &sql, &objects, &code, &environment };
 
-	cbx_buf_adds(&network.value, "none");
+	cbx_network_print(&p->network, &network.value);
 	cbx_policy_origin(p, p->network_from, &network.from);
 	for (size_t i = 0; i < p->nimages; i++)
 		cbx_buf_addf(&images.value, "%s%s", i ? "," : "", p->images[i]);
@@ -173,6 +213,19 @@ static void explain_rest(const struct cbx_policy *p, struct cbx_buf *text, cJSON
 	if (!p->nmounts)
 		cbx_buf_adds(&mounts.value, "nothing");
 	cbx_policy_origin(p, p->mounts_from, &mounts.from);
+	explain_packages(p, &packages);
+	for (size_t i = 0; (c = cbx_sql_rules_nth(&p->sql, i)); i++)
+		cbx_buf_addf(&sql.value, "%s%s", i ? "," : "", c->name);
+	if (!sql.value.len)
+		cbx_buf_adds(&sql.value, "none");
+	cbx_policy_origin(p, p->sql_from, &sql.from);
+	if (p->objects.json)
+		cbx_buf_addf(&objects.value, "%s/%s", cbx_json_text(p->objects.json, "endpoint"),
+			     cbx_json_text(p->objects.json, "bucket"));
+	else
+		cbx_buf_adds(&objects.value, "none");
+	cbx_policy_origin(p, p->objects_from, &objects.from);
+	explain_code(p, &code);
 	for (size_t i = 0; i < p->environment.n; i++)
 		cbx_buf_addf(&environment.value, "%s%s", i ? "," : "", p->environment.all[i].name);
 	if (!p->environment.n)
@@ -198,8 +251,7 @@ static int parse_one(const char *arg, struct request *q, struct cbx_err *err)
 	size_t n = eq ? (size_t)(eq - arg) : 0;
 
 	if (!eq)
-		return cbx_refuse(err, "invalid_argument", 22, "\"%.80s\": KEY=VALUE is expected, as in memory=4G",
-				  arg);
+		return cbx_refuse(err, "invalid_argument", 22, "\"%.80s\": give KEY=VALUE, as in memory=4G", arg);
 	if (n == 6 && memcmp(arg, "policy", n) == 0) {
 		q->policy = eq + 1;
 		return 0;
@@ -215,7 +267,7 @@ static int parse_one(const char *arg, struct request *q, struct cbx_err *err)
 		q->given[k] = true;
 		return cbx_key_parse(k, v, &q->wanted[k], err);
 	}
-	return cbx_refuse(err, "invalid_argument", 22, "%.*s: no request has this key", (int)n, arg);
+	return cbx_refuse(err, "invalid_argument", 22, "%.*s: a request cannot set this key", (int)n, arg);
 }
 
 static int narrowed(const struct cbx_dirs *dirs, const struct request *q, struct cbx_policy **p, struct cbx_err *err)
@@ -320,7 +372,7 @@ static int differences(struct cbx_buf *out, const cJSON *a, const cJSON *b, cons
 	for (int side = 0; side < 2; side++) {
 		const cJSON *v, *from = side ? b : a;
 
-		cJSON_ArrayForEach (v, from) {
+		cJSON_ArrayForEach(v, from) {
 			const cJSON *w = cJSON_GetObjectItemCaseSensitive(side ? a : b, v->string);
 			_cleanup_free_ char *name = cbx_xasprintf("%s%s", prefix, v->string);
 			_cleanup_buf_ struct cbx_buf line = { 0 }, value = { 0 };
@@ -364,7 +416,7 @@ static int diff(const struct cbx_dirs *dirs, const struct options *o)
 	int n;
 
 	if (o->nargs != 2)
-		return cbx_cli_usage("policy", "diff needs two policies");
+		return cbx_cli_usage("policy", "diff: give two policies");
 	for (int i = 0; i < 2; i++) {
 		if (cbx_policy_load(dirs->share, o->args[i], &p, &err) < 0) {
 			complain(&err);
@@ -380,6 +432,55 @@ static int diff(const struct cbx_dirs *dirs, const struct options *o)
 	return n ? n : CBX_EXIT_FAILURE;
 }
 
+/* ---- reload ---- */
+
+static int tell_reloaded(const cJSON *answer)
+{
+	const char *name = "", *file = "", *digest = "";
+	bool restart = false;
+	uint64_t sessions = 0;
+	struct cbx_err err;
+
+	if (cbx_json_get_str(answer, "policy", &name, &err) < 0 || cbx_json_get_str(answer, "file", &file, &err) < 0 ||
+	    cbx_json_get_str(answer, "digest", &digest, &err) < 0 ||
+	    cbx_json_get_u64(answer, "sessions", 0, UINT32_MAX, &sessions, &err) < 0 ||
+	    cbx_json_get_bool(answer, "mounts_need_restart", &restart, &err) < 0)
+		return cbx_cli_fail(&err);
+	cbx_cli_say("policy %s (%s), digest %.12s, is in force for new sessions; %llu keep%s what they have", name, file,
+		    digest, (unsigned long long)sessions, sessions == 1 ? "s" : "");
+	if (!restart)
+		return CBX_EXIT_OK;
+	cbx_cli_say("mounts, which it allows, need a restart: codeboxd was started with a policy that allows none; run "
+		    "codebox stop");
+	return CBX_EXIT_FAILURE;
+}
+
+static int reload(const struct cbx_dirs *dirs, const struct options *o)
+{
+	_cleanup_json_ cJSON *answer = NULL;
+	struct cbx_client c;
+	struct cbx_err err;
+	int r;
+
+	if (o->nargs || o->policy)
+		return cbx_cli_usage("policy",
+				     "reload takes no policy: codeboxd reads the policy that it was started with");
+	r = cbx_cli_client(false, &c, &err);
+	if (r < 0)
+		return cbx_cli_fail(&err);
+	if (r == 0) {
+		cbx_cli_say("codeboxd is not running; it reads the policy when it starts");
+		return CBX_EXIT_OK;
+	}
+	r = cbx_client_call(&c, "policy.reload", NULL, &answer, &err);
+	cbx_client_close(&c);
+	if (r < 0)
+		return complain(&err);
+	if (o->json && (r = cbx_cli_print_json(answer)) != 0)
+		return r;
+	return tell_reloaded(answer);
+}
+
 /* ---- the command ---- */
 
 static int parse_options(int argc, char **argv, struct options *o)
@@ -391,12 +492,17 @@ static int parse_options(int argc, char **argv, struct options *o)
 
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, ":", options, NULL)) >= 0) {
-		if (c == 'j')
+		switch (c) {
+		case 'j':
 			o->json = true;
-		else if (c == 'p')
+			cbx_cli_json_errors();
+			break;
+		case 'p':
 			o->policy = optarg;
-		else
+			break;
+		default:
 			return cbx_cli_bad_option("policy", c, argv);
+		}
 	}
 	o->args = argv + optind;
 	o->nargs = argc - optind;
@@ -409,7 +515,8 @@ static int run_policy(int argc, char **argv)
 		const char *name;
 		int (*fn)(const struct cbx_dirs *, const struct options *);
 	} verbs[] = {
-		{ "check", check }, { "show", show }, { "explain", explain }, { "diff", diff }, { "schema", schema }
+		{ "check", check }, { "show", show },	  { "explain", explain },
+		{ "diff", diff },   { "schema", schema }, { "reload", reload },
 	};
 	struct options o = { 0 };
 	struct cbx_dirs dirs;
@@ -417,7 +524,7 @@ static int run_policy(int argc, char **argv)
 	int r;
 
 	if (argc < 2)
-		return cbx_cli_usage("policy", "one of check, show, explain, diff and schema is expected");
+		return cbx_cli_usage("policy", "missing subcommand: use check, show, explain, diff, schema or reload");
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
 		if (strcmp(verbs[i].name, argv[1]) != 0)
 			continue;
@@ -430,7 +537,8 @@ static int run_policy(int argc, char **argv)
 		cbx_dirs_release(&dirs);
 		return r;
 	}
-	return cbx_cli_usage("policy", "\"%s\" is unknown; check, show, explain, diff and schema are there", argv[1]);
+	return cbx_cli_usage("policy", "unknown subcommand \"%s\": use check, show, explain, diff, schema or reload",
+			     argv[1]);
 }
 
 static const char help[] =
@@ -439,10 +547,11 @@ static const char help[] =
 	"       codebox policy explain [--policy POLICY] [--json] [KEY=VALUE...]\n"
 	"       codebox policy diff POLICY POLICY\n"
 	"       codebox policy schema\n"
+	"       codebox policy reload [--json]\n"
 	"\n"
 	"A policy says what sessions get when they do not ask, and the most that they get when they do: memory,\n"
-	"time, images, isolation and so on. POLICY is the name of a shipped one (default, strict, net, dev), or a\n"
-	"file: something with a slash, or that ends in .json. codebox-policy(5) describes the files.\n"
+	"time, images, isolation and so on. POLICY is the name of a shipped one (default, strict, net, dev), or the\n"
+	"path of a file, which has a slash or ends in .json. codebox-policy(5) describes the files.\n"
 	"\n"
 	"  check     read policies; say file, line and column of what is wrong\n"
 	"  show      every value, as one policy without comments and includes; codeboxd's own when none is named\n"
@@ -450,10 +559,12 @@ static const char help[] =
 	"            would ask for\n"
 	"  diff      what differs between two policies; exit status 1 when something does\n"
 	"  schema    the JSON Schema of policy files, for editors\n"
+	"  reload    have codeboxd read its policy again: for sessions made from then on; live sessions keep\n"
+	"            what they have, and a policy with a fault leaves the old one in force\n"
 	"\n"
-	"codeboxd reads its policy when it starts: codeboxd --policy POLICY, else CODEBOX_POLICY, else\n"
-	"~/.config/codebox/policy.json, else /etc/codebox/policy.json, else the shipped default. codebox stop ends\n"
-	"the daemon; the next command starts it with the policy as it is then.\n"
+	"codeboxd reads its policy when it starts, and again by codebox policy reload: codeboxd --policy POLICY,\n"
+	"else CODEBOX_POLICY, else ~/.config/codebox/policy.json, else /etc/codebox/policy.json, else the shipped\n"
+	"default.\n"
 	"\n"
 	"Options:\n"
 	"  --policy POLICY  explain: this one instead of codeboxd's own\n"
@@ -464,7 +575,8 @@ static const char help[] =
 	"  codebox policy check ~/.config/codebox/policy.json\n"
 	"  codebox policy explain memory=16G timeout=30m\n"
 	"  codebox policy explain --policy strict\n"
-	"  codebox policy diff default strict\n";
+	"  codebox policy diff default strict\n"
+	"  codebox policy reload\n";
 
 const struct cbx_command cbx_cmd_policy = {
 	.name = "policy",

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: each verb is one or a few requests. A daemon that does not run has no sessions, so describing
- * and ending sessions never starts one; listing does, unless told otherwise (as shell completion does).
+ * and ending sessions never starts one; listing does, unless asked not to (as by shell completion).
  */
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/export.h"
 
 struct options {
 	bool json, all, no_start;
 	char **ids;
 	int nids;
+	int argc; /* export: all of them */
+	char **argv;
 };
 
 static int parse_options(int argc, char **argv, struct options *o)
@@ -30,6 +34,7 @@ static int parse_options(int argc, char **argv, struct options *o)
 		switch (c) {
 		case 'j':
 			o->json = true;
+			cbx_cli_json_errors();
 			break;
 		case 'a':
 			o->all = true;
@@ -74,10 +79,10 @@ static int print_table(const cJSON *sessions)
 		cbx_escape(&id, cbx_cli_str(s, "session_id"));
 		cbx_escape(&state, cbx_cli_str(s, "state"));
 		cbx_escape(&image, cbx_cli_str(s, "image"));
-		format_age(cbx_cli_num(s, "age_s", -1), age);
-		format_age(cbx_cli_num(s, "idle_s", -1), idle);
+		format_age(cbx_json_number(s, "age_s", -1), age);
+		format_age(cbx_json_number(s, "idle_s", -1), idle);
 		cbx_buf_addf(&out, "%-24s %-10s %-16s %6s %6s %.0f\n", cbx_buf_str(&id), cbx_buf_str(&state),
-			     cbx_buf_str(&image), age, idle, cbx_cli_num(s, "executions", 0));
+			     cbx_buf_str(&image), age, idle, cbx_json_number(s, "executions", 0));
 	}
 	return cbx_cli_out(out.data, out.len);
 }
@@ -118,8 +123,7 @@ static cJSON *id_params(const char *id)
 
 static int not_there(const char *id)
 {
-	cbx_cli_say("there is no session \"%s\" (codeboxd is not running)", id);
-	return CBX_EXIT_FAILURE;
+	return cbx_cli_refuse("session_not_found", "there is no session \"%s\" (codeboxd is not running)", id);
 }
 
 /* Members as lines; objects within are indented by their name. */
@@ -153,7 +157,7 @@ static int info(struct cbx_client *client, const struct options *o)
 	struct cbx_err err;
 
 	if (o->nids != 1)
-		return cbx_cli_usage("session", "info needs the name of one session");
+		return cbx_cli_usage("session", "info: give the name of one session");
 	if (!client)
 		return not_there(o->ids[0]);
 	if (cbx_client_call(client, "session.info", id_params(o->ids[0]), &result, &err) < 0)
@@ -192,12 +196,29 @@ static int remove_all(struct cbx_client *client)
 	return status;
 }
 
+/* Of the first, or of all that are named. */
+static int restart(struct cbx_client *client, const struct options *o)
+{
+	int status = CBX_EXIT_OK;
+
+	if (o->nids == 0)
+		return cbx_cli_usage("session", "restart: give names of sessions");
+	for (int i = 0; i < o->nids; i++) {
+		struct cbx_err err;
+		int r = client ? cbx_client_call(client, "session.restart", id_params(o->ids[i]), NULL, &err) : 0;
+
+		if (!client || r < 0)
+			status = client ? cbx_cli_fail(&err) : not_there(o->ids[i]);
+	}
+	return status;
+}
+
 static int rm(struct cbx_client *client, const struct options *o)
 {
 	int status = CBX_EXIT_OK;
 
 	if (o->all == (o->nids > 0))
-		return cbx_cli_usage("session", "rm needs names of sessions, or --all");
+		return cbx_cli_usage("session", "rm: give names of sessions, or --all");
 	if (o->all)
 		return remove_all(client);
 	for (int i = 0; i < o->nids; i++) {
@@ -206,6 +227,11 @@ static int rm(struct cbx_client *client, const struct options *o)
 		status = r ? r : status;
 	}
 	return status;
+}
+
+static int export(struct cbx_client *client, const struct options *o)
+{
+	return cbx_export(client, o->argc, o->argv);
 }
 
 static int with_client(int (*fn)(struct cbx_client *, const struct options *), bool start, const struct options *o)
@@ -229,32 +255,48 @@ static int run_session(int argc, char **argv)
 		const char *name;
 		int (*fn)(struct cbx_client *, const struct options *);
 		bool start;
-	} verbs[] = { { "ls", list, true }, { "info", info, false }, { "rm", rm, false } };
-	struct options o = { 0 };
+	} verbs[] = { { "ls", list, true },
+		      { "info", info, false },
+		      { "rm", rm, false },
+		      { "restart", restart, false },
+		      { "export", export, false } };
+	struct options o = { .argc = argc - 1, .argv = argv + 1 };
 	int r;
 
 	if (argc < 2)
-		return cbx_cli_usage("session", "one of ls, info and rm is expected");
+		return cbx_cli_usage("session", "missing subcommand: use ls, info, export, restart or rm");
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
 		if (strcmp(verbs[i].name, argv[1]) != 0)
 			continue;
-		r = parse_options(argc - 1, argv + 1, &o);
+		r = verbs[i].fn == export ? 0 : parse_options(argc - 1, argv + 1, &o);
 		return r ? r : with_client(verbs[i].fn, verbs[i].start && !o.no_start, &o);
 	}
-	return cbx_cli_usage("session", "\"%s\" is unknown; ls, info and rm are there", argv[1]);
+	return cbx_cli_usage("session", "unknown subcommand \"%s\": use ls, info, export, restart or rm", argv[1]);
 }
 
 static const char help[] =
 	"Usage: codebox session ls [--json] [--no-start]\n"
 	"       codebox session info [--json] ID\n"
+	"       codebox session export [--format ipynb|script|transcript] [-o FILE] ID\n"
+	"       codebox session restart ID...\n"
 	"       codebox session rm ID...\n"
 	"       codebox session rm --all\n"
 	"\n"
 	"A session is a sandbox that stays: its variables, files and processes. It is made by codebox run\n"
 	"--session, codebox repl --session, or by an MCP client, and ends when it is removed, when it has been\n"
-	"idle for long (an hour unless asked for otherwise), or with the daemon.\n"
+	"idle for long (an hour by default), or with the daemon.\n"
+	"\n"
+	"export writes what a session has run: as a notebook with its outputs (ipynb), as a script that prints the\n"
+	"same in a fresh session, or as a transcript of what a person saw. Cells that run are not in it.\n"
+	"\n"
+	"restart gives a session a new interpreter: its variables go, its files, mounts and limits stay. Cells that "
+	"wait\n"
+	"are cancelled, the one that runs is killed, also where it hangs.\n"
 	"\n"
 	"Options:\n"
+	"  --format F   of an export: ipynb, script or transcript (default: by FILE's ending, .ipynb or .txt, else\n"
+	"               ipynb)\n"
+	"  -o, --output FILE  write the export to FILE instead of standard output\n"
 	"  --json       one line of JSON\n"
 	"  --all        every session\n"
 	"  --no-start   do not start the daemon to ask it; without one there are no sessions\n"
@@ -262,11 +304,13 @@ static const char help[] =
 	"Examples:\n"
 	"  codebox session ls\n"
 	"  codebox session info work\n"
+	"  codebox session export work -o work.ipynb\n"
+	"  codebox session export --format script -o work.py work && codebox run work.py\n"
 	"  codebox session rm work scratch\n";
 
 const struct cbx_command cbx_cmd_session = {
 	.name = "session",
-	.summary = "list, describe and end sessions",
+	.summary = "list, describe, export and end sessions",
 	.help = help,
 	.run = run_session,
 };

@@ -57,14 +57,14 @@ int cbx_confile_read(struct cbx_confile *f, const char *path, struct cbx_err *er
 	if (fstat(fd, &f->st) < 0)
 		return cbx_fail(err, errno, "%s", f->path);
 	if (!S_ISREG(f->st.st_mode))
-		return cbx_refuse(err, "wrong_type", EINVAL, "%s is no regular file", f->path);
+		return cbx_refuse(err, "wrong_type", EINVAL, "%s is not a regular file", f->path);
 	if ((uint64_t)f->st.st_size > CBX_CONFILE_MAX)
 		return cbx_refuse(err, "too_long", EFBIG, "%s is longer than %u MiB", f->path, CBX_CONFILE_MAX >> 20);
 	n = cbx_read_full(fd, cbx_buf_reserve(&f->text, (size_t)f->st.st_size + 1), (size_t)f->st.st_size + 1);
 	if (n < 0)
 		return cbx_fail(err, (int)-n, "%s", f->path);
 	if (n != f->st.st_size)
-		return cbx_refuse(err, "changed", EAGAIN, "%s is being written by somebody else; try again", f->path);
+		return cbx_refuse(err, "changed", EAGAIN, "another program is writing %s; try again", f->path);
 	f->text.len = (size_t)n;
 	f->text.data[n] = '\0';
 	f->exists = true;
@@ -124,7 +124,7 @@ static int put(const struct cbx_confile *f, const char *path, const char *text, 
 	if (r < 0)
 		return r;
 	if (watch && !unchanged(f))
-		r = cbx_refuse(err, "changed", EAGAIN, "%s was changed by somebody else just now; try again", f->path);
+		r = cbx_refuse(err, "changed", EAGAIN, "another program changed %s just now; try again", f->path);
 	else if (rename(tmp, path) < 0)
 		r = cbx_fail(err, errno, "rename %s to %s", tmp, path);
 	if (r < 0)
@@ -138,7 +138,7 @@ int cbx_confile_replace(struct cbx_confile *f, const char *text, size_t len, str
 	_cleanup_fd_ int fd = -1;
 	int r;
 
-	/* A rename asks nobody; a file that its owner made read-only is to stay as it is all the same. */
+	/* A rename needs no permission on the file itself; one that its owner made read-only is to stay as it is. */
 	if (f->exists && (!(f->st.st_mode & 0222) || access(f->path, W_OK) < 0))
 		return cbx_refuse(err, "read_only", EACCES, "%s is read-only", f->path);
 	if (f->exists) {

@@ -6,7 +6,7 @@
  * Copying between the machine and a session. Each function copies one source; what goes wrong below a directory is
  * said and counted, and the rest is copied nevertheless.
  */
-#include "cli/remote.h"
+#include "client/remote.h"
 
 #define CBX_COPY_DEPTH_MAX   64	      /* directories within directories; deeper ones are refused */
 #define CBX_COPY_ENTRIES_MAX 1000000u /* files and directories of one copy */

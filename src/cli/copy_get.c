@@ -25,7 +25,7 @@
 #include "base/str.h"
 #include "base/syscalls.h"
 #include "cli/cli.h"
-#include "daemon/control-protocol.h"
+#include "client/protocol.h"
 
 #define BENEATH	     (0x08 /* RESOLVE_BENEATH */ | 0x04 /* RESOLVE_NO_SYMLINKS */ | 0x02 /* RESOLVE_NO_MAGICLINKS */)
 #define SIZELESS_MAX MIB(64) /* what is read of a file that says it is empty, as those of /proc do */
@@ -154,7 +154,7 @@ static int get_entry(struct cbx_copy *c, const char *dir, const cJSON *entry, in
 		return 0;
 	}
 	if (++c->entries > CBX_COPY_ENTRIES_MAX) {
-		cbx_copy_complain(c, path, "there are too many files; the copy ends here");
+		cbx_copy_complain(c, path, "too many files: the copy ends here");
 		return -E2BIG;
 	}
 	cbx_remote_parse_stat(entry, &st);
@@ -185,8 +185,7 @@ static int get_dir(struct cbx_copy *c, const char *path, int dirfd, unsigned dep
 	bool more = true;
 
 	if (depth > CBX_COPY_DEPTH_MAX)
-		return cbx_refuse(err, "too_deep", ELOOP, "more than %d directories within each other",
-				  CBX_COPY_DEPTH_MAX);
+		return cbx_refuse(err, "too_deep", ELOOP, "directories nested more than %d deep", CBX_COPY_DEPTH_MAX);
 	while (more) {
 		_cleanup_json_ cJSON *entries = NULL;
 		const cJSON *entry;
@@ -232,7 +231,7 @@ static int get_top_file(struct cbx_copy *c, const char *path, const struct cbx_r
 	int r;
 
 	if (stat(target, &there) == 0) {
-		/* /dev/stdout. A file that it was redirected to goes on where it is, and is not replaced. */
+		/* /dev/stdout. A file that it was redirected to is written where it is, and not replaced. */
 		if (fstat(STDOUT_FILENO, &out) == 0 && out.st_dev == there.st_dev && out.st_ino == there.st_ino)
 			return fetch(c, path, st->size, STDOUT_FILENO, false, err);
 		if (!S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)) {

@@ -14,7 +14,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/copy.h"
-#include "daemon/control-protocol.h"
+#include "client/protocol.h"
 
 static int put_file(struct cbx_copy *c, int fd, const char *path, bool executable, struct cbx_err *err)
 {
@@ -52,7 +52,7 @@ static int put_entry(struct cbx_copy *c, int dirfd, const char *dir, const char 
 	int r = 0;
 
 	if (++c->entries > CBX_COPY_ENTRIES_MAX) {
-		cbx_copy_complain(c, local, "there are too many files; the copy ends here");
+		cbx_copy_complain(c, local, "too many files: the copy ends here");
 		return -E2BIG;
 	}
 	if (!cbx_utf8_valid(name, strlen(name))) {
@@ -85,8 +85,7 @@ static int put_dir(struct cbx_copy *c, int fd, const char *local, const char *pa
 	int own, r;
 
 	if (depth > CBX_COPY_DEPTH_MAX)
-		return cbx_refuse(err, "too_deep", ELOOP, "more than %d directories within each other",
-				  CBX_COPY_DEPTH_MAX);
+		return cbx_refuse(err, "too_deep", ELOOP, "directories nested more than %d deep", CBX_COPY_DEPTH_MAX);
 	r = cbx_remote_mkdir(&c->remote, path, err);
 	if (r < 0)
 		return r;

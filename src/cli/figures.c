@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clean.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -34,12 +35,14 @@ void cbx_figures_init(struct cbx_figures *f, const char *dir)
 	f->dir = dir;
 	f->dirfd = -1;
 	f->next = 1;
-	f->failed = false;
+	f->failed = f->spare = false;
+	memset(&f->images, 0, sizeof(f->images));
 }
 
 void cbx_figures_release(struct cbx_figures *f)
 {
 	cbx_close_p(&f->dirfd);
+	cbx_images_release(&f->images);
 }
 
 static int open_dir(struct cbx_figures *f, struct cbx_err *err)
@@ -108,9 +111,14 @@ static int show_image(struct cbx_figures *f, const struct form *form, const char
 	_cleanup_buf_ struct cbx_buf bytes = { 0 }, note = { 0 };
 	char name[40], size[32];
 	int r = image_bytes(form, text, &bytes, err);
+	bool shown;
 
 	if (r < 0)
 		return r;
+	shown = strcmp(form->suffix, "png") == 0 &&
+		cbx_images_show(&f->images, notes, (const uint8_t *)bytes.data, bytes.len);
+	if (shown && f->spare)
+		return 0;
 	cbx_format_size(bytes.len, size);
 	if (f->dir) {
 		r = save(f, form, &bytes, name, sizeof(name), err);

@@ -3,12 +3,13 @@
 #define CBX_CLI_FIGURES_H
 
 /*
- * What code displays, for a terminal: text is written, images are saved as figure-1.png, figure-2.svg … in a directory
+ * What code displays, for a terminal: text is written, images are shown where the terminal can, and else are saved as figure-1.png, figure-2.svg … in a directory
  * or, without one, only mentioned. An existing file is never overwritten: the next free number is taken.
  */
 #include <cjson/cJSON.h>
 
 #include "base/err.h"
+#include "cli/images.h"
 #include "cli/term.h"
 
 struct cbx_figures {
@@ -16,6 +17,8 @@ struct cbx_figures {
 	int dirfd;	 /* -1 until the first image; the directory is made then */
 	unsigned next;
 	bool failed; /* an image could not be saved */
+	bool spare;  /* images that a terminal has shown need not be saved */
+	struct cbx_images images;
 };
 
 void cbx_figures_init(struct cbx_figures *f, const char *dir);

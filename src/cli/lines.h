@@ -26,8 +26,13 @@ typedef bool (*cbx_complete_fn)(void *arg, const char *text, struct cbx_candidat
 struct cbx_lines *cbx_lines_new(const char *history, cbx_complete_fn complete, void *arg);
 void cbx_lines_free(struct cbx_lines *l); /* saves the history */
 bool cbx_lines_terminal(const struct cbx_lines *l);
-/* One line without its newline is put into `ret` (emptied first). `indent` is typed ahead on a terminal. */
-enum cbx_line cbx_lines_read(struct cbx_lines *l, const char *prompt, const char *indent, struct cbx_buf *ret);
+/*
+ * One line without its newline is put into `ret` (emptied first), or, where several were pasted, all of them; a last
+ * newline is then there when it was pasted. `first`: of an input. `indent` is typed ahead on a terminal.
+ */
+enum cbx_line cbx_lines_read(struct cbx_lines *l, bool first, const char *indent, struct cbx_buf *ret);
+/* These bytes were typed before: the prompt reads them first. */
+void cbx_lines_typed(struct cbx_lines *l, const struct cbx_buf *typed);
 void cbx_lines_remember(struct cbx_lines *l, const char *line);
 void cbx_candidates_release(struct cbx_candidates *c);
 

@@ -15,8 +15,10 @@
 #include "cli/cli.h"
 
 static const struct cbx_command *const commands[] = {
-	&cbx_cmd_run,	 &cbx_cmd_repl, &cbx_cmd_session,  &cbx_cmd_cp,	  &cbx_cmd_image,
-	&cbx_cmd_policy, &cbx_cmd_doctor, &cbx_cmd_mcp,	   &cbx_cmd_register, &cbx_cmd_stop,
+	&cbx_cmd_run, &cbx_cmd_repl,	 &cbx_cmd_exec,	    &cbx_cmd_shell, &cbx_cmd_session, &cbx_cmd_logs,
+	&cbx_cmd_top, &cbx_cmd_cp,	 &cbx_cmd_artifact, &cbx_cmd_image, &cbx_cmd_kernel,  &cbx_cmd_pip,
+	&cbx_cmd_npm, &cbx_cmd_sql,	 &cbx_cmd_policy,   &cbx_cmd_token, &cbx_cmd_audit,   &cbx_cmd_doctor,
+	&cbx_cmd_mcp, &cbx_cmd_register, &cbx_cmd_stop,
 };
 
 static const char intro[] =
@@ -35,14 +37,17 @@ static const char outro[] =
 	"Examples:\n"
 	"  codebox run -c 'sum(range(10))'             one expression, its value is printed\n"
 	"  codebox run --session work analysis.py      variables and files stay in the session \"work\"\n"
-	"  codebox repl --session work                 go on with them at a prompt\n"
+	"  codebox repl --session work                 use them at a prompt\n"
 	"  codebox cp work:result.csv .                fetch a file from the session\n"
+	"  codebox pip install --session work polars   packages for a session; code still has no network\n"
+	"  codebox sql shop 'SELECT count(*) FROM orders'   ask a database that the policy names\n"
 	"  codebox run --out plots plot.py             figures are saved as plots/figure-1.png ...\n"
 	"  codebox mcp                                 serve a model: the command that an MCP client starts\n"
 	"  codebox register claude-desktop             make Claude Desktop use it\n"
 	"  codebox doctor                              what this machine can and cannot do\n"
 	"\n"
-	"A daemon, codeboxd, is started when it is needed and ends when it has been idle. See codebox(1).\n";
+	"The first command that needs the daemon, codeboxd, starts it; it ends when it has been idle. See "
+	"codebox(1).\n";
 
 static int help(void)
 {
@@ -104,13 +109,8 @@ static int unknown(const char *name)
 		}
 	}
 	if (near)
-		return cbx_cli_usage("", "there is no command \"%s\"; did you mean \"%s\"?", name, near->name);
-	return cbx_cli_usage("", "there is no command \"%s\"", name);
-}
-
-static void warn(const char *msg)
-{
-	cbx_cli_say("warning: %s", msg);
+		return cbx_cli_usage("", "unknown command \"%s\": did you mean \"%s\"?", name, near->name);
+	return cbx_cli_usage("", "unknown command \"%s\"", name);
 }
 
 /* `codebox COMMAND --help`, unless it stands behind an argument and so may belong to the program that is run. */
@@ -140,7 +140,6 @@ int main(int argc, char **argv)
 	int c;
 
 	fill_standard_fds();
-	cbx_daemon_warn = warn;
 	opterr = 0;
 	while ((c = getopt_long(argc, argv, "+:hV", options, NULL)) >= 0) {
 		switch (c) {
@@ -153,11 +152,11 @@ int main(int argc, char **argv)
 		}
 	}
 	if (optind >= argc)
-		return cbx_cli_usage("", "a command is missing; codebox --help lists them");
+		return cbx_cli_usage("", "missing command; codebox --help lists them");
 	argc -= optind;
 	argv += optind;
 	if (strcmp(argv[0], "help") == 0) {
-		if (argc == 1)
+		if (argc == 1 || wants_help(argc, argv))
 			return help();
 		argc--;
 		argv++;

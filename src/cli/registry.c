@@ -1,53 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: every change is made twice, in the text (jsonedit.h), which keeps everybody else's bytes, and in
- * the tree. The new text is read again and must be that tree; otherwise nothing is handed out.
+ * Theory of operation: the text is parsed, changed as a tree, and printed again as JSON.stringify(…, null, 2) prints
+ * it, with the file's own indentation: nearly all of these files were written by that, and then everything else stays
+ * as it was, to the byte. Numbers do in any case: cJSON keeps doubles, and not all that others store fits into one.
  */
 #include "cli/registry.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "base/cleanup.h"
-#include "cli/jsonedit.h"
 
 struct edit {
 	struct cbx_json_doc doc;
-	struct cbx_buf text;
-	bool changed;
+	char unit[16]; /* one level of indentation */
+	bool newline;  /* the text ends with one */
 };
 
 static void edit_release(struct edit *e)
 {
 	cbx_json_doc_release(&e->doc);
-	cbx_buf_release(&e->text);
 }
 #define _cleanup_edit_ __attribute__((cleanup(edit_release)))
 
+void cbx_changed_release(struct cbx_changed *c)
+{
+	cbx_buf_release(&c->text);
+	cbx_buf_release(&c->difference);
+}
+
 cJSON *cbx_registry_entry(const struct cbx_registry *r)
 {
-	cJSON *entry = cbx_json_new_obj(), *args = cbx_json_new_arr();
+	cJSON *entry = cbx_json_new_obj();
 
 	if (r->typed)
 		cbx_json_set_str(entry, "type", "stdio");
 	cbx_json_set_str(entry, "command", r->command);
-	cbx_json_push_str(args, "mcp");
-	cbx_json_set(entry, "args", args);
+	cbx_json_set(entry, "args", cJSON_Duplicate(r->args, 1));
 	return entry;
 }
 
-static bool blank(const char *text, size_t len)
+/* Turn the numbers of v, its siblings and all below them into the digits that they were read from, the next of which
+ * are behind p. The text has passed the grammar check. */
+static const char *keep_numbers(cJSON *v, const char *p)
 {
-	for (size_t i = 0; i < len; i++)
-		if (!strchr(" \t\r\n", text[i]) || !text[i])
-			return false;
-	return true;
+	for (; v; v = v->next) {
+		size_t n;
+
+		p = keep_numbers(v->child, p);
+		if (!cJSON_IsNumber(v))
+			continue;
+		for (; *p != '-' && (*p < '0' || *p > '9'); p++)
+			if (*p == '"')
+				while (*++p != '"')
+					p += *p == '\\';
+		n = strspn(p, "+-.0123456789eE");
+		v->type = cJSON_Raw;
+		v->valuestring = memcpy(cbx_xcalloc(n + 1, 1), p, n);
+		p += n;
+	}
+	return p;
 }
 
 static int edit_open(struct edit *e, const char *text, size_t len, struct cbx_err *err)
 {
-	memset(e, 0, sizeof(*e));
-	if (blank(text, len)) {
+	const char *line = memchr(text, '\n', len);
+	size_t n = line ? strspn(line + 1, " \t") : 0;
+
+	*e = (struct edit){ .unit = "  ", .newline = true };
+	if (strspn(text, " \t\r\n") == len) {
 		text = "{}\n";
 		len = 3;
 	}
@@ -58,69 +80,81 @@ static int edit_open(struct edit *e, const char *text, size_t len, struct cbx_er
 		return -err->code;
 	}
 	if (!cJSON_IsObject(e->doc.root))
-		return cbx_refuse(err, "wrong_type", EINVAL, "it is JSON, but no object");
-	cbx_buf_add(&e->text, text, len);
-	return 0;
-}
-
-static int edit_set(struct edit *e, const char *const *path, size_t depth, const cJSON *value, struct cbx_err *err)
-{
-	struct cbx_buf out = { 0 };
-	cJSON *at = e->doc.root;
-
-	if (cbx_jsonedit_set(e->text.data, e->text.len, path, depth, value, &out, err) < 0)
-		return -err->code;
-	cbx_buf_release(&e->text);
-	e->text = out;
-	for (size_t i = 0; i + 1 < depth; i++) {
-		cJSON *next = cJSON_GetObjectItemCaseSensitive(at, path[i]);
-
-		if (!next) {
-			next = cbx_json_new_obj();
-			cbx_json_set(at, path[i], next);
-		}
-		at = next;
+		return cbx_refuse(err, "wrong_type", EINVAL, "it is JSON, but not an object");
+	if (n > 0 && n < sizeof(e->unit)) {
+		memcpy(e->unit, line + 1, n);
+		e->unit[n] = '\0';
 	}
-	if (cJSON_GetObjectItemCaseSensitive(at, path[depth - 1]))
-		cJSON_ReplaceItemInObjectCaseSensitive(at, path[depth - 1], cJSON_Duplicate(value, 1));
-	else
-		cbx_json_set(at, path[depth - 1], cJSON_Duplicate(value, 1));
-	e->changed = true;
+	e->newline = text[len - 1] == '\n';
+	keep_numbers(e->doc.root, text);
 	return 0;
 }
 
-/* 1 and the text in out, when there was a change. */
-static int edit_close(struct edit *e, struct cbx_buf *out, struct cbx_err *err)
+static void new_line(struct cbx_buf *out, const char *unit, int depth)
 {
-	_cleanup_json_doc_ struct cbx_json_doc again = { 0 };
-	_cleanup_buf_ struct cbx_buf want = { 0 }, got = { 0 };
+	cbx_buf_addc(out, '\n');
+	while (depth--)
+		cbx_buf_adds(out, unit);
+}
 
-	if (!e->changed)
-		return 0;
-	if (cbx_json_parse(e->text.data, e->text.len, &again, err) < 0)
-		return cbx_refuse(err, "internal", EPROTO, "the changed text would not be JSON");
-	cbx_json_print(&want, e->doc.root);
-	cbx_json_print(&got, again.root);
-	if (again.problem.code || want.len != got.len || memcmp(want.data, got.data, want.len) != 0)
-		return cbx_refuse(err, "internal", EPROTO, "the changed text would not say what it should");
-	cbx_buf_add(out, e->text.data, e->text.len);
+static void print(struct cbx_buf *out, const cJSON *v, const char *unit, int depth)
+{
+	const cJSON *child;
+
+	if (!v->child) {
+		cbx_json_print(out, v);
+		return;
+	}
+	cbx_buf_addc(out, cJSON_IsObject(v) ? '{' : '[');
+	cJSON_ArrayForEach(child, v) {
+		if (child != v->child)
+			cbx_buf_addc(out, ',');
+		new_line(out, unit, depth + 1);
+		if (cJSON_IsObject(v)) {
+			_cleanup_json_ cJSON *name = cJSON_CreateString(child->string);
+
+			cbx_json_print(out, name);
+			cbx_buf_adds(out, ": ");
+		}
+		print(out, child, unit, depth + 1);
+	}
+	new_line(out, unit, depth);
+	cbx_buf_addc(out, cJSON_IsObject(v) ? '}' : ']');
+}
+
+static void show(struct cbx_buf *out, const char *sign, const char *name, const cJSON *entry)
+{
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+
+	if (!entry)
+		return;
+	cbx_json_print(&text, entry);
+	cbx_buf_addf(out, "%s %s: ", sign, name);
+	cbx_escape(out, cbx_buf_str(&text));
+	cbx_buf_addc(out, '\n');
+}
+
+static int edit_close(const struct cbx_registry *r, struct edit *e, struct cbx_changed *ret)
+{
+	const cJSON *section = cJSON_GetObjectItemCaseSensitive(e->doc.root, r->section);
+
+	show(&ret->difference, "+", r->name, cJSON_GetObjectItemCaseSensitive(section, r->name));
+	print(&ret->text, e->doc.root, e->unit, 0);
+	if (e->newline)
+		cbx_buf_addc(&ret->text, '\n');
 	return 1;
 }
 
 /* An entry is ours when it runs a program called codebox. */
 static bool ours(const cJSON *entry)
 {
-	const cJSON *command = cJSON_GetObjectItemCaseSensitive(entry, "command");
-	const char *slash;
+	const char *command = cbx_json_text(entry, "command"), *slash = command ? strrchr(command, '/') : NULL;
 
-	if (!cJSON_IsString(command))
-		return false;
-	slash = strrchr(command->valuestring, '/');
-	return strcmp(slash ? slash + 1 : command->valuestring, "codebox") == 0;
+	return command && strcmp(slash ? slash + 1 : command, "codebox") == 0;
 }
 
 /* The entry of that name: NULL with 0 when there is none. */
-static int find(const struct cbx_registry *r, const struct edit *e, const cJSON **ret, struct cbx_err *err)
+static int find(const struct cbx_registry *r, const struct edit *e, cJSON **ret, struct cbx_err *err)
 {
 	const cJSON *section = cJSON_GetObjectItemCaseSensitive(e->doc.root, r->section);
 
@@ -128,63 +162,74 @@ static int find(const struct cbx_registry *r, const struct edit *e, const cJSON 
 	if (!section)
 		return 0;
 	if (!cJSON_IsObject(section))
-		return cbx_refuse(err, "wrong_type", EINVAL, "its \"%s\" is no object", r->section);
+		return cbx_refuse(err, "wrong_type", EINVAL, "its \"%s\" is not an object", r->section);
 	*ret = cJSON_GetObjectItemCaseSensitive(section, r->name);
 	if (*ret && !ours(*ret) && !r->force)
 		return cbx_refuse(err, "other_server", EEXIST,
-				  "its \"%s\" is another server; choose another name with --name, or say --force",
+				  "its \"%s\" is another server; choose another name with --name, or use --force",
 				  r->name);
 	return 0;
 }
 
-int cbx_registry_add(const struct cbx_registry *r, const char *text, size_t len, struct cbx_buf *out,
-		     struct cbx_err *err)
+static void put(cJSON *obj, const char *name, cJSON *value)
 {
-	const char *path[3] = { r->section, r->name, NULL };
-	_cleanup_json_ cJSON *want = cbx_registry_entry(r);
-	_cleanup_edit_ struct edit e;
-	const cJSON *have, *v, *first;
+	if (!cJSON_ReplaceItemInObjectCaseSensitive(obj, name, value))
+		cbx_json_set(obj, name, value);
+}
 
-	if (edit_open(&e, text, len, err) < 0 || find(r, &e, &have, err) < 0)
-		return -err->code;
-	if (!have || !ours(have)) {
-		if (edit_set(&e, path, 2, want, err) < 0)
-			return -err->code;
-		return edit_close(&e, out, err);
-	}
-	cJSON_ArrayForEach (v, want) {
+/* Bring an entry of ours up to date. False: it is. */
+static bool correct(cJSON *have, const cJSON *want)
+{
+	bool changed = false;
+	const cJSON *v;
+
+	cJSON_ArrayForEach(v, want) {
 		const cJSON *old = cJSON_GetObjectItemCaseSensitive(have, v->string);
+		const cJSON *first = cJSON_IsArray(old) ? cJSON_GetArrayItem(old, 0) : NULL;
 
-		/* Arguments behind "mcp" are the user's. */
-		first = cJSON_IsArray(old) ? cJSON_GetArrayItem(old, 0) : NULL;
-		if (cJSON_IsArray(v) && cJSON_IsString(first) && strcmp(first->valuestring, "mcp") == 0)
+		/* Arguments behind "mcp" are the user's, who may give others. */
+		if (cJSON_GetArraySize(v) == 1 && cJSON_IsString(first) && strcmp(first->valuestring, "mcp") == 0)
 			continue;
 		if (cJSON_Compare(old, v, true))
 			continue;
-		path[2] = v->string;
-		if (edit_set(&e, path, 3, v, err) < 0)
-			return -err->code;
+		put(have, v->string, cJSON_Duplicate(v, 1));
+		changed = true;
 	}
-	return edit_close(&e, out, err);
+	return changed;
 }
 
-int cbx_registry_remove(const struct cbx_registry *r, const char *text, size_t len, struct cbx_buf *out,
+int cbx_registry_add(const struct cbx_registry *r, const char *text, size_t len, struct cbx_changed *ret,
+		     struct cbx_err *err)
+{
+	_cleanup_json_ cJSON *want = cbx_registry_entry(r);
+	_cleanup_edit_ struct edit e;
+	cJSON *have, *section;
+
+	if (edit_open(&e, text, len, err) < 0 || find(r, &e, &have, err) < 0)
+		return -err->code;
+	show(&ret->difference, "-", r->name, have);
+	if (have && ours(have))
+		return correct(have, want) ? edit_close(r, &e, ret) : 0;
+	section = cJSON_GetObjectItemCaseSensitive(e.doc.root, r->section);
+	if (!section) {
+		section = cbx_json_new_obj();
+		cbx_json_set(e.doc.root, r->section, section);
+	}
+	put(section, r->name, take_ptr(&want));
+	return edit_close(r, &e, ret);
+}
+
+int cbx_registry_remove(const struct cbx_registry *r, const char *text, size_t len, struct cbx_changed *ret,
 			struct cbx_err *err)
 {
-	const char *path[2] = { r->section, r->name };
 	_cleanup_edit_ struct edit e;
-	struct cbx_buf shorter = { 0 };
-	const cJSON *have;
+	cJSON *have;
 
 	if (edit_open(&e, text, len, err) < 0 || find(r, &e, &have, err) < 0)
 		return -err->code;
 	if (!have)
 		return 0;
-	if (cbx_jsonedit_remove(e.text.data, e.text.len, path, 2, &shorter)) {
-		cbx_buf_release(&e.text);
-		e.text = shorter;
-		e.changed = true;
-	}
+	show(&ret->difference, "-", r->name, have);
 	cJSON_DeleteItemFromObjectCaseSensitive(cJSON_GetObjectItemCaseSensitive(e.doc.root, r->section), r->name);
-	return edit_close(&e, out, err);
+	return edit_close(r, &e, ret);
 }

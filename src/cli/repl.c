@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: codebox-repl, executed by `codebox repl`. Lines are collected until the interpreter says that
- * they are a complete cell; then the cell runs as with `codebox run`. Without --session the first, empty cell makes a
+ * they are a complete cell; then the cell runs as with `codebox run`, and what is typed meanwhile is its standard input;
+ * what it does not read of that is read by the prompt. Without --session the first, empty cell makes a
  * session that belongs to this connection, so that nothing stays behind however this program ends.
  */
 #include <errno.h>
@@ -12,37 +13,49 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clean.h"
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
 #include "cli/cell.h"
 #include "cli/cli.h"
 #include "cli/lines.h"
+#include "cli/mountask.h"
 
 #define CANDIDATES_MAX 10000
 
 struct repl {
 	struct cbx_cli_spec spec;
+	const char *language; /* -l; NULL: the image's own */
 	struct cbx_client client;
 	struct cbx_cell cell;
 	struct cbx_term term_out, term_err;
+	struct cbx_rows rows;
 	struct cbx_figures figures;
+	bool figures_asked; /* --out */
 	struct cbx_lines *lines;
 	int status; /* of the last cell */
 };
 
 static int parse_options(int argc, char **argv, struct repl *repl)
 {
-	static const struct option options[] = { CBX_CLI_SPEC_OPTIONS, { 0 } };
+	static const struct option options[] = { CBX_CLI_SPEC_OPTIONS,
+						 { "language", required_argument, NULL, 'l' },
+						 { 0 } };
 	int c, r = 0;
 
 	opterr = 0;
-	while (r == 0 && (c = getopt_long(argc, argv, "+:", options, NULL)) >= 0)
-		r = cbx_cli_spec_option("repl", &repl->spec, c, argv);
+	while (r == 0 && (c = getopt_long(argc, argv, "+:l:v:", options, NULL)) >= 0) {
+		if (c == 'l')
+			repl->language = optarg;
+		else
+			r = cbx_cli_spec_option("repl", &repl->spec, c, argv);
+	}
 	if (r)
 		return r;
 	if (optind < argc)
-		return cbx_cli_usage("repl", "%s: no argument is expected; codebox run runs a file", argv[optind]);
+		return cbx_cli_usage("repl", "unexpected argument: %s; codebox run runs a file", argv[optind]);
+	repl->figures_asked = repl->spec.out;
 	if (!repl->spec.out)
 		repl->spec.out = ".";
 	return cbx_cli_spec_check("repl", &repl->spec);
@@ -56,11 +69,20 @@ static cJSON *session_params(const struct repl *repl)
 	return params;
 }
 
+/* Of code that was typed. */
+static cJSON *code_params(const struct repl *repl)
+{
+	cJSON *params = session_params(repl);
+
+	cbx_json_set_str(params, "language", repl->language);
+	return params;
+}
+
 /* "complete", "incomplete" or "invalid"; what cannot be asked is run, and then says itself what is wrong with it. */
 static bool incomplete(struct repl *repl, const char *code, char *indent, size_t size)
 {
 	_cleanup_json_ cJSON *result = NULL;
-	cJSON *params = session_params(repl);
+	cJSON *params = code_params(repl);
 	struct cbx_err ignored;
 
 	indent[0] = '\0';
@@ -75,7 +97,7 @@ static bool complete(void *arg, const char *text, struct cbx_candidates *ret)
 {
 	_cleanup_json_ cJSON *result = NULL;
 	struct repl *repl = arg;
-	cJSON *params = session_params(repl);
+	cJSON *params = code_params(repl);
 	const cJSON *matches, *m;
 	struct cbx_err ignored;
 	size_t n = 0, cursor = cbx_utf8_count(text, strlen(text));
@@ -86,7 +108,7 @@ static bool complete(void *arg, const char *text, struct cbx_candidates *ret)
 	if (cbx_client_call(&repl->client, "complete", params, &result, &ignored) < 0)
 		return false;
 	matches = cJSON_GetObjectItemCaseSensitive(result, "matches");
-	start = cbx_cli_num(result, "start", -1);
+	start = cbx_json_number(result, "start", -1);
 	if (!cJSON_IsArray(matches) || start < 0 || start > (double)cursor)
 		return false;
 	ret->replaced = cursor - (size_t)start;
@@ -113,7 +135,8 @@ static bool says_exit(const char *s)
 }
 
 /*
- * A cell from the user. 1: it is in `code`; 0: the end.
+ * A cell from the user. 1: it is in `code`; 0: the end. The interpreter is asked about what was typed, without the
+ * newline of Enter: a block is complete when a blank line follows it, and only a newline within the text shows one.
  */
 static int read_cell(struct repl *repl, struct cbx_buf *code)
 {
@@ -122,7 +145,7 @@ static int read_cell(struct repl *repl, struct cbx_buf *code)
 
 	cbx_buf_drop(code, code->len);
 	for (;;) {
-		switch (cbx_lines_read(repl->lines, code->len ? "... " : ">>> ", indent, &line)) {
+		switch (cbx_lines_read(repl->lines, !code->len, indent, &line)) {
 		case CBX_LINE_END:
 			return code->len ? 1 : 0;
 		case CBX_LINE_INTERRUPTED:
@@ -141,24 +164,32 @@ static int read_cell(struct repl *repl, struct cbx_buf *code)
 		    code->len + line.len > CBX_CODE_MAX) {
 			cbx_cli_say("this line is too long or not UTF-8 text; the input is dropped");
 			cbx_buf_drop(code, code->len);
+			cbx_lines_remember(repl->lines, "");
 			repl->status = CBX_EXIT_USAGE;
+			indent[0] = '\0';
 			continue;
 		}
+		if (code->len)
+			cbx_buf_addc(code, '\n');
 		cbx_buf_add(code, line.data, line.len);
-		cbx_buf_addc(code, '\n');
 		if (!incomplete(repl, cbx_buf_str(code), indent, sizeof(indent)))
 			return 1;
 	}
 }
 
-/* 0, or negative when the prompt cannot go on. */
+/* 0, or negative when the prompt must end. */
 static int run_cell(struct repl *repl, const char *code, struct cbx_err *err)
 {
 	_cleanup_json_ cJSON *execution = NULL;
-	cJSON *params = session_params(repl);
+	cJSON *params = code_params(repl);
 	int r;
 
-	cbx_json_set_str(params, "timeout", repl->spec.timeout);
+	if (repl->spec.timeout)
+		cbx_json_set_str(params, "timeout", repl->spec.timeout);
+	else
+		cbx_json_set_bool(params, "unlimited", true);
+	repl->cell.typed = cbx_lines_terminal(repl->lines);
+	repl->cell.input = repl->cell.typed ? STDIN_FILENO : -1;
 	r = cbx_cell_run(&repl->cell, code, params, &execution, err);
 	if (r < 0) {
 		if (strcmp(err->kind, "code_too_long") != 0)
@@ -167,6 +198,9 @@ static int run_cell(struct repl *repl, const char *code, struct cbx_err *err)
 		repl->status = CBX_EXIT_FAILURE;
 		return 0;
 	}
+	cbx_lines_typed(repl->lines, &repl->cell.unread);
+	cbx_lines_typed(repl->lines, &repl->figures.images.typed);
+	repl->figures.images.typed.len = 0;
 	cbx_cell_explain(&repl->cell, execution);
 	cbx_term_fresh_line(&repl->term_out);
 	repl->status = cbx_cell_exit_status(execution);
@@ -176,14 +210,16 @@ static int run_cell(struct repl *repl, const char *code, struct cbx_err *err)
 /* The session: named, or this connection's own. */
 static int begin(struct repl *repl, struct cbx_err *err)
 {
-	_cleanup_json_ cJSON *execution = NULL;
-	cJSON *params = cbx_json_new_obj();
+	_cleanup_json_ cJSON *execution = NULL, *params = cbx_json_new_obj();
 	int r;
 
 	cbx_cli_spec_json(&repl->spec, params);
+	cbx_json_set_str(params, "language", repl->language);
 	if (repl->spec.session)
 		cbx_json_set_bool(params, "create", true);
-	r = cbx_cell_run(&repl->cell, "pass", params, &execution, err);
+	do
+		r = cbx_cell_run(&repl->cell, "", cJSON_Duplicate(params, 1), &execution, err);
+	while (r < 0 && cbx_mount_ask(repl->spec.mounts, repl->cell.sigfd, err));
 	if (r < 0)
 		return r;
 	if (!repl->cell.session[0])
@@ -232,27 +268,27 @@ static int loop(struct repl *repl)
 	return CBX_EXIT_OWN;
 }
 
-static void warn(const char *msg)
-{
-	cbx_cli_say("warning: %s", msg);
-}
-
 static int run(struct repl *repl, const struct cbx_dirs *dirs)
 {
 	_cleanup_free_ char *history = NULL;
 	struct cbx_err err;
 	int status;
 
-	if (cbx_client_open(dirs, &repl->client, &err) < 0)
+	if (cbx_client_open(dirs, true, cbx_cli_warn, &repl->client, &err) < 0)
 		return cbx_cli_fail(&err);
 	cbx_term_init(&repl->term_out, STDOUT_FILENO);
 	cbx_term_init(&repl->term_err, STDERR_FILENO);
+	cbx_rows_init(&repl->rows, STDOUT_FILENO);
+	repl->term_out.rows = &repl->rows;
+	repl->term_err.rows = repl->term_err.filter ? &repl->rows : NULL;
 	cbx_figures_init(&repl->figures, repl->spec.out);
+	repl->figures.spare = !repl->figures_asked;
 	repl->cell = (struct cbx_cell){ .client = &repl->client,
 					.out = &repl->term_out,
 					.errs = &repl->term_err,
 					.notes = &repl->term_out,
 					.figures = &repl->figures,
+					.input = -1,
 					.patience = 2 };
 	repl->cell.sigfd = cbx_cell_signals(&err);
 	if (cbx_dirs_make_private(dirs->state, 0700, &err) == 0)
@@ -261,7 +297,7 @@ static int run(struct repl *repl, const struct cbx_dirs *dirs)
 	status = loop(repl);
 	cbx_lines_free(repl->lines);
 	cbx_figures_release(&repl->figures);
-	cbx_close_p(&repl->cell.sigfd);
+	cbx_cell_release(&repl->cell);
 	cbx_client_close(&repl->client);
 	return status;
 }
@@ -273,7 +309,6 @@ int main(int argc, char **argv)
 	struct cbx_err err;
 	int r;
 
-	cbx_daemon_warn = warn;
 	r = parse_options(argc, argv, &repl);
 	if (r)
 		return r;

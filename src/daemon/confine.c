@@ -9,6 +9,8 @@
  * A protection that the kernel has but that cannot be put into force is a reason not to start, unless no sandbox can be
  * made anyway: then codeboxd is there to say why.
  */
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/cleanup.h"
@@ -16,6 +18,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/daemon.h"
+#include "policy/policy.h"
 #include "sandbox/self.h"
 
 static void waited(evutil_socket_t fd, short what, void *arg)
@@ -36,7 +39,7 @@ static int wait_for_supervisor(struct cbx_daemon *d, struct cbx_err *err)
 			event_free(timer);
 		return cbx_fail(err, ENOMEM, "wait for the supervisor");
 	}
-	while (!over && !d->stopping && !cbx_engine_settled(d->engine))
+	while (!over && !d->lifecycle.stopping && !cbx_engine_settled(d->engine))
 		event_base_loop(d->base, EVLOOP_ONCE);
 	event_free(timer);
 	if (over)
@@ -46,16 +49,49 @@ static int wait_for_supervisor(struct cbx_daemon *d, struct cbx_err *err)
 
 static int confine(struct cbx_daemon *d, const struct cbx_filter *filter, struct cbx_err *err)
 {
-	const struct cbx_self_path paths[] = {
-		{ d->dirs.data, false },   { d->dirs.images, false }, { d->dirs.share, false },
-		{ d->dirs.runtime, true }, { d->dirs.state, true },   { "/proc/self", false },
-		{ "/dev/null", false },	   { "/etc/localtime", false },
+	char *pem[CBX_WEB_PLACES] = { NULL };
+	struct cbx_self_path paths[18 + CBX_WEB_PLACES + CBX_POLICY_INCLUDES_MAX] = {
+		{ d->dirs.data, false },    { d->dirs.images, false },
+		{ d->shipped, false },	    { d->dirs.runtime, true },
+		{ d->dirs.state, true },    { "/proc/self", false },
+		{ "/dev/null", false },	    { "/etc/localtime", false },
 		{ "/sys/fs/cgroup", true }, /* as far as it was delegated to us */
+		{ d->dirs.config, false },  /* the policy may be read again, and what it includes */
+		{ "/etc/codebox", false },
 	};
+	_cleanup_free_ char *beside = NULL, *audit = NULL;
+	const size_t most = ARRAY_SIZE(paths) - 2 - CBX_WEB_PLACES;
+	size_t n = 0;
 	int r;
 
+	while (paths[n].path)
+		n++;
+	for (size_t i = 1; d->policy && i < d->policy->nfiles && n < most; i++) /* [0] is built in */
+		paths[n++] = (struct cbx_self_path){ .path = d->policy->files[i], .file = true };
+	if (!d->policy && cbx_policy_is_path(d->policy_path))
+		paths[n++] = (struct cbx_self_path){ .path = d->policy_path, .file = true };
+	/* The directory of the tenants: codebox token puts a new file in the place of the old one. */
+	if (d->tenants_path && strrchr(d->tenants_path, '/')) {
+		beside = cbx_xstrdup(d->tenants_path);
+		strrchr(beside, '/')[1] = '\0';
+		paths[n++] = (struct cbx_self_path){ .path = beside };
+	}
+	/* That of the audit log, for a new file when the old one was renamed. */
+	if (d->audit_path) {
+		const char *slash = strrchr(d->audit_path, '/');
+
+		audit = cbx_xasprintf("%.*s", slash ? (int)(slash + 1 - d->audit_path) : 1,
+				      slash ? d->audit_path : ".");
+		paths[n++] = (struct cbx_self_path){ .path = audit, .write = true };
+	}
+	cbx_daemon_web_places(d, pem);
+	for (size_t i = 0; i < CBX_WEB_PLACES; i++)
+		if (pem[i])
+			paths[n++] = (struct cbx_self_path){ .path = pem[i] };
 	tzset();
-	r = cbx_self_landlock(paths, ARRAY_SIZE(paths), err);
+	r = cbx_self_landlock(paths, n, err);
+	for (size_t i = 0; i < CBX_WEB_PLACES; i++)
+		free(pem[i]);
 	if (r < 0)
 		return r;
 	d->landlock_abi = (unsigned)r;

@@ -2,46 +2,119 @@
 #ifndef CBX_DAEMON_CONTROL_H
 #define CBX_DAEMON_CONTROL_H
 
-/* Inside of the control protocol's server; see control-protocol.h for what is spoken. */
+/* Inside of the control protocol's server; see client/protocol.h for what is spoken. */
 #include <sys/queue.h>
 
 #include "base/json.h"
 #include "daemon/daemon.h"
+#include "session/artifacts.h"
+#include "session/commands.h"
+
+enum cbx_control_arg {
+	CBX_ARG_SESSION_ID = 1 << 0,
+	CBX_ARG_PATH = 1 << 1,
+	CBX_ARG_CODE = 1 << 2,
+	CBX_ARG_FILE = 1 << 3,
+	CBX_ARG_DATA = 1 << 4,
+	CBX_ARG_OFFSET = 1 << 5,
+	CBX_ARG_LENGTH = 1 << 6,
+	CBX_ARG_SKIP = 1 << 7,
+	CBX_ARG_CURSOR = 1 << 8,
+	CBX_ARG_EXECUTION = 1 << 9,
+	CBX_ARG_REQUEST = 1 << 10,
+	CBX_ARG_APPEND = 1 << 11,
+	CBX_ARG_TRUNCATE = 1 << 12,
+	CBX_ARG_EXECUTABLE = 1 << 13,
+	CBX_ARG_CREATE = 1 << 14,
+	CBX_ARG_RAW = 1 << 15,
+	CBX_ARG_INPUT = 1 << 16,
+	CBX_ARG_LAST = 1 << 17,
+	CBX_ARG_UNLIMITED = 1 << 18,
+	CBX_ARG_ARGV = 1 << 19,
+	CBX_ARG_LANGUAGE = 1 << 20,
+	CBX_ARG_DIRECTORY = 1 << 21,
+	CBX_ARG_VARIABLES = 1 << 22,
+	CBX_ARG_TERMINAL = 1 << 23,
+	CBX_ARG_ROWS = 1 << 24,
+	CBX_ARG_COLUMNS = 1 << 25,
+	CBX_ARG_DETACHED = 1 << 26,
+	CBX_ARG_SIGNAL = 1 << 27,
+	CBX_ARG_PACKAGES = 1 << 28,
+	CBX_ARG_CONNECTION = 1 << 29,
+	CBX_ARG_PARAMETERS = 1 << 30,
+	CBX_ARG_ARTIFACT = 1u << 31,
+};
+
+/* What a request brings, for as long as its method is called. What is not given is 0. */
+struct cbx_control_args {
+	unsigned given; /* of enum cbx_control_arg */
+	struct cbx_session *session;
+	const char *session_id, *path, *code, *file, *data, *language, *directory, *connection, *artifact_id;
+	uint64_t offset, length, skip, cursor, execution, request, rows, columns, signal;
+	bool append, truncate, executable, create, raw, input, last, unlimited, terminal, detached;
+	const cJSON *argv, *variables, *packages, *parameters;
+	const cJSON *params; /* all of it, for cbx_session_spec_parse() */
+};
+
+struct cbx_control_request;
+
+/* Carry out a request that was found well-formed. 0: it is answered, or will be from the event loop; -errno with the
+ * error to be sent. */
+struct cbx_control_method {
+	const char *name; /* NULL ends a table */
+	int (*fn)(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err);
+	unsigned needs, takes; /* of enum cbx_control_arg; a session that is needed is looked up */
+	bool spec;	       /* the members of cbx_session_spec_parse(), too */
+};
 
 struct cbx_control_request {
 	TAILQ_ENTRY(cbx_control_request) entry;
-	struct cbx_control *control; /* NULL once the connection has gone; the request is then freed by its callback */
+	struct cbx_control *control;
 	uint64_t id;
-	struct cbx_execution *x; /* run: while it is watched */
-	uint64_t skipped;	 /* bytes of output that a slow client was spared */
-	uint64_t offset;	 /* file.read */
+	/* What its method waits for is one of these. */
+	union {
+		struct cbx_ready_op created;
+		struct cbx_answer_op answer;
+		struct cbx_file_op file;
+		struct cbx_input_op input;
+		struct cbx_artifact_op artifact;
+	};
+	struct cbx_watch_op run;
+	struct cbx_command_op command;
+	bool starts; /* command: it was started for this connection, and ends with it */
+	cJSON *(*describe)(const struct cbx_control_request *q,
+			   const struct cbx_file_reply *reply); /* for the client */
+	bool runs;						/* run: while its connection is being closed */
+	bool watches;						/* run: of a cell that somebody else asked for */
+	bool raw;						/* run: output goes as bytes, and all of it */
+	bool stalled;	  /* run, command: its pipes are not read, since the client is slow */
+	uint64_t skipped; /* bytes of output that a slow client was spared */
+	uint64_t offset;  /* file.read; artifact.link: seconds */
 };
 TAILQ_HEAD(cbx_control_requests, cbx_control_request);
 
 struct cbx_control {
 	struct cbx_daemon *daemon;
+	const struct cbx_control_method *methods;
+	struct cbx_caller caller;
 	struct cbx_conn *conn;
 	struct cbx_control_requests requests;
 	size_t nrequests;
 	char own[CBX_NAME_MAX + 1]; /* the session made for this connection; "" */
 };
 
-/* control.c: answer and forget a request. result is taken. */
-void cbx_control_answer(struct cbx_control_request *q, cJSON *result);
-void cbx_control_refuse(struct cbx_control_request *q, const struct cbx_err *err);
+/* The session that a run is for, made when that is allowed; without a name the connection's own. */
+int cbx_control_session(struct cbx_control *c, bool create, struct cbx_session_spec *spec, struct cbx_session **ret,
+			struct cbx_err *err);
+int cbx_control_check_argv(const cJSON *argv, struct cbx_err *err);
+/* As cbx_conn_new(). */
+struct cbx_conn *cbx_control_accept(struct cbx_daemon *d, const struct cbx_control_method *methods, int fd,
+				    void (*gone)(void *arg), void *arg);
+/* Answer and forget a request: by a result, which is taken; by an error; NULL, NULL: by {}. */
+void cbx_control_answer(struct cbx_control_request *q, cJSON *result, const struct cbx_err *err);
+void cbx_control_bytes(struct cbx_control_request *q, const char *stream, const char *p, size_t n); /* an event of raw */
 void cbx_control_event(struct cbx_control_request *q, cJSON *event); /* taken; "request" is added */
-
-/*
- * control_ops.c: carry out a request that was found well-formed. Returns 0 when it is answered or will be from the
- * event loop, or -errno with the error to be sent.
- */
-typedef int (*cbx_control_fn)(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err);
-struct cbx_control_method {
-	const char *name;
-	cbx_control_fn fn;
-	const char *keys[12]; /* accepted members of params, NULL behind the last */
-	bool spec;            /* and those of cbx_session_spec_parse() */
-};
-const struct cbx_control_method *cbx_control_find(const char *name);
+/* The bytes of "data", base64 of at most that many. */
+int cbx_control_decode(struct cbx_buf *ret, const struct cbx_control_args *a, size_t max, struct cbx_err *err);
 
 #endif

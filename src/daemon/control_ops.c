@@ -1,144 +1,238 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: one function a method, and a table of them with the members that each accepts. Pointers to
- * sessions are never kept: an id is looked up when it is needed. A pointer to an execution is kept only while this
- * connection watches it, and on_end ends that.
+ * sessions are never kept: an id is looked up when it is needed. A pointer to an execution is used only while the watch
+ * of it is pending.
  */
+#include "daemon/control_ops.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/fd.h"
 #include "base/limits.h"
-#include "daemon/control-protocol.h"
-#include "daemon/control.h"
-#include "sandbox/init-protocol.h"
+#include "client/protocol.h"
+#include "daemon/control_artifacts.h"
+#include "daemon/control_commands.h"
+#include "daemon/control_files.h"
+#include "session/databases.h"
 
-#define OUTPUT_PENDING_MAX MIB(4) /* more than this unread by a client: output is left out of its stream */
+#define OUTPUT_PENDING_MAX MIB(4)  /* more than this unread by a client: output is left out of its stream */
 #define OUTPUT_RESUME	   KIB(64) /* less than this: no longer */
-
-/* ---- arguments ---- */
-
-static int need_str(const cJSON *params, const char *key, const char **ret, struct cbx_err *err)
-{
-	int r = cbx_json_get_str(params, key, ret, err);
-
-	return r ? r : cbx_refuse(err, "invalid_argument", EINVAL, "%s: it is missing", key);
-}
-
-static int need_session(struct cbx_control_request *q, const cJSON *params, struct cbx_session **ret,
-			struct cbx_err *err)
-{
-	const char *id = NULL;
-	int r = need_str(params, "session_id", &id, err);
-
-	return r < 0 ? r : cbx_session_find(q->control->daemon->engine, id, ret, err);
-}
 
 /* ---- the daemon ---- */
 
-static int op_hello(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
+static int op_hello(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
 {
 	const struct cbx_daemon *d = q->control->daemon;
 	cJSON *o = cbx_engine_to_json(d->engine), *c = cbx_json_new_obj();
 
+	cbx_json_set_u64(o, "mcp_clients", d->nclients[CBX_SOCKET_MCP]);
 	cbx_json_set_u64(c, "seccomp_rules", d->filter_rules);
 	cbx_json_set_u64(c, "landlock_abi", d->landlock_abi);
 	cbx_json_set(o, "confinement", c);
-	cbx_control_answer(q, o);
+	cbx_control_answer(q, o, NULL);
 	return 0;
 }
 
 /* The connection is held open to the very end, so that its closing says that all is over. */
-static int op_stop(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
+static bool keep_to_the_end(struct cbx_control_request *q)
 {
 	struct cbx_daemon *d = q->control->daemon;
-	int fd = cbx_conn_fd(q->control->conn);
+	int fd = d->nlast_words < CBX_LAST_WORDS ? fcntl(cbx_conn_fd(q->control->conn), F_DUPFD_CLOEXEC, 0) : -1;
 
-	cbx_control_answer(q, cbx_json_new_obj());
-	if (d->last_words < 0)
-		d->last_words = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	cbx_lifecycle_stop(d, 0, "a client asked for it");
+	if (fd >= 0)
+		d->last_words[d->nlast_words++] = fd;
+	return fd >= 0;
+}
+
+static int op_stop(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
+{
+	struct cbx_daemon *d = q->control->daemon;
+
+	(void)keep_to_the_end(q);
+	cbx_control_answer(q, NULL, NULL);
+	cbx_lifecycle_stop(&d->lifecycle, 0, "a client asked for it");
 	return 0;
+}
+
+/* Likewise; who waits says nothing more (shutdown(2)), and is not a client any more that would have to leave first. */
+static int op_drain(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
+{
+	struct cbx_lifecycle *lc = &q->control->daemon->lifecycle;
+
+	if (!keep_to_the_end(q))
+		return cbx_refuse(err, "busy", EBUSY, "%d clients wait for the end already, and no more can",
+				  CBX_LAST_WORDS);
+	cbx_control_answer(q, NULL, NULL); /* forgets it */
+	cbx_lifecycle_drain(lc);
+	return 0;
+}
+
+static int op_policy_reload(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
+{
+	cJSON *o;
+	int r = cbx_daemon_reload_policy(q->control->daemon, &o, err);
+
+	if (r >= 0)
+		cbx_control_answer(q, o, NULL);
+	return r;
+}
+
+static int op_tenants_reload(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
+{
+	cJSON *o;
+	int r = cbx_daemon_reload_tenants(q->control->daemon, &o, err);
+
+	if (r >= 0)
+		cbx_control_answer(q, o, NULL);
+	return r;
 }
 
 /* ---- sessions ---- */
 
-static void created(void *arg, struct cbx_session *session, const struct cbx_err *err)
+static void created(struct cbx_ready_op *op, struct cbx_session *session, const struct cbx_err *err)
 {
-	struct cbx_control_request *q = arg;
+	struct cbx_control_request *q = cbx_container_of(op, struct cbx_control_request, created);
 
-	if (err)
-		cbx_control_refuse(q, err);
-	else
-		cbx_control_answer(q, cbx_session_to_json(session));
+	cbx_control_answer(q, err ? NULL : cbx_session_to_json(session), err);
 }
 
-static int op_session_create(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
+static int op_session_create(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
 {
 	struct cbx_session_spec spec;
 	struct cbx_session *s;
 	int r;
 
 	cbx_session_spec_init(&spec);
-	r = cbx_session_spec_parse(params, &spec, err);
-	return r < 0 ? r : cbx_session_create(q->control->daemon->engine, &spec, created, q, &s, err);
+	r = cbx_session_spec_parse(a->params, &spec, err);
+	q->created = (struct cbx_ready_op){ .op.ops = &q->control->caller.ops, .done = created };
+	return r < 0 ? r : cbx_session_create(&q->control->caller, &spec, &q->created, &s, err);
 }
 
-static int op_session_list(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
+static int op_session_list(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
 {
 	cJSON *o = cbx_json_new_obj();
 
-	cbx_json_set(o, "sessions", cbx_session_list(q->control->daemon->engine));
-	cbx_control_answer(q, o);
+	cbx_json_set(o, "sessions", cbx_session_list(&q->control->caller));
+	cbx_control_answer(q, o, NULL);
 	return 0;
 }
 
-static void answered(void *arg, const cJSON *answer, const struct cbx_err *err)
+/* Whoever can connect runs codeboxd, and so sees what all tenants use. */
+static int op_session_top(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
 {
-	if (err)
-		cbx_control_refuse(arg, err);
-	else
-		cbx_control_answer(arg, cJSON_Duplicate(answer, 1));
+	cJSON *o = cbx_json_new_obj();
+
+	cbx_json_set(o, "sessions", cbx_session_list_now(&q->control->caller, true));
+	cbx_control_answer(q, o, NULL);
+	return 0;
 }
 
-static int op_session_info(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
+static void answered(struct cbx_answer_op *op, const cJSON *answer, const struct cbx_err *err)
 {
-	struct cbx_session *s;
-	int r = need_session(q, params, &s, err);
+	struct cbx_control_request *q = cbx_container_of(op, struct cbx_control_request, answer);
 
-	if (r >= 0 && !cbx_session_describe(s, answered, q))
-		cbx_control_answer(q, cbx_session_to_json(s));
-	return r;
+	cbx_control_answer(q, err ? NULL : cJSON_Duplicate(answer, 1), err);
 }
 
-static int op_session_close(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
+static struct cbx_answer_op *answer_op(struct cbx_control_request *q)
 {
-	struct cbx_session *s;
-	int r = need_session(q, params, &s, err);
+	q->answer = (struct cbx_answer_op){ .op.ops = &q->control->caller.ops, .done = answered };
+	return &q->answer;
+}
+
+static int op_session_info(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
+{
+	if (!cbx_session_describe(a->session, answer_op(q)))
+		cbx_control_answer(q, cbx_session_to_json(a->session), NULL);
+	return 0;
+}
+
+static int op_session_close(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
+{
+	cbx_session_close(a->session, "on request");
+	cbx_control_answer(q, NULL, NULL);
+	return 0;
+}
+
+static int op_session_restart(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
+{
+	size_t n = 0;
+	int r = cbx_session_restart(a->session, a->language, &n, err);
+	cJSON *o;
 
 	if (r < 0)
 		return r;
-	cbx_session_close(s, "on request");
-	cbx_control_answer(q, cbx_json_new_obj());
+	o = cbx_json_new_obj();
+	cbx_json_set_u64(o, "ended", n);
+	cbx_control_answer(q, o, NULL);
 	return 0;
+}
+
+static int op_session_history(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
+{
+	cJSON *o;
+	int r = cbx_session_history(a->session, a->execution, &o, err);
+
+	if (r >= 0)
+		cbx_control_answer(q, o, NULL);
+	return r;
+}
+
+static int op_packages_install(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
+{
+	return cbx_session_install(a->session, a->packages, answer_op(q), err);
+}
+
+static int op_packages_list(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
+{
+	cJSON *o;
+	int r = cbx_session_packages(a->session, &o, err);
+	_cleanup_free_ char *path = NULL;
+
+	if (r < 0)
+		return r;
+	path = cbx_xasprintf("%s/%s", q->control->daemon->packages.sessions, cbx_json_text(o, "directory"));
+	cJSON_ReplaceItemInObjectCaseSensitive(o, "directory", cJSON_CreateString(path));
+	cbx_control_answer(q, o, NULL);
+	return 0;
+}
+
+static int op_sql(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
+{
+	struct cbx_query_spec spec = { .connection = a->connection,
+				       .query = a->code,
+				       .parameters = a->parameters,
+				       .path = a->path,
+				       .session = a->session };
+
+	return cbx_engine_query(&q->control->caller, &spec, answer_op(q), err);
+}
+
+static int op_sql_schema(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
+{
+	struct cbx_query_spec spec = { .connection = a->connection, .schema = true };
+
+	return cbx_engine_query(&q->control->caller, &spec, answer_op(q), err);
 }
 
 /* ---- runs ---- */
 
-static void run_started(void *arg, struct cbx_execution *x)
+static void send_start(struct cbx_control_request *q, struct cbx_execution *x)
 {
 	cJSON *o = cbx_json_new_obj();
 
 	cbx_json_set_str(o, "event", "start");
 	cbx_json_set_str(o, "session_id", cbx_session_id(cbx_execution_session(x)));
 	cbx_json_set_u64(o, "execution_id", cbx_execution_id(x));
-	cbx_control_event(arg, o);
+	cbx_control_event(q, o);
 }
 
 static void send_output(struct cbx_control_request *q, const char *stream, const char *p, size_t n)
@@ -164,10 +258,12 @@ static void tell_skipped(struct cbx_control_request *q)
 }
 
 /* A client that reads more slowly than a cell prints is told how much it missed; the result has the end of it. */
-static void run_output(void *arg, struct cbx_execution *x, const char *stream, const char *p, size_t n)
+static void pass_output(struct cbx_control_request *q, const char *stream, const char *p, size_t n)
 {
-	struct cbx_control_request *q = arg;
-
+	if (q->raw) {
+		cbx_control_bytes(q, stream, p, n);
+		return;
+	}
 	if (q->skipped ? cbx_conn_pending(q->control->conn) >= OUTPUT_RESUME
 		       : cbx_conn_pending(q->control->conn) > OUTPUT_PENDING_MAX) {
 		q->skipped += n;
@@ -177,382 +273,277 @@ static void run_output(void *arg, struct cbx_execution *x, const char *stream, c
 	send_output(q, stream, p, n);
 }
 
-static void run_display(void *arg, struct cbx_execution *x, const cJSON *bundle, bool is_result)
+static void send_display(struct cbx_control_request *q, const cJSON *bundle)
 {
 	cJSON *o = cJSON_Duplicate(bundle, 1);
 
 	cbx_json_set_str(o, "event", "display");
-	cbx_control_event(arg, o);
+	cbx_control_event(q, o);
 }
 
-static void run_ended(void *arg, struct cbx_execution *x)
+static void send_clear(struct cbx_control_request *q, bool at_once)
+{
+	cJSON *o = cbx_json_new_obj();
+
+	q->skipped = 0;
+	cbx_json_set_str(o, "event", "clear");
+	cbx_json_set_bool(o, "wait", !at_once);
+	cbx_control_event(q, o);
+}
+
+static void run_progress(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress)
+{
+	struct cbx_control_request *q = cbx_container_of(op, struct cbx_control_request, run);
+
+	if (progress->what == CBX_STARTED)
+		send_start(q, x);
+	else if (progress->what == CBX_PRINTED)
+		pass_output(q, progress->stream, progress->p, progress->n);
+	else if (progress->what == CBX_CLEARED)
+		send_clear(q, progress->at_once);
+	else if (progress->what == CBX_SHOWN)
+		send_display(q, progress->bundle);
+}
+
+static void run_ended(struct cbx_watch_op *op, struct cbx_execution *x)
 {
 	const struct cbx_err *failure = cbx_session_failure(cbx_execution_session(x));
-	struct cbx_control_request *q = arg;
+	struct cbx_control_request *q = cbx_container_of(op, struct cbx_control_request, run);
 
-	q->x = NULL;
-	if (failure) {
-		cbx_control_refuse(q, failure);
-		return;
-	}
-	tell_skipped(q);
-	cbx_control_answer(q, cbx_execution_to_json(x, false));
+	if (!failure)
+		tell_skipped(q);
+	cbx_control_answer(q, failure ? NULL : cbx_execution_to_json(x, false), failure);
 }
 
-static const struct cbx_watch run_watch = {
-	.on_start = run_started,
-	.on_output = run_output,
-	.on_display = run_display,
-	.on_end = run_ended,
-};
-
-/* The session that a run is for, made when that is allowed. */
-static int run_session(struct cbx_control *c, const cJSON *params, struct cbx_session_spec *spec,
-		       struct cbx_session **ret, struct cbx_err *err)
+int cbx_control_session(struct cbx_control *c, bool create, struct cbx_session_spec *spec, struct cbx_session **ret,
+			struct cbx_err *err)
 {
-	struct cbx_engine *engine = c->daemon->engine;
-	const char *id = NULL;
-	bool create = false;
+	bool named = spec->id[0];
 	int r;
 
-	r = cbx_json_get_str(params, "session_id", &id, err);
-	if (r >= 0)
-		r = cbx_json_get_bool(params, "create", &create, err);
-	if (r < 0)
-		return r;
-	if (id) {
-		r = cbx_session_find(engine, id, ret, err);
+	if (named) {
+		r = cbx_session_find(&c->caller, spec->id, ret, err);
 		if (r >= 0)
 			return cbx_session_same(*ret, spec, err); /* a run changes no settings */
 		if (!create)
 			return r;
 	} else {
-		if (c->own[0] && cbx_session_find(engine, c->own, ret, err) == 0)
+		if (c->own[0] && cbx_session_find(&c->caller, c->own, ret, err) == 0)
 			return cbx_session_same(*ret, spec, err);
 		spec->one_shot = true;
 	}
-	r = cbx_session_create(engine, spec, NULL, NULL, ret, err);
-	if (r >= 0 && !id)
+	r = cbx_session_create(&c->caller, spec, NULL, ret, err);
+	if (r >= 0 && !named)
 		snprintf(c->own, sizeof(c->own), "%s", cbx_session_id(*ret));
 	return r;
 }
 
-static int op_run(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
+/* What a program is given: a list of texts. */
+int cbx_control_check_argv(const cJSON *argv, struct cbx_err *err)
 {
-	struct cbx_watch watch = run_watch;
+	const cJSON *v;
+
+	cJSON_ArrayForEach(v, argv)
+		if (!cJSON_IsString(v))
+			return cbx_refuse(err, "invalid_argument", EINVAL, "argv: give a list of strings");
+	return 0;
+}
+
+/* The name of a file in the workspace itself. */
+static int check_file(const char *name, struct cbx_err *err)
+{
+	char whole[PATH_MAX];
+
+	if (name && (snprintf(whole, sizeof(whole), "/%s", name) >= (int)sizeof(whole) || !cbx_path_clean(whole)))
+		return cbx_refuse(
+			err, "invalid_argument", EINVAL,
+			"file: give the name of a file, or its path in the workspace without \".\", \"..\" and "
+			"empty parts");
+	return 0;
+}
+
+static int check_cell(const struct cbx_control_args *a, struct cbx_err *err)
+{
+	int r = cbx_control_check_argv(a->argv, err);
+
+	if (r >= 0)
+		r = check_file(a->file, err);
+	if (r >= 0 && strlen(a->code) > (a->file ? (CBX_CODE_MAX + 2) / 3 * 4 : CBX_CODE_MAX))
+		r = cbx_refuse(err, "code_too_long", EMSGSIZE,
+			       "code: %zu bytes are more than the %zu allowed; write data to a file of the session and "
+			       "read it from there",
+			       strlen(a->code), CBX_CODE_MAX);
+	return r;
+}
+
+static int op_run(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
+{
+	struct cbx_cell_spec cell = { .code = a->code,
+				      .language = a->language,
+				      .file = a->file,
+				      .argv = a->argv,
+				      .input = a->input,
+				      .last = a->last,
+				      .unlimited = a->unlimited,
+				      .streamed = a->raw };
 	struct cbx_session_spec spec;
+	struct cbx_execution *x;
 	struct cbx_session *s;
-	const char *code = NULL;
-	uint64_t timeout_ms;
-	int r = need_str(params, "code", &code, err);
+	int r = check_cell(a, err);
 
 	cbx_session_spec_init(&spec);
 	spec.timeout_ms = 0;
 	if (r >= 0)
-		r = cbx_session_spec_parse(params, &spec, err);
-	timeout_ms = spec.timeout_ms; /* this run's, 0 where none is given; not the session's */
+		r = cbx_session_spec_parse(a->params, &spec, err);
+	cell.timeout_ms = spec.timeout_ms; /* this run's, 0 where none is given; not the session's */
 	spec.timeout_ms = 0;
-	if (r >= 0 && strlen(code) > CBX_CODE_MAX)
-		r = cbx_refuse(err, "code_too_long", EMSGSIZE,
-			       "code: %zu bytes are more than the %zu allowed; write data to a file of the session and "
-			       "read it "
-			       "from there",
-			       strlen(code), CBX_CODE_MAX);
+	if (r >= 0 && cell.timeout_ms && cell.unlimited)
+		r = cbx_refuse(err, "invalid_argument", EINVAL, "timeout and unlimited: give one of them, not both");
 	if (r >= 0)
-		r = run_session(q->control, params, &spec, &s, err);
+		r = cbx_control_session(q->control, a->create, &spec, &s, err);
 	if (r < 0)
 		return r;
-	watch.arg = q;
-	return cbx_session_run(s, code, timeout_ms, &watch, &q->x, err);
+	q->raw = a->raw;
+	cell.via = q->control->caller.via;
+	q->run = (struct cbx_watch_op){
+		.op.ops = &q->control->caller.ops,
+		.on_progress = run_progress,
+		.done = run_ended,
+	};
+	return cbx_session_start(s, &cell, &q->run, &x, err);
 }
 
-static int op_interrupt(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
+/* The cell as it is so far, then what it does from here on. It does not end with this connection. */
+static int op_watch(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
 {
 	struct cbx_execution *x;
-	struct cbx_session *s;
-	uint64_t id = 0;
-	int r = need_session(q, params, &s, err), given = 0;
+	int r = cbx_execution_find(a->session, a->execution, &x, err);
+	cJSON *o;
 
-	if (r >= 0)
-		r = given = cbx_json_get_u64(params, "execution_id", 1, 1ull << 53, &id, err);
 	if (r < 0)
 		return r;
-	x = cbx_session_running(s);
-	if (given) {
-		r = cbx_execution_find(s, id, &x, err);
-		if (r < 0)
-			return r;
-	}
-	cbx_control_answer(q, cbx_json_new_obj());
+	q->watches = true;
+	q->run = (struct cbx_watch_op){
+		.op.ops = &q->control->caller.ops,
+		.on_progress = run_progress,
+		.done = run_ended,
+	};
+	r = cbx_execution_watch(x, &q->run, err);
+	if (r < 0)
+		return r;
+	o = cbx_execution_entry(x);
+	cbx_json_set_str(o, "event", "cell");
+	cbx_control_event(q, o);
+	return 0;
+}
+
+static void input_taken(struct cbx_input_op *op, const struct cbx_err *err)
+{
+	struct cbx_control_request *q = cbx_container_of(op, struct cbx_control_request, input);
+
+	cbx_control_answer(q, NULL, err);
+}
+
+static int op_input(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf data = { 0 };
+	struct cbx_control_request *run;
+	int r;
+
+	TAILQ_FOREACH(run, &q->control->requests, entry)
+		if (((cbx_op_pending(&run->run.op) && !run->watches) || cbx_op_pending(&run->command.op)) &&
+		    run->id == a->request)
+			break;
+	if (!run)
+		return cbx_refuse(err, "no_input", EPIPE, "request: no cell or command runs for request %" PRIu64,
+				  a->request);
+	r = cbx_control_decode(&data, a, CBX_CONTROL_INPUT, err);
+	q->input = (struct cbx_input_op){ .op.ops = &q->control->caller.ops, .done = input_taken };
+	if (r >= 0 && cbx_op_pending(&run->command.op))
+		r = cbx_command_input(run->command.command, data.data, data.len, &q->input, err);
+	else if (r >= 0)
+		r = cbx_execution_input(run->run.x, data.data, data.len, &q->input, err);
+	if (r > 0)
+		cbx_control_answer(q, NULL, NULL);
+	return r < 0 ? r : 0;
+}
+
+static int op_interrupt(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
+{
+	struct cbx_execution *x = cbx_session_running(a->session);
+
+	if (a->given & CBX_ARG_EXECUTION && cbx_execution_find(a->session, a->execution, &x, err) < 0)
+		return -err->code;
+	cbx_control_answer(q, NULL, NULL);
 	if (x)
 		cbx_execution_interrupt(x);
 	return 0;
 }
 
-static int op_is_complete(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
+static int op_is_complete(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
 {
-	struct cbx_session *s;
-	const char *code = NULL;
-	int r = need_session(q, params, &s, err);
-
-	if (r >= 0)
-		r = need_str(params, "code", &code, err);
-	return r < 0 ? r : cbx_session_is_complete(s, code, answered, q, err);
+	return cbx_session_is_complete(a->session, a->language, a->code, answer_op(q), err);
 }
 
-static int op_complete(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
+static int op_complete(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
 {
-	struct cbx_session *s;
-	const char *code = NULL;
-	uint64_t cursor = 0;
-	int r = need_session(q, params, &s, err);
+	uint64_t cursor = strlen(a->code);
+	int r = cbx_json_get_u64(a->params, "cursor", 0, CBX_CODE_MAX, &cursor, err);
 
-	if (r >= 0)
-		r = need_str(params, "code", &code, err);
-	if (r >= 0) {
-		cursor = strlen(code);
-		r = cbx_json_get_u64(params, "cursor", 0, CBX_CODE_MAX, &cursor, err);
-	}
-	return r < 0 ? r : cbx_session_complete(s, code, cursor, answered, q, err);
-}
-
-/* ---- files ---- */
-
-static void file_read(void *arg, const struct cbx_file_reply *reply, const struct cbx_err *err)
-{
-	struct cbx_control_request *q = arg;
-	_cleanup_buf_ struct cbx_buf text = { 0 };
-	cJSON *o;
-
-	if (err) {
-		cbx_control_refuse(q, err);
-		return;
-	}
-	cbx_base64_encode(&text, reply->data, (size_t)reply->value);
-	o = cbx_json_new_obj();
-	cbx_json_set_str(o, "data", cbx_buf_str(&text));
-	cbx_json_set_u64(o, "size", reply->size);
-	cbx_json_set_bool(o, "eof", reply->value == 0 || q->offset + (uint64_t)reply->value >= reply->size);
-	cbx_control_answer(q, o);
-}
-
-static int op_file_read(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
-{
-	uint64_t length = CBX_CONTROL_CHUNK;
-	struct cbx_session *s;
-	const char *path = NULL;
-	int r = need_session(q, params, &s, err);
-
-	if (r >= 0)
-		r = need_str(params, "path", &path, err);
-	if (r >= 0)
-		r = cbx_json_get_u64(params, "offset", 0, 1ull << 53, &q->offset, err);
-	if (r >= 0)
-		r = cbx_json_get_u64(params, "length", 0, 1ull << 53, &length, err);
-	if (r < 0)
-		return r;
-	if (length > CBX_CONTROL_CHUNK)
-		length = CBX_CONTROL_CHUNK;
-	return cbx_session_file_read(s, path, q->offset, (size_t)length, file_read, q, err);
-}
-
-static void file_written(void *arg, const struct cbx_file_reply *reply, const struct cbx_err *err)
-{
-	cJSON *o;
-
-	if (err) {
-		cbx_control_refuse(arg, err);
-		return;
-	}
-	o = cbx_json_new_obj();
-	cbx_json_set_i64(o, "written", reply->value);
-	cbx_control_answer(arg, o);
-}
-
-static int write_options(const cJSON *params, uint64_t *offset, unsigned *flags, struct cbx_err *err)
-{
-	bool append = false, truncate = false, executable = false;
-	int r = cbx_json_get_u64(params, "offset", 0, 1ull << 53, offset, err), given = r;
-
-	if (r >= 0)
-		r = cbx_json_get_bool(params, "append", &append, err);
-	if (r >= 0)
-		r = cbx_json_get_bool(params, "truncate", &truncate, err);
-	if (r >= 0)
-		r = cbx_json_get_bool(params, "executable", &executable, err);
-	if (r < 0)
-		return r;
-	if (append && given)
-		return cbx_refuse(err, "invalid_argument", EINVAL, "offset and append: give one of them, not both");
-	if (append)
-		*offset = UINT64_MAX;
-	*flags = (truncate ? CBX_INIT_WRITE_TRUNCATE : 0) | (executable ? CBX_INIT_WRITE_EXECUTABLE : 0);
-	return 0;
-}
-
-static int op_file_write(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
-{
-	_cleanup_buf_ struct cbx_buf data = { 0 };
-	const char *path = NULL, *text = NULL;
-	struct cbx_session *s;
-	uint64_t offset = 0;
-	unsigned flags = 0;
-	int r = need_session(q, params, &s, err);
-
-	if (r >= 0)
-		r = need_str(params, "path", &path, err);
-	if (r >= 0)
-		r = need_str(params, "data", &text, err);
-	if (r >= 0)
-		r = write_options(params, &offset, &flags, err);
-	if (r < 0)
-		return r;
-	if (strlen(text) > CBX_CONTROL_CHUNK / 3 * 4)
-		return cbx_refuse(err, "invalid_argument", EMSGSIZE,
-				  "data: at most %d bytes (before base64) are written at once", CBX_CONTROL_CHUNK);
-	if (cbx_base64_decode(&data, text, strlen(text)) < 0)
-		return cbx_refuse(err, "invalid_argument", EINVAL, "data: it is not valid base64");
-	return cbx_session_file_write(s, path, offset, flags, data.data, data.len, file_written, q, err);
-}
-
-static void set_stat(cJSON *o, const struct cbx_init_stat *st)
-{
-	const char *type = S_ISREG(st->mode)   ? "file"
-			   : S_ISDIR(st->mode) ? "directory"
-			   : S_ISLNK(st->mode) ? "symlink"
-					       : "other";
-
-	cbx_json_set_str(o, "type", type);
-	cbx_json_set_u64(o, "size", st->size);
-	cbx_json_set_u64(o, "mode", st->mode & 07777);
-	cbx_json_set_double(o, "mtime", (double)(st->mtime_ns / 1000000) / 1000);
-}
-
-static void file_stat(void *arg, const struct cbx_file_reply *reply, const struct cbx_err *err)
-{
-	struct cbx_init_stat st;
-	cJSON *o;
-
-	if (err) {
-		cbx_control_refuse(arg, err);
-		return;
-	}
-	memcpy(&st, reply->data, sizeof(st));
-	o = cbx_json_new_obj();
-	set_stat(o, &st);
-	cbx_control_answer(arg, o);
-}
-
-static int op_file_stat(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
-{
-	struct cbx_session *s;
-	const char *path = NULL;
-	int r = need_session(q, params, &s, err);
-
-	if (r >= 0)
-		r = need_str(params, "path", &path, err);
-	return r < 0 ? r : cbx_session_file_stat(s, path, file_stat, q, err);
-}
-
-/* The engine has checked the entries. */
-static void file_list(void *arg, const struct cbx_file_reply *reply, const struct cbx_err *err)
-{
-	const char *at;
-	cJSON *o, *list;
-
-	if (err) {
-		cbx_control_refuse(arg, err);
-		return;
-	}
-	o = cbx_json_new_obj();
-	list = cbx_json_new_arr();
-	at = reply->data;
-	for (int64_t i = 0; i < reply->value; i++) {
-		struct cbx_init_entry e;
-		cJSON *one = cbx_json_new_obj();
-
-		memcpy(&e, at, sizeof(e));
-		cbx_json_set_strn(one, "name", at + sizeof(e), e.name_len);
-		set_stat(one, &e.st);
-		cbx_json_push(list, one);
-		at += e.entry_len;
-	}
-	cbx_json_set(o, "entries", list);
-	cbx_json_set_bool(o, "more", reply->more);
-	cbx_control_answer(arg, o);
-}
-
-static int op_file_list(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
-{
-	struct cbx_session *s;
-	const char *path = ".";
-	uint64_t skip = 0;
-	int r = need_session(q, params, &s, err);
-
-	if (r >= 0)
-		r = cbx_json_get_str(params, "path", &path, err);
-	if (r >= 0)
-		r = cbx_json_get_u64(params, "skip", 0, 1ull << 40, &skip, err);
-	return r < 0 ? r : cbx_session_file_list(s, path, skip, file_list, q, err);
-}
-
-static void file_done(void *arg, const struct cbx_file_reply *reply, const struct cbx_err *err)
-{
-	if (err)
-		cbx_control_refuse(arg, err);
-	else
-		cbx_control_answer(arg, cbx_json_new_obj());
-}
-
-static int op_file_mkdir(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
-{
-	struct cbx_session *s;
-	const char *path = NULL;
-	int r = need_session(q, params, &s, err);
-
-	if (r >= 0)
-		r = need_str(params, "path", &path, err);
-	return r < 0 ? r : cbx_session_file_mkdir(s, path, file_done, q, err);
-}
-
-static int op_file_remove(struct cbx_control_request *q, const cJSON *params, struct cbx_err *err)
-{
-	struct cbx_session *s;
-	const char *path = NULL;
-	int r = need_session(q, params, &s, err);
-
-	if (r >= 0)
-		r = need_str(params, "path", &path, err);
-	return r < 0 ? r : cbx_session_file_remove(s, path, file_done, q, err);
+	return r < 0 ? r : cbx_session_complete(a->session, a->language, a->code, cursor, answer_op(q), err);
 }
 
 /* ---- the table ---- */
 
-const struct cbx_control_method *cbx_control_find(const char *name)
-{
-	static const struct cbx_control_method methods[] = {
-		{ "hello", op_hello, { NULL } },
-		{ "stop", op_stop, { NULL } },
-		{ "session.create", op_session_create, { NULL }, true },
-		{ "session.list", op_session_list, { NULL } },
-		{ "session.info", op_session_info, { "session_id" } },
-		{ "session.close", op_session_close, { "session_id" } },
-		{ "run", op_run, { "code", "create" }, true },
-		{ "interrupt", op_interrupt, { "session_id", "execution_id" } },
-		{ "is_complete", op_is_complete, { "session_id", "code" } },
-		{ "complete", op_complete, { "session_id", "code", "cursor" } },
-		{ "file.read", op_file_read, { "session_id", "path", "offset", "length" } },
-		{ "file.write",
-		  op_file_write,
-		  { "session_id", "path", "data", "offset", "append", "truncate", "executable" } },
-		{ "file.stat", op_file_stat, { "session_id", "path" } },
-		{ "file.list", op_file_list, { "session_id", "path", "skip" } },
-		{ "file.mkdir", op_file_mkdir, { "session_id", "path" } },
-		{ "file.remove", op_file_remove, { "session_id", "path" } },
-	};
+#define SESSION CBX_ARG_SESSION_ID
+#define COMMAND (CBX_ARG_SESSION_ID | CBX_ARG_EXECUTION)
+#define PATH	(CBX_ARG_SESSION_ID | CBX_ARG_PATH)
 
-	for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
-		if (strcmp(name, methods[i].name) == 0)
-			return &methods[i];
-	return NULL;
-}
+const struct cbx_control_method cbx_control_methods[] = {
+	{ "hello", op_hello },
+	{ "stop", op_stop },
+	{ "drain", op_drain },
+	{ "policy.reload", op_policy_reload },
+	{ "tenants.reload", op_tenants_reload },
+	{ "session.create", op_session_create, .spec = true },
+	{ "session.list", op_session_list },
+	{ "session.top", op_session_top },
+	{ "session.info", op_session_info, SESSION },
+	{ "session.close", op_session_close, SESSION },
+	{ "session.restart", op_session_restart, SESSION, CBX_ARG_LANGUAGE },
+	{ "session.history", op_session_history, SESSION, CBX_ARG_EXECUTION },
+	{ "watch", op_watch, SESSION | CBX_ARG_EXECUTION },
+	{ "packages.install", op_packages_install, SESSION | CBX_ARG_PACKAGES },
+	{ "packages.list", op_packages_list, SESSION },
+	{ "sql", op_sql, CBX_ARG_CODE, CBX_ARG_SESSION_ID | CBX_ARG_CONNECTION | CBX_ARG_PARAMETERS | CBX_ARG_PATH },
+	{ "sql.schema", op_sql_schema, 0, CBX_ARG_CONNECTION },
+	{ "run", op_run, CBX_ARG_CODE,
+	  CBX_ARG_CREATE | CBX_ARG_RAW | CBX_ARG_INPUT | CBX_ARG_ARGV | CBX_ARG_FILE | CBX_ARG_LAST |
+		  CBX_ARG_UNLIMITED | CBX_ARG_LANGUAGE,
+	  .spec = true },
+	{ "artifact.list", cbx_control_artifact_list },
+	{ "artifact.read", cbx_control_artifact_read, CBX_ARG_ARTIFACT, CBX_ARG_OFFSET | CBX_ARG_LENGTH },
+	{ "artifact.link", cbx_control_artifact_link, CBX_ARG_ARTIFACT, CBX_ARG_LENGTH },
+	{ "artifact.remove", cbx_control_artifact_remove, CBX_ARG_ARTIFACT },
+	{ "input", op_input, CBX_ARG_REQUEST | CBX_ARG_DATA },
+	{ "interrupt", op_interrupt, SESSION, CBX_ARG_EXECUTION },
+	{ "is_complete", op_is_complete, SESSION | CBX_ARG_CODE, CBX_ARG_LANGUAGE },
+	{ "complete", op_complete, SESSION | CBX_ARG_CODE, CBX_ARG_CURSOR | CBX_ARG_LANGUAGE },
+	{ "command.start", cbx_control_command_start, CBX_ARG_ARGV,
+	  CBX_ARG_CREATE | CBX_ARG_INPUT | CBX_ARG_DIRECTORY | CBX_ARG_VARIABLES | CBX_ARG_TERMINAL | CBX_ARG_ROWS |
+		  CBX_ARG_COLUMNS | CBX_ARG_DETACHED,
+	  .spec = true },
+	{ "command.attach", cbx_control_command_attach, COMMAND, CBX_ARG_ROWS | CBX_ARG_COLUMNS },
+	{ "command.detach", cbx_control_command_detach, CBX_ARG_REQUEST },
+	{ "command.resize", cbx_control_command_resize, COMMAND | CBX_ARG_ROWS | CBX_ARG_COLUMNS },
+	{ "command.kill", cbx_control_command_kill, COMMAND, CBX_ARG_SIGNAL },
+	{ "command.list", cbx_control_command_list, SESSION },
+	{ "file.read", cbx_control_file_read, PATH, CBX_ARG_OFFSET | CBX_ARG_LENGTH },
+	{ "file.write", cbx_control_file_write, PATH | CBX_ARG_DATA,
+	  CBX_ARG_OFFSET | CBX_ARG_APPEND | CBX_ARG_TRUNCATE | CBX_ARG_EXECUTABLE },
+	{ "file.stat", cbx_control_file_stat, PATH },
+	{ "file.list", cbx_control_file_list, SESSION, CBX_ARG_PATH | CBX_ARG_SKIP },
+	{ "file.mkdir", cbx_control_file_mkdir, PATH },
+	{ "file.remove", cbx_control_file_remove, PATH },
+	{ NULL },
+};

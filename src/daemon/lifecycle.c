@@ -5,6 +5,8 @@
  * waiting; remove the sockets' names, so that nobody new can connect; accept once more. Whoever got in last is still
  * served, without new ones coming, and the daemon ends after them; everybody else finds no socket and starts a new one.
  */
+#include "daemon/lifecycle.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -18,57 +20,57 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "daemon/daemon.h"
 
 #define ROTATE_EVERY_S 60
 
-void cbx_lifecycle_stop(struct cbx_daemon *d, int status, const char *why)
+void cbx_lifecycle_stop(struct cbx_lifecycle *lc, int status, const char *why)
 {
-	if (d->stopping)
+	if (lc->stopping)
 		return;
-	d->stopping = true;
-	d->exit_status = status;
+	lc->stopping = true;
+	lc->exit_status = status;
 	cbx_info("stops: %s", why);
-	event_base_loopexit(d->base, NULL);
+	event_base_loopexit(lc->base, NULL);
 }
 
-void cbx_lifecycle_busy(struct cbx_daemon *d)
+void cbx_lifecycle_check(struct cbx_lifecycle *lc)
 {
-	event_del(d->idle);
+	struct timeval tv = { .tv_sec = lc->hidden || lc->draining ? 1 : lc->idle_s };
+
+	if (!lc->stopping && (lc->idle_s || lc->draining) && !lc->ops->in_use(lc->arg))
+		event_add(lc->idle, &tv);
 }
 
-void cbx_lifecycle_check(struct cbx_daemon *d)
+void cbx_lifecycle_drain(struct cbx_lifecycle *lc)
 {
-	struct timeval tv = { .tv_sec = d->idle_s };
-
-	if (d->stopping || d->idle_s == 0 || d->nclients || cbx_engine_sessions(d->engine) || cbx_http_busy(d->http))
-		return;
-	event_add(d->idle, &tv);
+	if (!lc->draining)
+		cbx_info("drains: it ends after the last session and client");
+	lc->draining = true;
+	lc->ops->drain(lc->arg);
+	cbx_lifecycle_check(lc);
 }
 
 static void idle_over(evutil_socket_t fd, short what, void *arg)
 {
-	struct cbx_daemon *d = arg;
+	struct cbx_lifecycle *lc = arg;
 	struct timeval soon = { .tv_sec = 1 };
 
-	if (d->nclients || cbx_engine_sessions(d->engine) || cbx_http_busy(d->http))
+	if (lc->ops->in_use(lc->arg))
 		return;
-	if (d->lock_fd >= 0 && flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-		event_add(d->idle, &soon); /* somebody is starting a daemon, or finds this one */
+	if (lc->lock_fd >= 0 && flock(lc->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+		event_add(lc->idle, &soon); /* somebody is starting a daemon, or finds this one */
 		return;
 	}
-	if (cbx_listeners_accept(d) == 0) {
-		cbx_listeners_unlink(d);
-		if (cbx_listeners_accept(d) == 0) {
-			cbx_lifecycle_stop(d, 0, "nobody used it");
+	if (lc->ops->accept(lc->arg) == 0) {
+		lc->hidden = lc->ops->hide(lc->arg);
+		if (lc->ops->accept(lc->arg) == 0) {
+			cbx_lifecycle_stop(lc, 0, lc->draining ? "drained" : "nobody used it");
 			return; /* the lock is held until the process ends */
 		}
-		if (d->own_sockets)
-			d->idle_s = 1; /* out of sight: end with the last client */
 	}
-	if (d->lock_fd >= 0)
-		flock(d->lock_fd, LOCK_UN);
-	cbx_lifecycle_check(d); /* a client over the limit, or of another user, leaves nothing behind */
+	if (lc->lock_fd >= 0)
+		flock(lc->lock_fd, LOCK_UN);
+	cbx_lifecycle_check(lc); /* a client over the limit, or of another user, leaves nothing behind */
 }
 
 static void signalled(evutil_socket_t sig, short what, void *arg)
@@ -76,23 +78,27 @@ static void signalled(evutil_socket_t sig, short what, void *arg)
 	cbx_lifecycle_stop(arg, 0, sig == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
-/* The terminal has gone, or somebody expects that files are read again. That would cost all sessions here. */
+/* The terminal has gone, or somebody expects that files are read again. */
 static void hung_up(evutil_socket_t sig, short what, void *arg)
 {
-	struct cbx_daemon *d = arg;
+	struct cbx_lifecycle *lc = arg;
 
-	if (d->on_terminal)
-		cbx_lifecycle_stop(d, 0, "SIGHUP: the terminal is gone");
+	if (lc->on_terminal)
+		cbx_lifecycle_stop(lc, 0, "SIGHUP: the terminal is gone");
 	else
-		cbx_warn("SIGHUP: goes on, and reads nothing anew; to read the policy again, end it (codebox stop, or "
-			 "SIGTERM) and start it afresh");
+		lc->ops->reload(lc->arg);
 }
 
-/* Standard error is the log when the starter made it a regular file; see cbx_daemon_log_path() in cli/. */
+static void drains(evutil_socket_t sig, short what, void *arg)
+{
+	cbx_lifecycle_drain(arg);
+}
+
+/* Standard error is the log when the starter made it a regular file; see cbx_daemon_log_path() of client/launch.h. */
 static void rotate(evutil_socket_t fd, short what, void *arg)
 {
-	struct cbx_daemon *d = arg;
-	_cleanup_free_ char *path = cbx_xasprintf("%s/codeboxd.log", d->dirs.state);
+	const struct cbx_lifecycle *lc = arg;
+	_cleanup_free_ char *path = cbx_xasprintf("%s/codeboxd.log", lc->state_dir);
 	_cleanup_free_ char *old = cbx_xasprintf("%s.1", path);
 	_cleanup_fd_ int log = -1;
 	struct stat st, named;
@@ -113,28 +119,30 @@ static void rotate(evutil_socket_t fd, short what, void *arg)
 		(void)!ftruncate(STDERR_FILENO, 0);
 }
 
-int cbx_lifecycle_start(struct cbx_daemon *d, struct cbx_err *err)
+int cbx_lifecycle_start(struct cbx_lifecycle *lc, struct cbx_err *err)
 {
 	struct timeval every = { .tv_sec = ROTATE_EVERY_S };
 
-	d->idle = event_new(d->base, -1, 0, idle_over, d);
-	d->term = evsignal_new(d->base, SIGTERM, signalled, d);
-	d->intr = evsignal_new(d->base, SIGINT, signalled, d);
-	d->hup = evsignal_new(d->base, SIGHUP, hung_up, d);
-	d->on_terminal = isatty(STDERR_FILENO);
-	d->rotate = event_new(d->base, -1, EV_PERSIST, rotate, d);
-	if (!d->idle || !d->term || !d->intr || !d->hup || !d->rotate || event_add(d->term, NULL) < 0 ||
-	    event_add(d->intr, NULL) < 0 || event_add(d->hup, NULL) < 0 || event_add(d->rotate, &every) < 0)
+	lc->idle = event_new(lc->base, -1, 0, idle_over, lc);
+	lc->term = evsignal_new(lc->base, SIGTERM, signalled, lc);
+	lc->intr = evsignal_new(lc->base, SIGINT, signalled, lc);
+	lc->hup = evsignal_new(lc->base, SIGHUP, hung_up, lc);
+	lc->usr1 = evsignal_new(lc->base, SIGUSR1, drains, lc);
+	lc->on_terminal = isatty(STDERR_FILENO);
+	lc->rotate = event_new(lc->base, -1, EV_PERSIST, rotate, lc);
+	if (!lc->idle || !lc->term || !lc->intr || !lc->hup || !lc->usr1 || !lc->rotate ||
+	    event_add(lc->term, NULL) < 0 || event_add(lc->intr, NULL) < 0 || event_add(lc->hup, NULL) < 0 ||
+	    event_add(lc->usr1, NULL) < 0 || event_add(lc->rotate, &every) < 0)
 		return cbx_fail(err, ENOMEM, "watch signals and timers");
 	return 0;
 }
 
-void cbx_lifecycle_release(struct cbx_daemon *d)
+void cbx_lifecycle_release(struct cbx_lifecycle *lc)
 {
-	struct event *events[] = { d->idle, d->term, d->intr, d->hup, d->rotate };
+	struct event *events[] = { lc->idle, lc->term, lc->intr, lc->hup, lc->usr1, lc->rotate };
 
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
 		if (events[i])
 			event_free(events[i]);
-	d->idle = d->term = d->intr = d->hup = d->rotate = NULL;
+	lc->idle = lc->term = lc->intr = lc->hup = lc->usr1 = lc->rotate = NULL;
 }

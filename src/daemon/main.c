@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,157 +22,15 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/daemon.h"
+#include "daemon/options.h"
 #include "doctor/doctor.h"
+#include "http/http.h"
+#include "mcp/mcp.h"
+#include "profiles/profiles.h"
 #include "policy/policy.h"
+#include "tools/tools.h"
 
 #define EVENTS_PER_TURN 16
-
-struct options {
-	bool foreground;
-	enum cbx_log_level level;
-	uint64_t idle_ms;
-	bool idle_given;
-	uint64_t freeze_ms;
-	const char *http, *token_file;
-	uint64_t pool, pool_idle_ms;
-	uint64_t zygotes;
-	const char *policy; /* NULL: the standard one */
-};
-
-static const char help[] =
-	"Usage: codeboxd [OPTION...]\n"
-	"\n"
-	"The codebox daemon: keeps sessions and serves the codebox command and MCP clients. It is started by the\n"
-	"first codebox command that needs it, or by systemd; there is seldom a reason to start it by hand.\n"
-	"\n"
-	"  --foreground             make the sockets, instead of taking them from LISTEN_FDS\n"
-	"  --idle-timeout SECONDS   end after so long without sessions and clients; 0: never (default 300)\n"
-	"  --freeze-after SECONDS   stop sessions that were idle for so long, where control groups allow it; 0: never\n"
-	"                           (default 60)\n"
-	"  --http ADDRESS:PORT      serve MCP over HTTP too, at http://ADDRESS:PORT/mcp; loopback addresses only\n"
-	"  --http-token-file FILE   ask HTTP clients for the bearer token in this file\n"
-	"  --policy POLICY          what sessions may have: a file, or default, strict, net or dev; see\n"
-	"                           codebox policy --help\n"
-	"  --pool N                 keep up to N sessions ready for those who ask next; 0: none (default 4)\n"
-	"  --pool-idle SECONDS      ... for so long when nobody asks (default 180)\n"
-	"  --zygotes N              keep up to N interpreters warm that those of sessions are forked from; 0: none\n"
-	"                           (default 4)\n"
-	"  --log-level LEVEL        error, warning, info or debug (default info)\n"
-	"  --help, --version\n"
-	"\n"
-	"Environment: CODEBOX_IDLE_TIMEOUT, CODEBOX_FREEZE_AFTER, CODEBOX_POLICY, CODEBOX_POOL, CODEBOX_POOL_IDLE,\n"
-	"CODEBOX_ZYGOTES, CODEBOX_RUNTIME_DIR, CODEBOX_DATA_DIR, CODEBOX_STATE_DIR, CODEBOX_CONFIG_DIR.\n"
-	"See codeboxd(8).\n";
-
-static int parse_level(const char *s, enum cbx_log_level *ret, struct cbx_err *err)
-{
-	static const struct {
-		const char *name;
-		enum cbx_log_level level;
-	} levels[] = { { "error", CBX_LOG_ERROR },
-		       { "warning", CBX_LOG_WARNING },
-		       { "info", CBX_LOG_INFO },
-		       { "debug", CBX_LOG_DEBUG } };
-
-	for (size_t i = 0; i < ARRAY_SIZE(levels); i++) {
-		if (strcmp(s, levels[i].name) == 0) {
-			*ret = levels[i].level;
-			return 0;
-		}
-	}
-	return cbx_refuse(err, "invalid_argument", EINVAL,
-			  "--log-level: \"%.40s\" is not error, warning, info or debug", s);
-}
-
-/* 0: go on; 1: done (help, version); -errno. */
-static int parse_options(int argc, char **argv, struct options *o, struct cbx_err *err)
-{
-	static const struct option longs[] = {
-		{ "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'V' },
-		{ "foreground", no_argument, NULL, 'f' },
-		{ "idle-timeout", required_argument, NULL, 'i' },
-		{ "freeze-after", required_argument, NULL, 'F' },
-		{ "log-level", required_argument, NULL, 'l' },
-		{ "http", required_argument, NULL, 'H' },
-		{ "policy", required_argument, NULL, 'Y' },
-		{ "http-token-file", required_argument, NULL, 'T' },
-		{ "pool", required_argument, NULL, 'p' },
-		{ "pool-idle", required_argument, NULL, 'P' },
-		{ "zygotes", required_argument, NULL, 'z' },
-		{ NULL, 0, NULL, 0 },
-	};
-	const char *idle = getenv("CODEBOX_IDLE_TIMEOUT"), *pool = getenv("CODEBOX_POOL");
-	const char *zygotes = getenv("CODEBOX_ZYGOTES");
-	const char *pool_idle = getenv("CODEBOX_POOL_IDLE"), *freeze = getenv("CODEBOX_FREEZE_AFTER");
-	int c, r = 0;
-
-	if (idle && idle[0])
-		r = cbx_parse_duration_ms(idle, "CODEBOX_IDLE_TIMEOUT", 0, 1000ull * 3600 * 24 * 365, &o->idle_ms, err);
-	if (r >= 0 && freeze && freeze[0])
-		r = cbx_parse_duration_ms(freeze, "CODEBOX_FREEZE_AFTER", 0, 1000ull * 3600 * 24 * 365, &o->freeze_ms,
-					  err);
-	if (r >= 0 && pool && pool[0])
-		r = cbx_parse_u64(pool, "CODEBOX_POOL", 0, CBX_POOL_LIMIT, &o->pool, err);
-	if (r >= 0 && zygotes && zygotes[0])
-		r = cbx_parse_u64(zygotes, "CODEBOX_ZYGOTES", 0, CBX_ZYGOTES_LIMIT, &o->zygotes, err);
-	if (r >= 0 && pool_idle && pool_idle[0])
-		r = cbx_parse_duration_ms(pool_idle, "CODEBOX_POOL_IDLE", 0, 1000ull * 3600 * 24, &o->pool_idle_ms,
-					  err);
-	while (r >= 0 && (c = getopt_long(argc, argv, "hV", longs, NULL)) != -1) {
-		switch (c) {
-		case 'h':
-			fputs(help, stdout);
-			return 1;
-		case 'V':
-			printf("codeboxd %s\n", PACKAGE_VERSION);
-			return 1;
-		case 'f':
-			o->foreground = true;
-			break;
-		case 'i':
-			o->idle_given = true;
-			r = cbx_parse_duration_ms(optarg, "--idle-timeout", 0, 1000ull * 3600 * 24 * 365, &o->idle_ms,
-						  err);
-			break;
-		case 'F':
-			r = cbx_parse_duration_ms(optarg, "--freeze-after", 0, 1000ull * 3600 * 24 * 365, &o->freeze_ms,
-						  err);
-			break;
-		case 'H':
-			o->http = optarg;
-			break;
-		case 'Y':
-			o->policy = optarg;
-			break;
-		case 'T':
-			o->token_file = optarg;
-			break;
-		case 'p':
-			r = cbx_parse_u64(optarg, "--pool", 0, CBX_POOL_LIMIT, &o->pool, err);
-			break;
-		case 'z':
-			r = cbx_parse_u64(optarg, "--zygotes", 0, CBX_ZYGOTES_LIMIT, &o->zygotes, err);
-			break;
-		case 'P':
-			r = cbx_parse_duration_ms(optarg, "--pool-idle", 0, 1000ull * 3600 * 24, &o->pool_idle_ms, err);
-			break;
-		case 'l':
-			r = parse_level(optarg, &o->level, err);
-			break;
-		default:
-			return cbx_refuse(err, "invalid_argument", EINVAL, "see codeboxd --help");
-		}
-	}
-	if (r >= 0 && o->token_file && !o->http)
-		return cbx_refuse(err, "invalid_argument", EINVAL, "--http-token-file is of use with --http only");
-	/* Nobody starts it again when an HTTP client comes. */
-	if (o->http && !o->idle_given && !(idle && idle[0]))
-		o->idle_ms = 0;
-	if (r >= 0 && optind < argc)
-		return cbx_refuse(err, "invalid_argument", EINVAL, "unexpected argument \"%.80s\"", argv[optind]);
-	return r;
-}
 
 /* Descriptors 0 to 2 must be something, or a socket of ours could become the log. */
 static void fill_standard_descriptors(void)
@@ -204,18 +61,24 @@ static void raise_open_files(void)
 
 static void engine_down(void *arg, const struct cbx_err *why)
 {
+	struct cbx_daemon *d = arg;
+
 	cbx_error("%s", why->msg);
-	cbx_lifecycle_stop(arg, 1, "the supervisor has ended");
+	cbx_lifecycle_stop(&d->lifecycle, 1, "the supervisor has ended");
 }
 
-static void engine_idle(void *arg)
+void cbx_daemon_check_idle(void *arg)
 {
-	cbx_lifecycle_check(arg);
+	struct cbx_daemon *d = arg;
+
+	cbx_lifecycle_check(&d->lifecycle);
 }
 
 static void engine_note(void *arg, const char *session, const char *text)
 {
-	cbx_info("session %s: %s", session, text);
+	struct cbx_log_subject subject = { .session = session };
+
+	cbx_log_about(CBX_LOG_INFO, &subject, "session %s: %s", session, text);
 }
 
 static int engine_diagnose(void *arg, struct cbx_err *ret)
@@ -232,29 +95,18 @@ static int engine_diagnose(void *arg, struct cbx_err *ret)
 	return r;
 }
 
-/* A policy that cannot be read is no reason to end: clients are to learn of it. But it is one to make no session. */
-static void load_policy(struct cbx_daemon *d, const char *which, struct cbx_err *refusal)
+static int open_share(struct cbx_daemon *d, struct cbx_err *err)
 {
-	_cleanup_free_ char *standard = NULL;
-	const char *asked = getenv("CODEBOX_POLICY");
-	struct cbx_err err;
-
-	if (!which && asked && asked[0])
-		which = asked;
-	if (!which)
-		which = standard = cbx_policy_standard(d->dirs.config);
-	if (cbx_policy_load(d->dirs.share, which, &d->policy, &err) >= 0) {
-		cbx_info("policy %s (%s), digest %s", d->policy->name, which, d->policy->digest);
-		return;
+	if (d->service.from_root) {
+		d->share_fd = open(d->dirs.share, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (d->share_fd < 0)
+			return cbx_fail(err, errno, "open %s", d->dirs.share);
 	}
-	cbx_refuse(refusal, "invalid_policy", err.code,
-		   "no session is made, because the policy cannot be used: %.400s; correct it (codebox policy check), "
-		   "and restart codeboxd (codebox stop)",
-		   err.msg);
-	cbx_error("%s", refusal->msg);
+	d->shipped = d->share_fd < 0 ? cbx_xstrdup(d->dirs.share) : cbx_xasprintf("/proc/self/fd/%d", d->share_fd);
+	return 0;
 }
 
-static int start_engine(struct cbx_daemon *d, const struct options *o, struct cbx_err *err)
+static int start_engine(struct cbx_daemon *d, const struct cbx_daemon_options *o, struct cbx_err *err)
 {
 	struct cbx_err refusal = { 0 };
 	_cleanup_free_ char *runtimes = cbx_xasprintf("%s/runtimes", d->dirs.share);
@@ -265,6 +117,7 @@ static int start_engine(struct cbx_daemon *d, const struct options *o, struct cb
 		.runtimes_dir = runtimes,
 		.syscalls_dir = syscalls,
 		.share_dir = d->dirs.share,
+		.shipped_dir = d->shipped,
 		.runtime_dir = d->dirs.runtime,
 		.state_dir = d->dirs.state,
 		.config_dir = d->dirs.config,
@@ -272,10 +125,19 @@ static int start_engine(struct cbx_daemon *d, const struct options *o, struct cb
 		.service_uid = d->service.uid,
 		.service_gid = d->service.gid,
 		.cgroup = &d->cgroup,
+		.packages_dir = d->packages.store,
+		.packages_own = d->packages.own,
+		.packages_sessions = d->packages.sessions,
+		.artifacts_dir = d->artifacts.store,
+		.link_key = d->artifacts.key,
+		.artifacts_left = d->artifacts.left,
 		.freeze_idle_s = d->freeze_idle_s,
 		.on_down = engine_down,
-		.on_idle = engine_idle,
+		.on_idle = cbx_daemon_check_idle,
 		.on_note = engine_note,
+		.node = d->node,
+		.observer = &d->observer,
+		.secret = cbx_daemon_secret,
 		.diagnose = engine_diagnose,
 		.arg = d,
 		.zygotes_max = (unsigned)o->zygotes,
@@ -283,27 +145,70 @@ static int start_engine(struct cbx_daemon *d, const struct options *o, struct cb
 		.pool_idle_ms = o->pool_idle_ms,
 	};
 
-	load_policy(d, o->policy, &refusal);
+	cbx_daemon_load_policy(d, &refusal);
 	config.policy = d->policy;
+	config.granted = d->granted;
 	return cbx_engine_new(d->base, &config, &d->engine, err);
 }
 
-static void http_idle(void *arg)
+/* ---- what decides when it ends ---- */
+
+static bool in_use(void *arg)
 {
-	cbx_lifecycle_check(arg);
+	struct cbx_daemon *d = arg;
+
+	return cbx_daemon_clients(d) || cbx_engine_sessions(d->engine) || cbx_http_busy(d->http);
 }
 
-static int start_http(struct cbx_daemon *d, const struct options *o, struct cbx_err *err)
+static size_t accept_waiting(void *arg)
 {
-	struct cbx_http_config config = {
-		.engine = d->engine,
-		.address = o->http,
-		.token_file = o->token_file,
-		.on_idle = http_idle,
-		.arg = d,
+	struct cbx_daemon *d = arg;
+
+	return cbx_listeners_accept(&d->listeners);
+}
+
+static bool hide(void *arg)
+{
+	struct cbx_daemon *d = arg;
+
+	cbx_listeners_unlink(&d->listeners);
+	return d->listeners.own;
+}
+
+static void reload(void *arg)
+{
+	struct cbx_daemon *d = arg;
+	struct cbx_err err;
+
+	cbx_info("SIGHUP: the policy, the tenants and the certificate are read again");
+	cbx_daemon_reopen_audit(arg);
+	if (cbx_daemon_reload_policy(arg, NULL, &err) < 0)
+		cbx_error("%s", err.msg);
+	if (cbx_daemon_reload_tenants(arg, NULL, &err) < 0)
+		cbx_error("%s", err.msg);
+	if (cbx_http_reload_tls(d->http, &err) < 0)
+		cbx_error("%s", err.msg);
+}
+
+static void drain(void *arg)
+{
+	struct cbx_daemon *d = arg;
+
+	cbx_http_drain(d->http);
+}
+
+static int start_lifecycle(struct cbx_daemon *d, struct cbx_err *err)
+{
+	static const struct cbx_lifecycle_ops ops = {
+		.in_use = in_use, .accept = accept_waiting, .hide = hide, .reload = reload, .drain = drain
 	};
 
-	return o->http ? cbx_http_new(d->base, &config, &d->http, err) : 0;
+	d->lifecycle.base = d->base;
+	d->lifecycle.ops = &ops;
+	d->lifecycle.arg = d;
+	d->lifecycle.state_dir = d->dirs.state;
+	d->lifecycle.lock_fd = d->lock_fd;
+	return cbx_lifecycle_start(&d->lifecycle, err);
 }
 
 /* ---- start and end ---- */
@@ -318,6 +223,10 @@ static int prepare_directories(struct cbx_daemon *d, struct cbx_err *err)
 	if (cbx_service_make_dir(&d->service, d->dirs.data, 0750, err) < 0 ||
 	    cbx_service_make_dir(&d->service, d->dirs.images, 0750, err) < 0)
 		cbx_warn("%s", err->msg);
+	else {
+		cbx_daemon_make_store(d);
+		cbx_daemon_make_artifacts(d);
+	}
 	d->lock_fd = cbx_service_open_lock(&d->service, d->dirs.runtime, err);
 	return d->lock_fd < 0 ? d->lock_fd : 0;
 }
@@ -336,10 +245,10 @@ static int harden(struct cbx_daemon *d, struct cbx_err *err)
 	return 0;
 }
 
-static int start(struct cbx_daemon *d, const struct options *o, struct cbx_err *err)
+static int start(struct cbx_daemon *d, const struct cbx_daemon_options *o, struct cbx_err *err)
 {
 	struct event_config *config;
-	int r = cbx_listeners_from_environment(d, err);
+	int r = cbx_listeners_from_environment(&d->listeners, err);
 
 	if (r == 0 && !o->foreground)
 		return cbx_refuse(err, "invalid_start", EINVAL,
@@ -349,7 +258,7 @@ static int start(struct cbx_daemon *d, const struct options *o, struct cbx_err *
 	if (r >= 0 && prepare_directories(d, err) < 0)
 		return -err->code;
 	if (r == 0)
-		r = cbx_listeners_make(d, err);
+		r = cbx_listeners_make(&d->listeners, &d->dirs, &d->service, d->lock_fd, err);
 	if (r < 0)
 		return r;
 	config = event_config_new();
@@ -364,59 +273,85 @@ static int start(struct cbx_daemon *d, const struct options *o, struct cbx_err *
 	if (!d->base)
 		return cbx_fail(err, ENOMEM, "make the event loop");
 	cbx_cgroup_tree_open(&d->cgroup, &d->service);
-	r = start_engine(d, o, err);
+	r = open_share(d, err);
 	if (r >= 0)
-		r = start_http(d, o, err);
+		r = start_engine(d, o, err);
+	if (r >= 0)
+		r = cbx_daemon_start_web(d, err);
+	if (r >= 0)
+		r = cbx_daemon_start_agent(d, err);
 	cbx_daemon_read_filter(d);
 	if (r >= 0)
 		r = harden(d, err);
 	if (r >= 0)
-		r = cbx_lifecycle_start(d, err);
+		r = cbx_daemon_open_audit(d, err);
+	if (r >= 0)
+		r = start_lifecycle(d, err);
 	if (r >= 0)
 		r = cbx_daemon_confine(d, err);
 	if (r >= 0)
-		r = cbx_listeners_start(d, err);
+		r = cbx_clients_listen(d, err);
+	if (r >= 0)
+		cbx_http_serve(d->http);
 	return r;
 }
 
 static void finish(struct cbx_daemon *d)
 {
-	struct cbx_client_entry *client;
-
-	d->stopping = true;
-	cbx_listeners_unlink(d);
-	cbx_listeners_close(d);
-	while ((client = TAILQ_FIRST(&d->clients))) {
-		cbx_conn_stop(client->conn);
-		cbx_conn_free(client->conn);
-	}
+	d->lifecycle.stopping = true;
+	cbx_listeners_unlink(&d->listeners);
+	cbx_listeners_close(&d->listeners);
+	cbx_clients_end(d);
+	cbx_daemon_release_agent(d);
 	cbx_http_stop(d->http);
 	cbx_http_free(d->http);
 	cbx_engine_free(d->engine);
 	cbx_cgroup_tree_release(&d->cgroup);
-	cbx_lifecycle_release(d);
+	cbx_daemon_release_tenants(d);
+	cbx_lifecycle_release(&d->lifecycle);
 	if (d->base)
 		event_base_free(d->base);
 	cbx_policy_free(d->policy);
+	cbx_daemon_forget_secrets(d);
+	cbx_daemon_unobserve(d);
+	free(d->tenants_path);
+	free(d->granted);
+	free(d->policy_path);
+	free(d->shipped);
+	cbx_close_p(&d->share_fd);
+	cbx_daemon_release_store(d);
+	cbx_daemon_release_artifacts(d);
 	cbx_dirs_release(&d->dirs);
 	cbx_close_p(&d->lock_fd);
 	cbx_info("ended");
-	cbx_close_p(&d->last_words);
+	for (size_t i = 0; i < d->nlast_words; i++)
+		cbx_close_p(&d->last_words[i]);
 }
+
+static const struct cbx_mcp_registry mcp = { .tools = cbx_tools, .others = cbx_profiles };
 
 int main(int argc, char **argv)
 {
-	struct options options = { .level = CBX_LOG_INFO, .idle_ms = CBX_DAEMON_IDLE_S * 1000ull, .pool = CBX_POOL_MAX,
-				   .pool_idle_ms = CBX_POOL_IDLE_S * 1000ull,
-				   .zygotes = CBX_ZYGOTES_MAX,
-				   .freeze_ms = CBX_FREEZE_IDLE_S * 1000ull };
-	struct cbx_daemon d = { .lock_fd = -1, .last_words = -1, .cgroup = { .dir = -1, .lock = -1 } };
+	struct cbx_daemon_options options = { .level = CBX_LOG_INFO,
+					      .idle_ms = CBX_DAEMON_IDLE_S * 1000ull,
+					      .pool = CBX_POOL_MAX,
+					      .pool_idle_ms = CBX_POOL_IDLE_S * 1000ull,
+					      .zygotes = CBX_ZYGOTES_MAX,
+					      .freeze_ms = CBX_FREEZE_IDLE_S * 1000ull };
+	struct cbx_daemon d = { .listeners = CBX_LISTENERS_NONE,
+				.lock_fd = -1,
+				.agent = { .loadavg = -1, .meminfo = -1 },
+				.share_fd = -1,
+				.packages = { .lock = -1 },
+				.cgroup = { .dir = -1, .lock = -1 },
+				.principal = CBX_PRINCIPAL_LOCAL,
+				.mcp = &mcp };
 	struct cbx_err err = { 0 };
 	int r;
 
 	fill_standard_descriptors();
 	cbx_log_open("codeboxd", CBX_LOG_INFO, getenv("JOURNAL_STREAM") != NULL);
-	r = parse_options(argc, argv, &options, &err);
+	r = cbx_daemon_options_parse(argc, argv, &d, &options, &err);
 	if (r != 0) {
 		if (r < 0)
 			fprintf(stderr, "codeboxd: %s\n", err.msg);
@@ -426,12 +361,15 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	umask(077);
 	raise_open_files();
-	/* Fixed, so that the memory of a large message goes back when it is freed; by itself the threshold grows. */
+#ifdef M_MMAP_THRESHOLD /* musl's is fixed */
+	/* So that the memory of a large message goes back when it is freed; by itself glibc's threshold grows. */
 	mallopt(M_MMAP_THRESHOLD, (int)KIB(256));
+#endif
 	TAILQ_INIT(&d.clients);
-	for (size_t i = 0; i < CBX_LISTENERS; i++)
-		d.listeners[i].fd = -1;
-	d.idle_s = (unsigned)((options.idle_ms + 999) / 1000);
+	cbx_tenants_init(&d.tenants);
+	d.tenants.jwks = &cbx_jwks;
+	cbx_daemon_observe(&d);
+	d.lifecycle.idle_s = (unsigned)((options.idle_ms + 999) / 1000);
 	d.freeze_idle_s = (unsigned)((options.freeze_ms + 999) / 1000);
 	r = cbx_dirs_init(&d.dirs, &err);
 	if (r >= 0)
@@ -439,16 +377,14 @@ int main(int argc, char **argv)
 	if (r >= 0) {
 		cbx_info("version %s serves %s", PACKAGE_VERSION, d.dirs.runtime);
 		cbx_info("control groups: %s: %s", cbx_cgroup_backend_name(d.cgroup.backend), d.cgroup.reason);
-		if (d.http)
-			cbx_info("serves MCP at %s%s", cbx_http_url(d.http),
-				 options.token_file ? "" : ", to everybody on this computer: no token is asked for");
-		cbx_lifecycle_check(&d);
-		if (!d.stopping)
+		cbx_daemon_note_web(&d);
+		cbx_lifecycle_check(&d.lifecycle);
+		if (!d.lifecycle.stopping)
 			event_base_dispatch(d.base);
 	} else {
 		cbx_error("cannot start: %s", err.msg);
-		d.exit_status = 1;
+		d.lifecycle.exit_status = 1;
 	}
 	finish(&d);
-	return d.exit_status;
+	return d.lifecycle.exit_status;
 }

@@ -2,20 +2,14 @@
 #include "doctor/apparmor.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "base/str.h"
 
-#define IN_FORCE " (enforce)"
-
-void cbx_apparmor_label(char *ret, size_t size)
-{
-	/* The second is that of the one large security module of the kernel, which may be another. */
-	if (!cbx_read_text("/proc/self/attr/apparmor/current", ret, size) &&
-	    !(cbx_read_text("/proc/self/attr/current", ret, size) && cbx_ends_with(ret, IN_FORCE)))
-		ret[0] = '\0';
-}
+#define IN_FORCE CBX_LABEL_IN_FORCE
 
 static bool restricts(const char *root)
 {
@@ -27,7 +21,7 @@ static bool restricts(const char *root)
 		return false;
 	/* Built into the kernel but switched off at boot, it has the sysctl all the same. */
 	snprintf(path, sizeof(path), "%.200s/sys/module/apparmor/parameters/enabled", root);
-	return !cbx_read_text(path, enabled, sizeof(enabled)) || enabled[0] != 'N';
+	return cbx_read_line(AT_FDCWD, path, enabled, sizeof(enabled)) < 0 || enabled[0] != 'N';
 }
 
 /* The commands that load what packaging/apparmor/codebox.in became. */
@@ -49,7 +43,7 @@ bool cbx_apparmor_explains(const char *root, const char *label, const char *what
 	if (code != EPERM && code != EACCES)
 		return false;
 	load_profile(load, sizeof(load));
-	if (confined && !cbx_starts_with(label, CBX_APPARMOR_RESTRICTED IN_FORCE)) {
+	if (confined && !cbx_starts_with(label, CBX_LABEL_RESTRICTED IN_FORCE)) {
 		snprintf(found, sizeof(found), "the AppArmor profile %.*s, under which codebox runs, refuses %.60s: %s",
 			 len > 60 ? 60 : len, label, what, strerror(code));
 		snprintf(fix, sizeof(fix), "Allow capability, userns and mount in that profile, or load codebox's own: %s",

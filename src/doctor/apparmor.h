@@ -9,15 +9,9 @@
  * under may deny as much. An ordinary user cannot read the loaded profiles; a process can always read its own label.
  */
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "doctor/check.h"
 
-/* The label of a program without a profile that made a user namespace where that is restricted. */
-#define CBX_APPARMOR_RESTRICTED "unprivileged_userns"
-
-/* The label of the calling process, as "unconfined" or "NAME (enforce)"; "" where there is no AppArmor. */
-void cbx_apparmor_label(char *ret, size_t size);
 /*
  * `what` was refused with `code` to a process with this label. True: AppArmor is why, and r says how to put it right.
  * root: "", or a directory with a tree of /proc and /sys to look into, for tests.

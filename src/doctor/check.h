@@ -48,9 +48,7 @@ void cbx_check_memory(struct cbx_doctor *d, struct cbx_result *r);
 void cbx_check_apt(struct cbx_doctor *d, struct cbx_result *r);
 void cbx_check_service(struct cbx_doctor *d, struct cbx_result *r);
 
-/* Whole numbers and words from small files of /proc and /sys: false when there is none. */
+/* The whole number that a small file of /proc or /sys holds; false when there is none. */
 bool cbx_read_number(const char *path, long long *ret);
-/* Contents without trailing newline, at most size - 1 bytes. */
-bool cbx_read_text(const char *path, char *out, size_t size);
 
 #endif

@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/fd.h"
 #include "base/str.h"
 #include "cgroup/parse.h"
 #include "cgroup/tree.h"
@@ -55,8 +56,9 @@ static bool usable(const struct cbx_doctor *d, const struct wanted *w, struct cb
 /* ---- control groups ---- */
 
 static const char cgroup_means[] =
-	"Limits hold for each process, and a watcher adds up a sandbox's memory; sandboxes work, but not those with "
-	"cgroup: required.";
+	"A watcher adds up the memory that a session's processes use, with their page tables, sockets and /dev/shm: for a "
+	"moment more can be used, and memfds and System V segments that nothing maps, and pipes, are not counted. "
+	"Sandboxes work, but not those with cgroup: required.";
 
 static const char group_means[] =
 	"The kernel limits each session as a whole; limits.backend of codebox session info says what is in force.";
@@ -96,7 +98,7 @@ static unsigned controllers_of(const char *dir)
 	char path[800], list[300];
 
 	snprintf(path, sizeof(path), "%.700s/cgroup.controllers", dir);
-	return cbx_read_text(path, list, sizeof(list)) ? cbx_cgroup_parse_controllers(list, strlen(list)) : 0;
+	return cbx_read_line(AT_FDCWD, path, list, sizeof(list)) >= 0 ? cbx_cgroup_parse_controllers(list, strlen(list)) : 0;
 }
 
 static bool enough(unsigned controllers)
@@ -282,7 +284,7 @@ void cbx_check_runtime(struct cbx_doctor *d, struct cbx_result *r)
 	else
 		cbx_result_set(
 			r, CBX_CHECK_FAILED, err.msg, "The daemon has no place for its sockets.",
-			"Set CODEBOX_RUNTIME_DIR to a directory that belongs to you, such as /tmp/codebox-$USER.");
+			"Set CODEBOX_RUNTIME_DIR to a directory that belongs to you, such as ~/.codebox-run.");
 }
 
 void cbx_check_helpers(struct cbx_doctor *d, struct cbx_result *r)
@@ -381,7 +383,7 @@ void cbx_check_memory(struct cbx_doctor *d, struct cbx_result *r)
 {
 	char text[4096], size[32], found[200];
 	unsigned long long kib = 0;
-	const char *line = cbx_read_text("/proc/meminfo", text, sizeof(text)) ? strstr(text, "MemAvailable:") : NULL;
+	const char *line = cbx_read_line(AT_FDCWD, "/proc/meminfo", text, sizeof(text)) >= 0 ? strstr(text, "MemAvailable:") : NULL;
 
 	if (!line || sscanf(line, "MemAvailable: %llu kB", &kib) != 1) {
 		cbx_result_set(r, CBX_CHECK_DEGRADED, "not known", "/proc/meminfo cannot be read.", "Mount /proc.");

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/str.h"
 #include "base/syscalls.h"
 #include "doctor/apparmor.h"
@@ -25,35 +26,6 @@
 #define KERNEL_MINOR 14
 #define USERNS_FILE  "/etc/sysctl.d/90-codebox.conf"
 
-bool cbx_read_text(const char *path, char *out, size_t size)
-{
-	_cleanup_fd_ int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, out, size - 1);
-
-	if (n < 0)
-		return false;
-	while (n && out[n - 1] == '\n')
-		n--;
-	out[n] = '\0';
-	return true;
-}
-
-bool cbx_read_number(const char *path, long long *ret)
-{
-	char text[64];
-
-	return cbx_read_text(path, text, sizeof(text)) && sscanf(text, "%lld", ret) == 1;
-}
-
-void cbx_result_set(struct cbx_result *r, enum cbx_check_state state, const char *found, const char *means,
-		    const char *remedy)
-{
-	r->state = state;
-	snprintf(r->found, sizeof(r->found), "%s", found);
-	snprintf(r->means, sizeof(r->means), "%s", means);
-	snprintf(r->remedy, sizeof(r->remedy), "%s", remedy);
-}
-
 void cbx_check_kernel(struct cbx_doctor *d, struct cbx_result *r)
 {
 	struct utsname u;
@@ -62,7 +34,7 @@ void cbx_check_kernel(struct cbx_doctor *d, struct cbx_result *r)
 
 	if (uname(&u) < 0 || sscanf(u.release, "%d.%d", &major, &minor) != 2) {
 		cbx_result_set(r, CBX_CHECK_FAILED, "the version cannot be read",
-			       "Nothing can be said about this kernel.", "Use Linux 5.14 or newer.");
+			       "Whether this kernel is new enough is not known.", "Use Linux 5.14 or newer.");
 		return;
 	}
 	snprintf(found, sizeof(found), "Linux %.60s on %.40s", u.release, u.machine);
@@ -140,7 +112,7 @@ static bool in_container(void)
 
 	if (access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0)
 		return true;
-	return cbx_read_text("/proc/self/status", status, sizeof(status)) && strstr(status, "\nSeccomp:\t2");
+	return cbx_read_line(AT_FDCWD, "/proc/self/status", status, sizeof(status)) >= 0 && strstr(status, "\nSeccomp:\t2");
 }
 
 static bool is_set_to(const char *sysctl, long long value)
@@ -153,7 +125,7 @@ static bool is_set_to(const char *sysctl, long long value)
 /* A container's own profile is one of the things that container_fix removes. */
 static bool apparmor(const char *label, const char *what, int code, struct cbx_result *r)
 {
-	return (!in_container() || cbx_starts_with(label, CBX_APPARMOR_RESTRICTED)) &&
+	return (!in_container() || cbx_starts_with(label, CBX_LABEL_RESTRICTED)) &&
 	       cbx_apparmor_explains("", label, what, code, r);
 }
 
@@ -225,8 +197,8 @@ void cbx_check_namespaces(struct cbx_doctor *d, struct cbx_result *r)
 	const struct cbx_probe_report *p = namespaces(d);
 
 	if (!p->done) {
-		cbx_result_set(r, CBX_CHECK_FAILED, "the trial did not come to an end", "Nothing can be said.",
-			       "Run codebox doctor again; if that stays so, see sudo dmesg | tail.");
+		cbx_result_set(r, CBX_CHECK_FAILED, "the trial did not end", "This could not be tried.",
+			       "Run codebox doctor again; if it fails again, see sudo dmesg | tail.");
 		return;
 	}
 	switch ((enum cbx_ns_stage)p->stage) {
@@ -285,7 +257,7 @@ void cbx_check_overlay(struct cbx_doctor *d, struct cbx_result *r)
 	}
 	snprintf(found, sizeof(found), "an overlay cannot be mounted: %s", strerror(p->extra));
 	cbx_result_set(
-		r, CBX_CHECK_DEGRADED, found, "The image's files are read-only in sandboxes; work areas are writable.",
+		r, CBX_CHECK_DEGRADED, found, "The image's files are read-only in sandboxes; workspaces are writable.",
 		p->extra == ENODEV ? "sudo modprobe overlay && echo overlay | sudo tee /etc/modules-load.d/codebox.conf"
 				   : "Use a kernel with overlay in user namespaces (5.11 or newer, not switched off).");
 }

@@ -10,12 +10,16 @@
 
 #include "base/dirs.h"
 
+#define CBX_LABEL_IN_FORCE " (enforce)" /* ends the label of a process whose AppArmor profile is enforced */
+/* The label of a program without a profile that made a user namespace where that is restricted. */
+#define CBX_LABEL_RESTRICTED "unprivileged_userns"
+
 struct cbx_probe_report {
 	int32_t stage; /* where it ended; a probe's own enum */
 	int32_t code;  /* errno there; 0: none */
 	int32_t extra;
 	int32_t done; /* 0: the child said nothing (killed, or out of time) */
-	char label[64]; /* AppArmor's for the process that got there; see apparmor.h */
+	char label[64]; /* AppArmor's, of the process that got there: "NAME (enforce)", "unconfined", "" */
 };
 
 typedef void (*cbx_probe_fn)(void *arg, struct cbx_probe_report *report);

@@ -4,10 +4,11 @@
  * own that it makes resolve there (DNS rebinding). So a request counts only when its Host header, and its Origin when
  * it has one, name this computer in one of the three usual ways. Ports are not compared: a forwarded port is no threat.
  */
-#include "http/internal.h"
+#include "http/address.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -20,28 +21,37 @@
 #define TOKEN_MIN 16
 #define TOKEN_MAX 4096
 
-int cbx_http_address_parse(const char *s, struct cbx_http_address *ret, struct cbx_err *err)
+int cbx_http_address_parse(const char *s, struct cbx_address *ret, struct cbx_err *err)
 {
 	const char *colon = strrchr(s, ':');
 	uint64_t port;
+	char host[64];
 	size_t n;
+	bool v6;
 	int r;
 
+	if (cbx_starts_with(s, "unix:/"))
+		return cbx_address_unix_path(ret, s + strlen("unix:"), err);
 	if (!colon || (s[0] == '[' && colon[-1] != ']') || (s[0] != '[' && memchr(s, ':', (size_t)(colon - s))))
 		return cbx_refuse(err, "invalid_argument", EINVAL,
-				  "--http: \"%.80s\" is not ADDRESS:PORT, such as 127.0.0.1:8080 or [::1]:8080", s);
-	r = cbx_parse_u64(colon + 1, "--http: the port", 0, UINT16_MAX, &port, err);
+				  "\"%.80s\" is not ADDRESS:PORT, such as 127.0.0.1:8080 or [::1]:8080, nor "
+				  "unix:PATH",
+				  s);
+	r = cbx_parse_u64(colon + 1, "the port", 0, UINT16_MAX, &port, err);
 	if (r < 0)
 		return r;
 	n = (size_t)(colon - s);
-	ret->v6 = n == 5 && memcmp(s, "[::1]", 5) == 0;
-	ret->port = (uint16_t)port;
-	if (!ret->v6 && !(n == 9 && (memcmp(s, "127.0.0.1", 9) == 0 || strncasecmp(s, "localhost", 9) == 0)))
+	if (n == 9 && strncasecmp(s, "localhost", 9) == 0) {
+		cbx_address_loopback(ret, false, (uint16_t)port);
+		return 0;
+	}
+	v6 = s[0] == '[';
+	snprintf(host, sizeof(host), "%.*s", (int)(v6 ? n - 2 : n), s + v6);
+	if (n >= sizeof(host) || cbx_address_numeric(ret, host, v6, (uint16_t)port) < 0)
 		return cbx_refuse(err, "invalid_argument", EINVAL,
-				  "--http: %.*s is not a loopback address; only 127.0.0.1, [::1] and localhost can be "
-				  "served; for other computers put a proxy with TLS, or an ssh tunnel, before it",
+				  "\"%.*s\" is not a numeric address; write localhost, an address of this computer, or "
+				  "0.0.0.0 or [::] for all of them",
 				  (int)(n > 80 ? 80 : n), s);
-	strcpy(ret->host, ret->v6 ? "::1" : "127.0.0.1");
 	return 0;
 }
 

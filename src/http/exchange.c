@@ -5,28 +5,23 @@
  * the client takes one: proxies and clients give up on a request whose first byte does not come. Comments keep it
  * alive.
  *
- * evhttp does not look at a connection while an answer is pending, so an event of ours on its descriptor tells when the
- * client leaves. It frees the connection, and evhttp's close callback, which comes for every other reason of an early
- * end, too, is the one place where the exchange learns of it.
+ * Events of a session's requests have ids, and are kept for a while after the answer, within bounds: a client whose
+ * connection was lost continues after the last event that it has. Meanwhile the exchange has no connection. What is
+ * over the bounds is forgotten, the oldest first; the answer is the last.
  *
  * The core must not be freed out of its own callbacks. They only note what has happened, and the tick timer, made due
  * at once, does the rest.
  */
-#include <errno.h>
-#include <event2/buffer.h>
-#include <event2/bufferevent.h>
+#include "http/exchange.h"
+
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/limits.h"
-#include "http/internal.h"
-
-static struct bufferevent *bev_of(const struct cbx_http_exchange *ex)
-{
-	return evhttp_connection_get_bufferevent(evhttp_request_get_connection(ex->req));
-}
+#include "wire/rpc.h"
 
 static void tick_in(struct cbx_http_exchange *ex, long ms)
 {
@@ -35,129 +30,155 @@ static void tick_in(struct cbx_http_exchange *ex, long ms)
 	event_add(ex->tick, &tv);
 }
 
-/* The connection is evhttp's again: it frees the request when the answer is out, and waits for the next one. */
-static void let_go(struct cbx_http_exchange *ex)
+/* The connection goes on without us. */
+static struct cbx_http_conn *let_go(struct cbx_http_exchange *ex)
 {
-	struct timeval idle = { .tv_sec = CBX_HTTP_IDLE_S };
+	cbx_http_conn_watch(ex->conn, NULL, NULL);
+	return take_ptr(&ex->conn);
+}
 
-	event_del(ex->closed);
-	evhttp_connection_set_closecb(evhttp_request_get_connection(ex->req), NULL, NULL);
-	bufferevent_set_timeouts(bev_of(ex), &idle, &idle);
-	ex->req = NULL;
+/* ---- what is kept ---- */
+
+static void count_kept(struct cbx_http_exchange *ex, size_t change)
+{
+	for (struct cbx_http_kept *k = ex->keeper; k; k = k->all)
+		k->bytes += change; /* a difference may wrap, and so does the sum */
+}
+
+static void forget_kept(struct cbx_http_exchange *ex)
+{
+	count_kept(ex, -ex->kept.len);
+	ex->forgotten += ex->kept.len;
+	cbx_buf_release(&ex->kept);
+}
+
+static bool fits(const struct cbx_http_exchange *ex, size_t len)
+{
+	for (const struct cbx_http_kept *k = ex->keeper; k; k = k->all)
+		if (k->bytes + len > k->max)
+			return false;
+	return true;
+}
+
+static void keep(struct cbx_http_exchange *ex, const struct cbx_buf *event)
+{
+	if (!fits(ex, event->len))
+		forget_kept(ex);
+	if (!fits(ex, event->len)) {
+		ex->forgotten += event->len;
+		return;
+	}
+	cbx_buf_add(&ex->kept, event->data, event->len);
+	count_kept(ex, event->len);
+}
+
+static void print_event(struct cbx_http_exchange *ex, struct cbx_buf *out, const char *line, size_t len)
+{
+	if (ex->number)
+		cbx_buf_addf(out, "id: %" PRIu64 "-%" PRIu64 "\n", ex->number, ex->forgotten + ex->kept.len);
+	if (line)
+		cbx_http_event_print(out, line, len);
+	else
+		cbx_buf_adds(out, "data:\n\n");
+	if (ex->number)
+		keep(ex, out);
 }
 
 static void release(struct cbx_http_exchange *ex)
 {
-	struct cbx_http_session *session = ex->session;
-	struct cbx_http *http = ex->http;
-
+	if (ex->number)
+		forget_kept(ex);
 	LIST_REMOVE(ex, entry);
-	event_free(ex->closed);
 	event_free(ex->tick);
-	if (session) {
-		if (!ex->done && !ex->get)
-			cbx_mcp_forget(session->mcp, ex);
-		if (session->stream == ex)
-			session->stream = NULL;
-		session->exchanges--;
-	} else {
-		cbx_mcp_free(ex->mcp);
-	}
+	ex->on_end(ex);
 	free(ex);
-	if (session)
-		cbx_http_session_left(session);
-	cbx_http_check_idle(http);
+}
+
+/* Its client may come again. */
+static void leave(struct cbx_http_exchange *ex)
+{
+	if (ex->done)
+		tick_in(ex, CBX_HTTP_KEPT_S * 1000);
+	else
+		event_del(ex->tick);
+	ex->on_left(ex);
 }
 
 void cbx_http_exchange_end(struct cbx_http_exchange *ex)
 {
-	struct evhttp_request *req = ex->req;
-
-	if (req) {
+	if (ex->conn) {
 		if (!ex->stream)
 			cbx_http_exchange_stream(ex);
-		/* In this order: for a client of HTTP/1.0 the end of a stream is that of request and connection. */
-		let_go(ex);
-		evhttp_send_reply_end(req);
+		cbx_http_stream_end(let_go(ex));
 	}
 	release(ex);
 }
 
 void cbx_http_exchange_accept(struct cbx_http_exchange *ex)
 {
-	cbx_http_reply(ex->req, 202, NULL, NULL, 0);
-	let_go(ex);
+	cbx_http_reply(let_go(ex), 202, NULL, NULL, 0);
 	release(ex);
 }
 
 void cbx_http_exchange_cut(struct cbx_http_exchange *ex)
 {
-	if (ex->req)
-		evhttp_connection_free(evhttp_request_get_connection(ex->req)); /* calls lost() */
+	if (ex->conn)
+		cbx_http_conn_cut(ex->conn); /* calls lost() */
 	else
 		release(ex);
 }
 
-/* evhttp's close callback. */
-static void lost(struct evhttp_connection *conn, void *arg)
+static void lost(void *arg)
 {
 	struct cbx_http_exchange *ex = arg;
 
-	evhttp_connection_set_closecb(conn, NULL, NULL);
-	/* When evhttp has noticed the end itself, it has parted the request from the connection, and it is ours. */
-	if (!evhttp_request_get_connection(ex->req))
-		evhttp_request_free(ex->req);
-	ex->req = NULL;
-	release(ex);
+	ex->conn = NULL;
+	if (ex->number)
+		leave(ex);
+	else
+		release(ex);
 }
 
-static void client_closed(evutil_socket_t fd, short what, void *arg)
-{
-	cbx_http_exchange_cut(arg);
-}
+static void stream(struct cbx_http_exchange *ex);
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	static const char comment[] = ":\r\n\r\n";
 	struct cbx_http_exchange *ex = arg;
-	struct cbx_buf b = { .data = (char *)comment, .len = sizeof(comment) - 1 };
 
 	if (ex->doomed) {
 		cbx_http_exchange_cut(ex);
+	} else if (ex->done && ex->conn && ex->number) {
+		cbx_http_stream_end(let_go(ex));
+		leave(ex);
 	} else if (ex->done) {
 		cbx_http_exchange_end(ex);
-	} else if (ex->req) {
+	} else if (ex->conn) {
 		if (ex->stream)
-			cbx_http_exchange_raw(ex, &b);
+			cbx_http_exchange_raw(ex, comment, sizeof(comment) - 1);
 		else
-			cbx_http_exchange_stream(ex);
-		tick_in(ex, CBX_HTTP_KEEPALIVE_S * 1000);
+			stream(ex);
+		if (!ex->doomed)
+			tick_in(ex, CBX_HTTP_KEEPALIVE_S * 1000);
 	}
 }
 
-struct cbx_http_exchange *cbx_http_exchange_new(struct cbx_http *http, struct evhttp_request *req,
-						struct cbx_http_session *session)
+struct cbx_http_exchange *cbx_http_exchange_new(struct cbx_http_conn *conn, struct cbx_http_exchanges *list,
+						void (*on_end)(struct cbx_http_exchange *ex), void *arg)
 {
 	struct cbx_http_exchange *ex = cbx_xcalloc(1, sizeof(*ex));
-	struct timeval write_only = { .tv_sec = CBX_HTTP_IDLE_S };
-	const char *accept = cbx_http_header(req, "Accept");
+	const char *accept = cbx_http_header(conn, "Accept");
 
-	ex->http = http;
-	ex->req = req;
-	ex->session = session;
+	ex->conn = conn;
+	ex->on_end = on_end;
+	ex->arg = arg;
 	ex->may_stream = !accept || strcasestr(accept, "text/event-stream") || strstr(accept, "*/*") ||
 			 strcasestr(accept, "text/*");
-	ex->closed = event_new(http->base, bufferevent_getfd(bev_of(ex)), EV_CLOSED, client_closed, ex);
-	ex->tick = event_new(http->base, -1, 0, on_tick, ex);
-	event_add(ex->closed, NULL);
+	ex->tick = event_new(conn->all->base, -1, 0, on_tick, ex);
 	if (ex->may_stream)
 		tick_in(ex, CBX_HTTP_STREAM_AFTER_MS);
-	/* Nothing is read while the answer is pending; that is no reason to close the connection. */
-	bufferevent_set_timeouts(bev_of(ex), NULL, &write_only);
-	evhttp_connection_set_closecb(evhttp_request_get_connection(req), lost, ex);
-	LIST_INSERT_HEAD(&http->exchanges, ex, entry);
-	if (session)
-		session->exchanges++;
+	cbx_http_conn_watch(conn, lost, ex);
+	LIST_INSERT_HEAD(list, ex, entry);
 	return ex;
 }
 
@@ -165,70 +186,108 @@ struct cbx_http_exchange *cbx_http_exchange_new(struct cbx_http *http, struct ev
 
 static void add_session_header(struct cbx_http_exchange *ex)
 {
-	if (ex->initialize && !ex->session->failed)
-		evhttp_add_header(evhttp_request_get_output_headers(ex->req), "Mcp-Session-Id", ex->session->id);
+	if (ex->offers && !ex->refused)
+		cbx_http_add_header(ex->conn, "Mcp-Session-Id", ex->offers);
 }
 
 void cbx_http_exchange_stream(struct cbx_http_exchange *ex)
 {
-	struct evkeyvalq *headers = evhttp_request_get_output_headers(ex->req);
-
 	ex->stream = true;
-	evhttp_add_header(headers, "Content-Type", "text/event-stream");
-	evhttp_add_header(headers, "Cache-Control", "no-cache, no-transform");
-	evhttp_add_header(headers, "X-Accel-Buffering", "no");
+	cbx_http_add_header(ex->conn, "Cache-Control", "no-cache, no-transform");
+	cbx_http_add_header(ex->conn, "X-Accel-Buffering", "no");
 	add_session_header(ex);
-	evhttp_send_reply_start(ex->req, 200, "OK");
-	if (!evhttp_find_header(headers, "Transfer-Encoding")) { /* HTTP/1.0: no chunks, so its end is the connection's */
-		evhttp_remove_header(headers, "Connection");
-		evhttp_add_header(headers, "Connection", "close");
-	}
+	cbx_http_stream_begin(ex->conn, 200, "text/event-stream", -1);
 	tick_in(ex, CBX_HTTP_KEEPALIVE_S * 1000);
 }
 
-void cbx_http_exchange_raw(struct cbx_http_exchange *ex, const struct cbx_buf *events)
+/* Begin the stream of an answer. */
+static void stream(struct cbx_http_exchange *ex)
 {
-	struct evbuffer *out = evbuffer_new();
+	_cleanup_buf_ struct cbx_buf b = { 0 };
 
-	if (!out || evbuffer_add(out, events->data, events->len) < 0 ||
-	    evbuffer_get_length(bufferevent_get_output(bev_of(ex))) + events->len > CBX_HTTP_STREAM_MAX) {
+	cbx_http_exchange_stream(ex);
+	if (!ex->keeper)
+		return;
+	ex->number = ++ex->keeper->streams;
+	if (!ex->primes)
+		return;
+	print_event(ex, &b, NULL, 0);
+	cbx_http_exchange_raw(ex, b.data, b.len);
+}
+
+bool cbx_http_exchange_resume(struct cbx_http_exchange *ex, struct cbx_http_conn *conn, uint64_t at)
+{
+	const char *next;
+	size_t from = 0, n;
+	char id[64];
+
+	if (at >= ex->forgotten + ex->kept.len || (ex->done && !ex->kept.len))
+		return false;
+	if (at >= ex->forgotten) {
+		n = (size_t)snprintf(id, sizeof(id), "id: %" PRIu64 "-%" PRIu64 "\n", ex->number, at);
+		from = (size_t)(at - ex->forgotten);
+		if (ex->kept.len - from < n || memcmp(ex->kept.data + from, id, n) != 0)
+			return false;
+		/* An event is printed on lines of its own, and ends with an empty one. */
+		next = memmem(ex->kept.data + from, ex->kept.len - from, "\n\n", 2);
+		from = (size_t)(next + 2 - ex->kept.data);
+	}
+	if (ex->conn)
+		cbx_http_stream_end(let_go(ex));
+	ex->conn = conn;
+	ex->doomed = false;
+	cbx_http_conn_watch(conn, lost, ex);
+	cbx_http_exchange_stream(ex);
+	cbx_http_exchange_raw(ex, ":\r\n\r\n", 5); /* something to send: the headers go with it */
+	cbx_http_exchange_raw(ex, ex->kept.data + from, ex->kept.len - from);
+	if (ex->done)
+		tick_in(ex, 0);
+	return true;
+}
+
+void cbx_http_exchange_raw(struct cbx_http_exchange *ex, const void *events, size_t len)
+{
+	if (cbx_http_unsent(ex->conn) + len > CBX_HTTP_STREAM_MAX) {
 		ex->doomed = true;
 		tick_in(ex, 0);
 	} else if (!ex->doomed) {
-		evhttp_send_reply_chunk(ex->req, out);
+		cbx_http_stream_send(ex->conn, events, len);
 	}
-	if (out)
-		evbuffer_free(out);
+}
+
+void cbx_http_event_print(struct cbx_buf *out, const char *line, size_t len)
+{
+	cbx_buf_adds(out, "event: message\ndata: ");
+	cbx_buf_add(out, line, len);
+	cbx_buf_adds(out, "\n\n");
 }
 
 void cbx_http_exchange_event(struct cbx_http_exchange *ex, const char *line, size_t len)
 {
 	_cleanup_buf_ struct cbx_buf b = { 0 };
 
-	if (!ex->req)
+	if (!ex->conn && !ex->number)
 		return;
-	cbx_buf_adds(&b, "event: message\ndata: ");
-	cbx_buf_add(&b, line, len);
-	cbx_buf_adds(&b, "\n\n");
 	if (!ex->stream)
-		cbx_http_exchange_stream(ex);
-	cbx_http_exchange_raw(ex, &b);
+		stream(ex);
+	print_event(ex, &b, line, len);
+	if (ex->conn)
+		cbx_http_exchange_raw(ex, b.data, b.len);
 }
 
 static int status_of(const struct cbx_http_exchange *ex, int code)
 {
 	switch (code) {
-	case -32700:
-	case -32600:
+	case CBX_RPC_PARSE:
+	case CBX_RPC_INVALID_REQUEST:
+	case CBX_RPC_HEADER_MISMATCH:
+	case CBX_RPC_MISSING_CAPABILITY:
+	case CBX_RPC_UNSUPPORTED_VERSION:
 		return 400;
-	case -32601:
+	case CBX_RPC_NO_METHOD:
 		return ex->session ? 200 : 404;
-	case -32602:
+	case CBX_RPC_INVALID_PARAMS:
 		return ex->bad_meta ? 400 : 200;
-	case -32020:
-	case -32021:
-	case -32022:
-		return 400;
 	default:
 		return 200;
 	}
@@ -238,19 +297,17 @@ void cbx_http_exchange_send(void *arg, void *stream, int code, const char *line,
 {
 	struct cbx_http_exchange *ex = stream;
 
-	if (!ex->req)
+	if (!ex->conn && !ex->number)
 		return;
-	if (code == CBX_MCP_MORE && !ex->may_stream && !ex->stream)
+	if (code == CBX_RPC_MORE && !ex->may_stream && !ex->stream)
 		return; /* a client that takes no events gets the answer only */
-	if (ex->stream || code == CBX_MCP_MORE) {
+	if (ex->stream || code == CBX_RPC_MORE) {
 		cbx_http_exchange_event(ex, line, len);
 		return;
 	}
-	if (ex->initialize)
-		ex->session->failed = code != 0;
+	ex->refused = code != 0;
 	add_session_header(ex);
-	cbx_http_reply(ex->req, status_of(ex, code), "application/json", line, len);
-	let_go(ex);
+	cbx_http_reply(let_go(ex), status_of(ex, code), "application/json", line, len);
 }
 
 void cbx_http_exchange_done(void *arg, void *stream)
@@ -258,5 +315,5 @@ void cbx_http_exchange_done(void *arg, void *stream)
 	struct cbx_http_exchange *ex = stream;
 
 	ex->done = true;
-	tick_in(ex, 0);
+	tick_in(ex, ex->number && !ex->conn ? CBX_HTTP_KEPT_S * 1000 : 0);
 }

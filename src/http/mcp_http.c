@@ -8,8 +8,10 @@
  * Sessions are kept in the order of their last use, so that the first one without a request is the one to give up when
  * there are too many.
  */
-#include <errno.h>
-#include <event2/buffer.h>
+#include "http/mcp_http.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -18,11 +20,8 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "http/internal.h"
-
-#define META_VERSION "io.modelcontextprotocol/protocolVersion"
-#define META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
-#define HEADER_MISMATCH (-32020)
+#include "http/gate.h"
+#include "mcp/mcp.h"
 
 /* What a body says of itself. Strings are borrowed from the document. */
 struct envelope {
@@ -34,89 +33,131 @@ struct envelope {
 	bool has_id, has_capabilities;
 };
 
-static const char *str_member(const cJSON *obj, const char *key)
-{
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
-
-	return cJSON_IsString(v) ? v->valuestring : NULL;
-}
-
 static void look_at(struct envelope *e)
 {
 	const cJSON *params = cJSON_GetObjectItemCaseSensitive(e->doc.root, "params");
 	const cJSON *meta = cJSON_GetObjectItemCaseSensitive(params, "_meta");
 
-	e->method = str_member(e->doc.root, "method");
+	e->method = cbx_json_text(e->doc.root, "method");
 	e->has_id = e->doc.id != NULL;
-	e->id = e->has_id && cbx_mcp_id_valid(e->doc.id) ? e->doc.id : NULL;
-	e->version = str_member(meta, META_VERSION);
-	e->has_capabilities = cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(meta, META_CAPABILITIES));
+	e->id = e->has_id && cbx_raw_is_token((struct cbx_raw){ e->doc.id, strlen(e->doc.id) }) ? e->doc.id : NULL;
+	e->version = cbx_json_text(meta, CBX_META "protocolVersion");
+	e->has_capabilities = cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(meta, CBX_META "clientCapabilities"));
 	if (!e->method)
 		return;
 	if (strcmp(e->method, "tools/call") == 0 || strcmp(e->method, "prompts/get") == 0)
-		e->name = str_member(params, "name");
+		e->name = cbx_json_text(params, "name");
 	else if (strcmp(e->method, "resources/read") == 0)
-		e->name = str_member(params, "uri");
+		e->name = cbx_json_text(params, "uri");
 	else if (cbx_starts_with(e->method, "tasks/"))
-		e->name = str_member(params, "taskId");
+		e->name = cbx_json_text(params, "taskId");
 }
 
 /* ---- sessions of the handshake era ---- */
+
+struct cbx_http_session {
+	TAILQ_ENTRY(cbx_http_session) entry;
+	struct cbx_http_mcp *all;
+	const struct cbx_principal *principal; /* whose it is */
+	const struct cbx_tenant *tenant;       /* NULL: the local user's */
+	struct cbx_mcp *mcp;
+	const struct cbx_mcp_registry *registry; /* at whose path it was made */
+	struct cbx_http_exchange *stream; /* the client's GET; NULL: none */
+	struct cbx_buf waiting;		  /* events for it, as long as there is none */
+	struct event *idle;
+	struct cbx_via via; /* of its latest request */
+	size_t exchanges;   /* requests whose client waits for an answer */
+	struct cbx_http_kept kept;
+	char id[CBX_NODE_MAX + 34]; /* "a." of the node, and 32 characters */
+};
+
+static void check_idle(struct cbx_http_mcp *m)
+{
+	if (!cbx_http_mcp_busy(m) && m->on_idle)
+		m->on_idle(m->arg);
+}
 
 static void session_touch(struct cbx_http_session *s)
 {
 	struct timeval tv = { .tv_sec = CBX_HTTP_SESSION_IDLE_S };
 
-	TAILQ_REMOVE(&s->http->sessions, s, entry);
-	TAILQ_INSERT_TAIL(&s->http->sessions, s, entry);
+	TAILQ_REMOVE(&s->all->sessions, s, entry);
+	TAILQ_INSERT_TAIL(&s->all->sessions, s, entry);
 	event_add(s->idle, &tv);
 }
 
-/* Of struct cbx_mcp_io: what belongs to no request. */
+/* Of struct cbx_rpc_io: what belongs to no request. */
 static void session_send(void *arg, const char *line, size_t len)
 {
 	struct cbx_http_session *s = arg;
 
 	if (s->stream)
 		cbx_http_exchange_event(s->stream, line, len);
-	else if (s->waiting.len + len < CBX_HTTP_WAITING_MAX) {
-		cbx_buf_adds(&s->waiting, "event: message\ndata: ");
-		cbx_buf_add(&s->waiting, line, len);
-		cbx_buf_adds(&s->waiting, "\n\n");
-	}
+	else if (s->waiting.len + len < CBX_HTTP_WAITING_MAX)
+		cbx_http_event_print(&s->waiting, line, len);
 }
 
-void cbx_http_session_free(struct cbx_http_session *s)
+static void session_free(struct cbx_http_session *s)
 {
-	struct cbx_http *http = s->http;
+	struct cbx_http_mcp *m = s->all;
 	struct cbx_http_exchange *ex, *next;
 
 	/* First the core, which may still have something to say to a stream; its requests then have no answer. */
-	for (ex = LIST_FIRST(&http->exchanges); ex; ex = next) {
-		next = LIST_NEXT(ex, entry);
+	LIST_FOREACH(ex, &m->exchanges, entry)
 		if (ex->session == s && !ex->get)
 			cbx_mcp_forget(s->mcp, ex);
-	}
-	s->failed = false;
 	s->exchanges++; /* so that the last exchange does not free it */
-	for (ex = LIST_FIRST(&http->exchanges); ex; ex = next) {
+	for (ex = LIST_FIRST(&m->exchanges); ex; ex = next) {
 		next = LIST_NEXT(ex, entry);
 		if (ex->session == s)
 			cbx_http_exchange_end(ex);
 	}
-	TAILQ_REMOVE(&http->sessions, s, entry);
-	http->nsessions--;
+	TAILQ_REMOVE(&m->sessions, s, entry);
+	m->nsessions--;
 	cbx_mcp_free(s->mcp);
 	event_free(s->idle);
 	cbx_buf_release(&s->waiting);
 	free(s);
-	cbx_http_check_idle(http);
+	check_idle(m);
 }
 
-void cbx_http_session_left(struct cbx_http_session *s)
+static void exchange_ended(struct cbx_http_exchange *ex)
 {
-	if (s->failed && !s->exchanges)
-		cbx_http_session_free(s);
+	struct cbx_http_session *s = ex->session;
+	struct cbx_http_mcp *m = ex->arg;
+
+	if (!s) {
+		cbx_mcp_free(ex->mcp);
+		check_idle(m);
+		return;
+	}
+	if (!ex->done && !ex->get)
+		cbx_mcp_forget(s->mcp, ex);
+	if (s->stream == ex)
+		s->stream = NULL;
+	if (ex->counted && !--s->exchanges && ex->offers && ex->refused)
+		session_free(s);
+	else
+		check_idle(m);
+}
+
+/* Its client has left, or has all of it. There are few of these: beyond them the oldest goes, if need be without an
+ * answer. */
+static void exchange_left(struct cbx_http_exchange *ex)
+{
+	struct cbx_http_exchange *other, *oldest = NULL;
+	size_t n = 0;
+
+	ex->counted = false;
+	ex->session->exchanges--;
+	LIST_FOREACH(other, &ex->session->all->exchanges, entry) { /* the newest is the first */
+		if (other->session == ex->session && other->number && !other->conn) {
+			oldest = other;
+			n++;
+		}
+	}
+	if (n > CBX_HTTP_KEPT_STREAMS)
+		cbx_http_exchange_end(oldest);
 }
 
 static void session_idle(evutil_socket_t fd, short what, void *arg)
@@ -126,92 +167,142 @@ static void session_idle(evutil_socket_t fd, short what, void *arg)
 	if (s->exchanges)
 		session_touch(s);
 	else
-		cbx_http_session_free(s);
+		session_free(s);
 }
 
-static struct cbx_http_session *session_new(struct cbx_http *http)
+/* How many somebody has; *ret_oldest is the one of them that has waited longest and has no request, or NULL. */
+static size_t count_of(const struct cbx_http_mcp *m, const struct cbx_principal *whose,
+		       struct cbx_http_session **ret_oldest)
 {
-	struct cbx_mcp_io io = { .send = session_send,
+	struct cbx_http_session *s;
+	size_t n = 0;
+
+	*ret_oldest = NULL;
+	TAILQ_FOREACH(s, &m->sessions, entry) {
+		if (s->principal != whose)
+			continue;
+		n++;
+		if (!*ret_oldest && !s->exchanges)
+			*ret_oldest = s;
+	}
+	return n;
+}
+
+static struct cbx_http_session *session_new(struct cbx_http_mcp *m, const struct cbx_mcp_registry *registry,
+					    const struct cbx_http_who *who)
+{
+	struct cbx_rpc_io io = { .send = session_send,
 				 .send_to = cbx_http_exchange_send,
 				 .done = cbx_http_exchange_done };
 	struct cbx_http_session *s, *oldest;
+	char unique[33];
 
-	if (http->nsessions >= CBX_HTTP_SESSIONS_MAX) {
-		TAILQ_FOREACH(oldest, &http->sessions, entry)
-			if (!oldest->exchanges)
-				break;
+	if (count_of(m, who->principal, &oldest) >= CBX_HTTP_SESSIONS_MAX || m->nsessions >= CBX_HTTP_SESSIONS_ALL) {
 		if (!oldest)
 			return NULL;
-		cbx_http_session_free(oldest);
+		session_free(oldest);
 	}
 	s = cbx_xcalloc(1, sizeof(*s));
-	s->http = http;
+	s->all = m;
+	s->kept = (struct cbx_http_kept){ .all = &m->kept, .max = CBX_HTTP_KEPT_SESSION };
 	io.arg = s;
-	cbx_random_name(s->id, sizeof(s->id) - 1);
-	s->mcp = cbx_mcp_new_with(http->config.engine, http->base, &io, http->config.registry);
-	s->idle = event_new(http->base, -1, 0, session_idle, s);
-	TAILQ_INSERT_TAIL(&http->sessions, s, entry);
-	http->nsessions++;
+	cbx_random_name(unique, sizeof(unique) - 1);
+	snprintf(s->id, sizeof(s->id), "%s%s", m->node, unique);
+	s->registry = registry;
+	s->principal = who->principal;
+	s->tenant = who->tenant;
+	s->mcp = cbx_mcp_new(m->engine, who->principal, m->base, &io, registry);
+	s->idle = event_new(m->base, -1, 0, session_idle, s);
+	TAILQ_INSERT_TAIL(&m->sessions, s, entry);
+	m->nsessions++;
 	session_touch(s);
 	return s;
 }
 
 /* NULL: refused. */
-static struct cbx_http_session *session_of(struct cbx_http *http, struct evhttp_request *req, const char *id)
+static struct cbx_http_session *session_of(struct cbx_http_mcp *m, const struct cbx_mcp_registry *registry,
+					   struct cbx_http_conn *c, const char *id)
 {
-	const char *name = cbx_http_header(req, "Mcp-Session-Id");
+	const char *name = cbx_http_header(c, "Mcp-Session-Id");
 	struct cbx_http_session *s;
 
 	if (!name) {
-		cbx_http_refuse(req, 400, -32600, id,
+		cbx_http_refuse(c, 400, CBX_RPC_INVALID_REQUEST, id,
 				"Bad Request: the Mcp-Session-Id header is missing; the answer to initialize has it");
 		return NULL;
 	}
-	TAILQ_FOREACH(s, &http->sessions, entry) {
-		if (strcmp(s->id, name) == 0) {
+	TAILQ_FOREACH(s, &m->sessions, entry) {
+		if (s->principal == c->who.principal && s->registry == registry && strcmp(s->id, name) == 0) {
 			session_touch(s);
 			return s;
 		}
 	}
-	cbx_http_refuse(req, 404, -32001, id, "Session not found: it has ended, or never was; send initialize again");
+	cbx_http_refuse(c, 404, CBX_RPC_SESSION_NOT_FOUND, id,
+			"Session not found: it has ended, or never existed; send initialize again");
 	return NULL;
+}
+
+static struct cbx_http_exchange *session_exchange(struct cbx_http_session *s, struct cbx_http_conn *c)
+{
+	struct cbx_http_exchange *ex = cbx_http_exchange_new(c, &s->all->exchanges, exchange_ended, s->all);
+
+	ex->session = s;
+	ex->counted = true;
+	ex->on_left = exchange_left;
+	s->exchanges++;
+	return ex;
 }
 
 /* ---- POST ---- */
 
-static void post_legacy(struct cbx_http *http, struct evhttp_request *req, const struct envelope *e, const char *body,
-			size_t len)
+static const char *header_of(void *arg, const char *name)
+{
+	return cbx_http_header(arg, name);
+}
+
+static void hand_over(struct cbx_http_exchange *ex, struct cbx_mcp *mcp, struct cbx_http_conn *c, const char *body,
+		      size_t len)
+{
+	bool owed;
+
+	cbx_mcp_set_headers(mcp, header_of, c);
+	owed = cbx_mcp_message(mcp, body, len, ex);
+	cbx_mcp_set_headers(mcp, NULL, NULL);
+	if (!owed) {
+		ex->done = true;
+		cbx_http_exchange_accept(ex);
+	} else if (ex->done && !ex->doomed && !ex->number) {
+		cbx_http_exchange_end(ex);
+	}
+}
+
+static void post_legacy(struct cbx_http_mcp *m, const struct cbx_mcp_registry *registry, struct cbx_http_conn *c,
+			const struct envelope *e, const char *body, size_t len)
 {
 	bool initialize = e->method && e->has_id && strcmp(e->method, "initialize") == 0;
-	const char *version = cbx_http_header(req, "MCP-Protocol-Version");
+	const char *version = cbx_http_header(c, "MCP-Protocol-Version");
 	struct cbx_http_exchange *ex;
 	struct cbx_http_session *s;
 
-	if (version && !initialize && !cbx_mcp_legacy_knows(version)) {
-		cbx_http_refuse(req, 400, -32600, e->id, "Bad Request: unknown MCP-Protocol-Version %.40s",
-				version);
+	if (version && !initialize && cbx_mcp_era_of(version) != CBX_MCP_LEGACY) {
+		cbx_http_refuse(c, 400, CBX_RPC_INVALID_REQUEST, e->id,
+				"Bad Request: unknown MCP-Protocol-Version %.40s", version);
 		return;
 	}
-	if (initialize && !cbx_http_header(req, "Mcp-Session-Id")) {
-		s = session_new(http);
-		if (!s) {
-			cbx_http_refuse(req, 503, -32603, e->id, "there are too many sessions; try again later");
-			return;
-		}
-	} else {
-		s = session_of(http, req, e->id);
-		if (!s)
-			return;
-		initialize = false;
-	}
-	ex = cbx_http_exchange_new(http, req, s);
-	ex->initialize = initialize;
-	if (!cbx_mcp_message(s->mcp, body, len, ex)) {
-		ex->done = true;
-		cbx_http_exchange_accept(ex);
-	} else if (ex->done && !ex->doomed) {
-		cbx_http_exchange_end(ex);
-	}
+	initialize = initialize && !cbx_http_header(c, "Mcp-Session-Id");
+	s = initialize ? session_new(m, registry, &c->who) : session_of(m, registry, c, e->id);
+	if (!s && initialize)
+		cbx_http_refuse(c, 503, CBX_RPC_INTERNAL, e->id, "there are too many sessions; try again later");
+	if (!s)
+		return;
+	ex = session_exchange(s, c);
+	ex->offers = initialize ? s->id : NULL;
+	if (!initialize)
+		ex->keeper = &s->kept;
+	ex->primes = version && strcmp(version, "2025-11-25") >= 0;
+	cbx_http_via(c, "mcp", &s->via);
+	cbx_mcp_set_via(s->mcp, &s->via);
+	hand_over(ex, s->mcp, c, body, len);
 }
 
 /* A value that may not be in a header as it is comes as =?base64?…?=. */
@@ -227,10 +318,10 @@ static bool header_is(const char *header, const char *want)
 }
 
 /* The header that does not repeat the body; NULL: all do. */
-static const char *mismatch(struct evhttp_request *req, const struct envelope *e)
+static const char *mismatch(struct cbx_http_conn *c, const struct envelope *e)
 {
-	const char *version = cbx_http_header(req, "MCP-Protocol-Version");
-	const char *method = cbx_http_header(req, "Mcp-Method"), *name = cbx_http_header(req, "Mcp-Name");
+	const char *version = cbx_http_header(c, "MCP-Protocol-Version");
+	const char *method = cbx_http_header(c, "Mcp-Method"), *name = cbx_http_header(c, "Mcp-Name");
 
 	if (!version || (e->version && !header_is(version, e->version)))
 		return "MCP-Protocol-Version";
@@ -246,134 +337,210 @@ static void drop(void *arg, const char *line, size_t len)
 	/* A request of this era has no connection beside its own stream. */
 }
 
-static void post_modern(struct cbx_http *http, struct evhttp_request *req, const struct envelope *e, const char *body,
-			size_t len)
+static void post_modern(struct cbx_http_mcp *m, const struct cbx_mcp_registry *registry, struct cbx_http_conn *c,
+			const struct envelope *e, const char *body, size_t len)
 {
-	struct cbx_mcp_io io = { .send = drop, .send_to = cbx_http_exchange_send, .done = cbx_http_exchange_done };
-	const char *wrong = mismatch(req, e);
+	struct cbx_rpc_io io = { .send = drop, .send_to = cbx_http_exchange_send, .done = cbx_http_exchange_done };
+	const char *wrong = mismatch(c, e);
 	struct cbx_http_exchange *ex;
 
 	if (wrong) {
-		cbx_http_refuse(req, 400, HEADER_MISMATCH, e->id,
+		cbx_http_refuse(c, 400, CBX_RPC_HEADER_MISMATCH, e->id,
 				"Header mismatch: the %s header is missing or differs from the request's body", wrong);
 		return;
 	}
-	ex = cbx_http_exchange_new(http, req, NULL);
+	ex = cbx_http_exchange_new(c, &m->exchanges, exchange_ended, m);
 	ex->bad_meta = !e->version || !e->has_capabilities;
-	ex->mcp = cbx_mcp_new_with(http->config.engine, http->base, &io, http->config.registry);
+	ex->mcp = cbx_mcp_new(m->engine, c->who.principal, m->base, &io, registry);
 	cbx_mcp_set_modern(ex->mcp);
-	if (!cbx_mcp_message(ex->mcp, body, len, ex)) {
-		ex->done = true;
-		cbx_http_exchange_accept(ex);
-	} else if (ex->done && !ex->doomed) {
-		cbx_http_exchange_end(ex);
-	}
+	cbx_http_via(c, "mcp", &ex->via);
+	cbx_mcp_set_via(ex->mcp, &ex->via);
+	hand_over(ex, ex->mcp, c, body, len);
 }
 
-static bool is_modern(struct evhttp_request *req, const struct envelope *e)
+static bool is_modern(struct cbx_http_conn *c, const struct envelope *e)
 {
-	const char *version = cbx_http_header(req, "MCP-Protocol-Version");
+	const char *version = cbx_http_header(c, "MCP-Protocol-Version");
 
 	if (e->version)
 		return true;
-	return version && !cbx_mcp_legacy_knows(version) && strcmp(version, "2026-07-28") >= 0 &&
-	       !(e->method && strcmp(e->method, "initialize") == 0 && cbx_http_header(req, "Mcp-Method") == NULL);
+	return version && cbx_mcp_era_of(version) == CBX_MCP_MODERN &&
+	       !(e->method && strcmp(e->method, "initialize") == 0 && cbx_http_header(c, "Mcp-Method") == NULL);
 }
 
-static void post(struct cbx_http *http, struct evhttp_request *req)
+static void post(struct cbx_http_mcp *m, const struct cbx_mcp_registry *registry, struct cbx_http_conn *c,
+		 const char *body, size_t len)
 {
-	const char *type = cbx_http_header(req, "Content-Type");
-	struct evbuffer *in = evhttp_request_get_input_buffer(req);
-	size_t len = evbuffer_get_length(in);
-	const char *body = (const char *)evbuffer_pullup(in, -1);
+	const char *type = cbx_http_header(c, "Content-Type");
 	struct envelope e = { 0 };
 	struct cbx_err err;
 
 	if (!type || strncasecmp(type, "application/json", 16) != 0 || (type[16] && !strchr("; \t", type[16]))) {
-		cbx_http_refuse(req, 415, -32600, NULL, "Content-Type must be application/json");
+		cbx_http_refuse(c, 415, CBX_RPC_INVALID_REQUEST, NULL, "Content-Type must be application/json");
 	} else if (!len || cbx_json_parse(body, len, &e.doc, &err) < 0) {
-		cbx_http_refuse(req, 400, -32700, NULL, "Parse error: %s", len ? err.msg : "there is no body");
+		cbx_http_refuse(c, 400, CBX_RPC_PARSE, NULL, "Parse error: %s", len ? err.msg : "there is no body");
 	} else {
 		look_at(&e);
-		if (is_modern(req, &e))
-			post_modern(http, req, &e, body, len);
+		if (is_modern(c, &e))
+			post_modern(m, registry, c, &e, body, len);
 		else
-			post_legacy(http, req, &e, body, len);
+			post_legacy(m, registry, c, &e, body, len);
 	}
 	cbx_json_doc_release(&e.doc);
 }
 
 /* ---- GET and DELETE: of the handshake era only ---- */
 
-static bool wants_session(struct evhttp_request *req)
+static bool wants_session(struct cbx_http_conn *c)
 {
-	const char *version = cbx_http_header(req, "MCP-Protocol-Version");
+	const char *version = cbx_http_header(c, "MCP-Protocol-Version");
 
-	if (!version || cbx_mcp_legacy_knows(version))
+	if (!version || cbx_mcp_era_of(version) == CBX_MCP_LEGACY)
 		return true;
-	if (strcmp(version, "2026-07-28") < 0) {
-		cbx_http_refuse(req, 400, -32600, NULL, "Bad Request: unknown MCP-Protocol-Version %.40s", version);
+	if (cbx_mcp_era_of(version) != CBX_MCP_MODERN) {
+		cbx_http_refuse(c, 400, CBX_RPC_INVALID_REQUEST, NULL,
+				"Bad Request: unknown MCP-Protocol-Version %.40s", version);
 		return false;
 	}
-	evhttp_add_header(evhttp_request_get_output_headers(req), "Allow", "POST");
-	cbx_http_refuse(req, 405, -32600, NULL, "this protocol revision knows POST only");
+	cbx_http_add_header(c, "Allow", "POST");
+	cbx_http_refuse(c, 405, CBX_RPC_INVALID_REQUEST, NULL, "this protocol revision has POST only");
 	return false;
 }
 
-static void get(struct cbx_http *http, struct evhttp_request *req)
+/* Continue a stream after the event that the client has seen last. */
+static void resume(struct cbx_http_session *s, struct cbx_http_conn *c, const char *last)
 {
-	const char *accept = cbx_http_header(req, "Accept");
+	uint64_t number = 0, at = 0;
+	struct cbx_http_exchange *ex;
+	char again[64], *end;
+
+	number = strtoull(last, &end, 10);
+	if (*end == '-')
+		at = strtoull(end + 1, NULL, 10);
+	snprintf(again, sizeof(again), "%" PRIu64 "-%" PRIu64, number, at);
+	LIST_FOREACH(ex, &s->all->exchanges, entry)
+		if (ex->session == s && number && ex->number == number && strcmp(last, again) == 0)
+			break;
+	if (!ex || !cbx_http_exchange_resume(ex, c, at)) {
+		cbx_http_refuse(c, 400, CBX_RPC_INVALID_REQUEST, NULL,
+				"Last-Event-ID: this session has no such event, or it is not kept any more; send the "
+				"request again");
+		return;
+	}
+	if (!ex->counted)
+		s->exchanges++;
+	ex->counted = true;
+}
+
+static void get(struct cbx_http_mcp *m, const struct cbx_mcp_registry *registry, struct cbx_http_conn *c)
+{
+	const char *accept = cbx_http_header(c, "Accept");
+	bool takes_events = accept && strcasestr(accept, "text/event-stream");
 	struct cbx_http_exchange *ex;
 	struct cbx_http_session *s;
 
-	if (!wants_session(req))
+	if (!wants_session(c))
 		return;
-	if (!accept || !strcasestr(accept, "text/event-stream") || !cbx_http_header(req, "Mcp-Session-Id")) {
-		evhttp_add_header(evhttp_request_get_output_headers(req), "Allow", "POST, GET, DELETE");
-		cbx_http_refuse(req, accept && strcasestr(accept, "text/event-stream") ? 400 : 405, -32600, NULL,
+	if (!takes_events || !cbx_http_header(c, "Mcp-Session-Id")) {
+		cbx_http_add_header(c, "Allow", "POST, GET, DELETE");
+		cbx_http_refuse(c, takes_events ? 400 : 405, CBX_RPC_INVALID_REQUEST, NULL,
 				"GET is for an event stream of a session (Accept: text/event-stream, Mcp-Session-Id)");
 		return;
 	}
-	s = session_of(http, req, NULL);
+	s = session_of(m, registry, c, NULL);
 	if (!s)
 		return;
-	if (s->stream) {
-		cbx_http_refuse(req, 409, -32600, NULL, "this session has an event stream already");
+	if (cbx_http_header(c, "Last-Event-ID")) {
+		resume(s, c, cbx_http_header(c, "Last-Event-ID"));
 		return;
 	}
-	ex = cbx_http_exchange_new(http, req, s);
+	if (s->stream) {
+		cbx_http_refuse(c, 409, CBX_RPC_INVALID_REQUEST, NULL, "this session has an event stream already");
+		return;
+	}
+	ex = session_exchange(s, c);
 	ex->get = true;
 	s->stream = ex;
 	cbx_http_exchange_stream(ex);
 	cbx_buf_adds(&s->waiting, ":\r\n\r\n"); /* something to send: the headers go with it */
-	cbx_http_exchange_raw(ex, &s->waiting);
+	cbx_http_exchange_raw(ex, s->waiting.data, s->waiting.len);
 	cbx_buf_release(&s->waiting);
 }
 
-static void end(struct cbx_http *http, struct evhttp_request *req)
+static void end(struct cbx_http_mcp *m, const struct cbx_mcp_registry *registry, struct cbx_http_conn *c)
 {
-	struct cbx_http_session *s = wants_session(req) ? session_of(http, req, NULL) : NULL;
+	struct cbx_http_session *s = wants_session(c) ? session_of(m, registry, c, NULL) : NULL;
 
 	if (!s)
 		return;
-	cbx_http_reply(req, 200, NULL, NULL, 0);
-	cbx_http_session_free(s);
+	cbx_http_reply(c, 200, NULL, NULL, 0);
+	session_free(s);
 }
 
-void cbx_http_mcp(struct cbx_http *http, struct evhttp_request *req)
+void cbx_http_mcp_request(struct cbx_http_mcp *m, const struct cbx_mcp_registry *registry, struct cbx_http_conn *c,
+			  const char *body, size_t len)
 {
-	switch (evhttp_request_get_command(req)) {
-	case EVHTTP_REQ_POST:
-		post(http, req);
+	/* What a call does is known to its tool alone. */
+	if (!cbx_http_gate_scope(c, CBX_SCOPE_RUN))
+		return;
+	switch (c->head.method) {
+	case CBX_HTTP_POST:
+		post(m, registry, c, body, len);
 		break;
-	case EVHTTP_REQ_GET:
-		get(http, req);
+	case CBX_HTTP_GET:
+		get(m, registry, c);
 		break;
-	case EVHTTP_REQ_DELETE:
-		end(http, req);
+	case CBX_HTTP_DELETE:
+		end(m, registry, c);
 		break;
 	default:
-		evhttp_add_header(evhttp_request_get_output_headers(req), "Allow", "POST, GET, DELETE");
-		cbx_http_refuse(req, 405, -32600, NULL, "POST, GET and DELETE are known here");
+		cbx_http_add_header(c, "Allow", "POST, GET, DELETE");
+		cbx_http_refuse(c, 405, CBX_RPC_INVALID_REQUEST, NULL, "only POST, GET and DELETE are allowed");
 	}
+}
+
+void cbx_http_mcp_init(struct cbx_http_mcp *m)
+{
+	m->kept.max = CBX_HTTP_KEPT_ALL;
+	LIST_INIT(&m->exchanges);
+	TAILQ_INIT(&m->sessions);
+}
+
+void cbx_http_mcp_check(struct cbx_http_mcp *m)
+{
+	struct cbx_http_session *s, *next;
+
+	for (s = TAILQ_FIRST(&m->sessions); s; s = next) {
+		next = TAILQ_NEXT(s, entry);
+		if (s->tenant && s->tenant->gone)
+			session_free(s);
+	}
+}
+
+bool cbx_http_mcp_busy(const struct cbx_http_mcp *m)
+{
+	return !LIST_EMPTY(&m->exchanges) || !TAILQ_EMPTY(&m->sessions);
+}
+
+bool cbx_http_mcp_end_streams(struct cbx_http_mcp *m)
+{
+	struct cbx_http_exchange *ex;
+	bool waiting = false;
+
+	LIST_FOREACH(ex, &m->exchanges, entry) {
+		if (ex->mcp && !ex->done) {
+			cbx_mcp_end_streams(ex->mcp);
+			waiting = true;
+		}
+	}
+	return waiting;
+}
+
+void cbx_http_mcp_release(struct cbx_http_mcp *m)
+{
+	m->on_idle = NULL;
+	while (!LIST_EMPTY(&m->exchanges))
+		cbx_http_exchange_cut(LIST_FIRST(&m->exchanges));
+	while (!TAILQ_EMPTY(&m->sessions))
+		session_free(TAILQ_FIRST(&m->sessions));
 }

@@ -1,269 +1,233 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: evhttp parses requests and writes answers; what it lacks is added here. It has no limit on
- * connections, and does not tell of those that end without a request. So new ones are counted as they come, and when
- * the count reaches the limit, it is taken anew from the process's descriptors: those that are bound to our port. While
- * there really are too many, the listener sleeps and they are counted at intervals.
- *
- * Every request passes a gate before its path or method is looked at: the names by which this computer was addressed,
- * then the token.
+ * Theory of operation: connections are accepted here and served by conn.c. Every request passes a gate when its headers
+ * are there, before its body is read (gate.c).
  */
-#include "http/internal.h"
+#include "http/http.h"
 
 #include <errno.h>
-#include <event2/buffer.h>
-#include <event2/listener.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/buf.h"
 #include "base/cleanup.h"
-#include "base/json.h"
-#include "base/limits.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "http/address.h"
+#include "http/conn.h"
+#include "http/gate.h"
+#include "http/mcp_http.h"
+#include "http/resource.h"
+#include "http/room.h"
+#include "http/ui.h"
+#include "mcp/mcp.h"
+#include "rest/rest.h"
+#include "wire/listener.h"
+#include "wire/rpc.h"
 
-#define SWEEP_MS 100
-#define FDS_MAX	 16384 /* descriptors that are looked at */
+struct cbx_http {
+	struct cbx_http_conns conns;
+	struct cbx_http_mcp mcp;
+	struct cbx_rest rest;
+	struct cbx_http_gate gate;
+	struct cbx_service service; /* whose users may use a unix socket that asks for no token */
+	struct cbx_http_tls *tls;   /* NULL: none */
+	bool open, ui;
+	char **urls; /* of the doors */
+};
 
-/* That a descriptor is bound to; 0: it is no such socket. */
-static uint16_t port_of(int fd)
+/* ---- requests ---- */
+
+static bool is_ui(const struct cbx_http *http, const struct cbx_http_conn *c)
 {
-	union {
-		struct sockaddr any;
-		struct sockaddr_in v4;
-		struct sockaddr_in6 v6;
-	} addr;
-	socklen_t len = sizeof(addr);
-
-	if (getsockname(fd, &addr.any, &len) < 0)
-		return 0;
-	if (addr.any.sa_family == AF_INET)
-		return ntohs(addr.v4.sin_port);
-	return addr.any.sa_family == AF_INET6 ? ntohs(addr.v6.sin6_port) : 0;
+	return http->ui && cbx_http_ui_is(c->head.path);
 }
 
-/* ---- connections ---- */
-
-static size_t count_connections(const struct cbx_http *http)
+static bool may_pass(void *arg, struct cbx_http_conn *c)
 {
-	int listener = evhttp_bound_socket_get_fd(http->bound);
-	_cleanup_free_ struct pollfd *fds = NULL;
-	size_t n = FDS_MAX, found = 0;
-	struct rlimit lim;
+	const struct cbx_http *http = arg;
 
-	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur < n)
-		n = lim.rlim_cur;
-	fds = cbx_xcalloc(n, sizeof(*fds));
-	for (size_t i = 0; i < n; i++)
-		fds[i].fd = (int)i;
-	if (poll(fds, n, 0) < 0)
-		return CBX_HTTP_CONNECTIONS_MAX;
-	for (size_t i = 0; i < n; i++)
-		if (!(fds[i].revents & POLLNVAL) && fds[i].fd != listener && port_of(fds[i].fd) == http->port)
-			found++;
-	return found;
+	return cbx_http_gate_pass(&http->gate, c,
+				  is_ui(http, c) || cbx_http_resource_is(c) || cbx_rest_open_to_all(&c->head));
 }
 
-static void sweep(evutil_socket_t fd, short what, void *arg)
+static void request(void *arg, struct cbx_http_conn *c, const char *body, size_t len)
 {
-	struct timeval tv = { .tv_usec = SWEEP_MS * 1000 };
 	struct cbx_http *http = arg;
+	const char *path = c->head.path;
+	const struct cbx_mcp_registry *registry = NULL;
 
-	http->nconns = count_connections(http);
-	if (http->nconns < CBX_HTTP_CONNECTIONS_MAX)
-		evconnlistener_enable(evhttp_bound_socket_get_listener(http->bound));
-	else
-		event_add(http->sweep, &tv);
-}
-
-/* evhttp asks for a bufferevent of a connection that it has accepted; it makes one itself when it gets none. */
-static struct bufferevent *on_connection(struct event_base *base, void *arg)
-{
-	struct timeval tv = { .tv_usec = SWEEP_MS * 1000 };
-	struct cbx_http *http = arg;
-
-	if (++http->nconns >= CBX_HTTP_CONNECTIONS_MAX) {
-		http->nconns = count_connections(http);
-		if (http->nconns >= CBX_HTTP_CONNECTIONS_MAX) {
-			evconnlistener_disable(evhttp_bound_socket_get_listener(http->bound));
-			event_add(http->sweep, &tv);
-		}
-	}
-	return NULL;
-}
-
-/* ---- answers ---- */
-
-const char *cbx_http_header(struct evhttp_request *req, const char *name)
-{
-	return evhttp_find_header(evhttp_request_get_input_headers(req), name);
-}
-
-static const char *reason_of(int status)
-{
-	static const struct {
-		int status;
-		const char *reason;
-	} reasons[] = {
-		{ 200, "OK" },			   { 202, "Accepted" },		   { 400, "Bad Request" },
-		{ 401, "Unauthorized" },	   { 403, "Forbidden" },	   { 404, "Not Found" },
-		{ 405, "Method Not Allowed" },	   { 409, "Conflict" },		   { 415, "Unsupported Media Type" },
-		{ 503, "Service Unavailable" },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
-		if (reasons[i].status == status)
-			return reasons[i].reason;
-	return "Error";
-}
-
-void cbx_http_reply(struct evhttp_request *req, int status, const char *type, const void *body, size_t len)
-{
-	struct evkeyvalq *headers = evhttp_request_get_output_headers(req);
-	struct evbuffer *out = evbuffer_new();
-
-	if (body)
-		evhttp_add_header(headers, "Content-Type", type);
-	/* evhttp would send it after HEAD, too, where a client takes it for the beginning of the next answer. */
-	if (out && body && evhttp_request_get_command(req) != EVHTTP_REQ_HEAD)
-		evbuffer_add(out, body, len);
-	evhttp_add_header(headers, "Cache-Control", "no-store");
-	evhttp_add_header(headers, "X-Content-Type-Options", "nosniff");
-	evhttp_send_reply(req, status, reason_of(status), out);
-	if (out)
-		evbuffer_free(out);
-}
-
-void cbx_http_refuse(struct evhttp_request *req, int status, int code, const char *id, const char *fmt, ...)
-{
-	_cleanup_json_ cJSON *error = cbx_json_new_obj();
-	_cleanup_buf_ struct cbx_buf out = { 0 };
-	char msg[400];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(msg, sizeof(msg), fmt, ap);
-	va_end(ap);
-	cbx_json_set_i64(error, "code", code);
-	cbx_json_set_str(error, "message", msg);
-	cbx_buf_addf(&out, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":", id ? id : "null");
-	cbx_json_print(&out, error);
-	cbx_buf_addc(&out, '}');
-	cbx_http_reply(req, status, "application/json", out.data, out.len);
-}
-
-/* ---- the gate ---- */
-
-static bool may_pass(struct cbx_http *http, struct evhttp_request *req)
-{
-	const char *host = cbx_http_header(req, "Host"), *origin = cbx_http_header(req, "Origin");
-
-	if (!host || !cbx_http_host_allowed(host)) {
-		cbx_http_refuse(req, host ? 403 : 400, -32600, NULL,
-				"the Host header must name localhost, 127.0.0.1 or [::1]");
-		return false;
-	}
-	if (origin && !cbx_http_origin_allowed(origin)) {
-		cbx_http_refuse(req, 403, -32600, NULL, "requests of web pages from elsewhere are not served");
-		return false;
-	}
-	/* Two ways of saying where the body ends: somebody between us and the client may see another one than we do. */
-	if (cbx_http_header(req, "Transfer-Encoding") && cbx_http_header(req, "Content-Length")) {
-		evhttp_add_header(evhttp_request_get_output_headers(req), "Connection", "close");
-		cbx_http_refuse(req, 400, -32600, NULL, "both Transfer-Encoding and Content-Length are given");
-		return false;
-	}
-	if (http->token.len && !cbx_http_token_ok(&http->token, cbx_http_header(req, "Authorization"))) {
-		evhttp_add_header(evhttp_request_get_output_headers(req), "WWW-Authenticate", "Bearer");
-		cbx_http_refuse(req, 401, -32600, NULL, "the bearer token of --http-token-file is needed");
-		return false;
-	}
-	return true;
-}
-
-static void on_request(struct evhttp_request *req, void *arg)
-{
-	const struct evhttp_uri *uri = evhttp_request_get_evhttp_uri(req);
-	const char *path = uri ? evhttp_uri_get_path(uri) : NULL;
-	struct cbx_http *http = arg;
-
-	if (!may_pass(http, req))
+	if (is_ui(http, c)) {
+		cbx_http_ui_request(c, cbx_http_gate_asks(&http->gate));
 		return;
-	if (!path || strcmp(path, "/mcp") != 0)
-		cbx_http_refuse(req, 404, -32600, NULL, "there is nothing here; MCP is at /mcp");
+	}
+	if (cbx_http_resource_is(c)) {
+		cbx_http_resource_request(c);
+		return;
+	}
+	if (strcmp(path, "/mcp") == 0)
+		registry = http->mcp.registry;
+	else if (cbx_starts_with(path, "/mcp/"))
+		registry = cbx_mcp_registry_find(http->mcp.registry, path + strlen("/mcp/"));
+	if (registry)
+		cbx_http_mcp_request(&http->mcp, registry, c, body, len);
+	else if (cbx_starts_with(path, "/mcp/"))
+		cbx_http_refuse(c, 404, CBX_RPC_INVALID_REQUEST, NULL,
+				"not found: MCP is at /mcp, and at /mcp/NAME for a profile");
 	else
-		cbx_http_mcp(http, req);
+		cbx_rest_request(&http->rest, c, body, len);
+}
+
+static bool in_pieces(void *arg, const struct cbx_http_conn *c)
+{
+	return cbx_rest_in_pieces(&c->head);
 }
 
 /* ---- start and end ---- */
 
 bool cbx_http_busy(const struct cbx_http *http)
 {
-	return http && (!LIST_EMPTY(&http->exchanges) || !TAILQ_EMPTY(&http->sessions));
+	return http && (cbx_http_mcp_busy(&http->mcp) || cbx_rest_busy(&http->rest));
 }
 
-void cbx_http_check_idle(struct cbx_http *http)
+const char *cbx_http_url(const struct cbx_http *http, size_t i)
 {
-	if (!cbx_http_busy(http) && http->config.on_idle)
-		http->config.on_idle(http->config.arg);
+	return i < http->conns.ndoors ? http->urls[i] : NULL;
 }
 
-const char *cbx_http_url(const struct cbx_http *http)
+static void accepted(void *arg, int fd)
 {
-	return http->url;
+	struct cbx_http_door *door = arg;
+	uid_t uid;
+
+	if (door->checks_user && cbx_peer_allowed(fd, &door->http->service, &uid) <= 0)
+		close(fd);
+	else
+		cbx_http_conn_accept(&door->http->conns, door, fd);
 }
 
-static int bind_to(struct cbx_http *http, const struct cbx_http_address *a, struct cbx_err *err)
+/* A socket that listens becomes one of the doors. */
+static int add_door(struct cbx_http *http, int fd, struct cbx_err *err)
 {
-	errno = 0;
-	http->bound = evhttp_bind_socket_with_handle(http->evhttp, a->host, a->port);
-	if (!http->bound)
-		return cbx_fail(err, errno ? errno : EADDRINUSE, "--http: listen on %s", http->config.address);
+	struct cbx_http_door *door = &http->conns.doors[http->conns.ndoors];
+	struct cbx_address a;
+	char text[128];
+
+	if (cbx_address_of(fd, &a) < 0) {
+		close(fd);
+		return cbx_refuse(err, "invalid_start", EINVAL, "--http: a descriptor that was passed is not a socket");
+	}
+	cbx_address_print(&a, text);
+	door->http = http;
+	door->local = cbx_address_is_local(&a);
+	door->checks_user = a.at.any.sa_family == AF_UNIX && !cbx_http_gate_asks(&http->gate);
+	if (!door->local && !http->open && !cbx_http_gate_asks(&http->gate)) {
+		close(fd);
+		return cbx_refuse(
+			err, "invalid_argument", EINVAL,
+			"--http: %s is not a loopback address, and whoever reaches it could run code: make tenants "
+			"(--tenants), name a token (--http-token-file), or say --http-without-authentication",
+			text);
+	}
+	if (a.at.any.sa_family != AF_UNIX)
+		door->tls = http->tls;
+	if (!door->local && !door->tls)
+		cbx_warn(
+			"--http: %s is not a loopback address, and has no TLS: whoever can read on the way sees tokens "
+			"and "
+			"all that sessions do; give --http-certificate and --http-key, or listen on a loopback address "
+			"behind a proxy with TLS",
+			text);
 	/* Connections inherit it: an event of a stream must not wait for the client to acknowledge the one before. */
-	(void)setsockopt(evhttp_bound_socket_get_fd(http->bound), IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
-	http->port = port_of(evhttp_bound_socket_get_fd(http->bound));
-	http->url = cbx_xasprintf("http://%s%s%s:%u/mcp", a->v6 ? "[" : "", a->host, a->v6 ? "]" : "",
-				  http->port);
+	if (a.at.any.sa_family != AF_UNIX)
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+	http->urls[http->conns.ndoors] = a.at.any.sa_family == AF_UNIX
+						 ? cbx_xasprintf("unix:%s", text)
+						 : cbx_xasprintf("http%s://%s/mcp", door->tls ? "s" : "", text);
+	if (cbx_listener_new(http->conns.base, fd, accepted, door, &door->listener, err) < 0)
+		return -err->code;
+	http->conns.ndoors++;
 	return 0;
+}
+
+static int listen_on(struct cbx_http *http, const char *address, struct cbx_err *err)
+{
+	struct cbx_address a;
+	int r, fd = cbx_http_address_parse(address, &a, err);
+
+	if (fd >= 0)
+		fd = cbx_listen(&a, &http->service, err);
+	if (fd < 0)
+		return cbx_wrap(err, "--http");
+	r = add_door(http, fd, err);
+	if (r < 0 || a.at.any.sa_family != AF_UNIX)
+		return r;
+	http->conns.doors[http->conns.ndoors - 1].path = cbx_xstrdup(a.at.un.sun_path);
+	/* Who asks for a token need not look at the user. */
+	if (cbx_http_gate_asks(&http->gate) && chmod(a.at.un.sun_path, 0666) < 0)
+		return cbx_fail(err, errno, "--http: let everybody connect to %s", a.at.un.sun_path);
+	return 0;
+}
+
+/* Malloc'd; NULL: there is none. */
+static char *host_of(const char *url)
+{
+	const char *host = url ? strstr(url, "://") : NULL;
+
+	return host ? cbx_xasprintf("%.*s", (int)strcspn(host + 3, "/"), host + 3) : NULL;
 }
 
 int cbx_http_new(struct event_base *base, const struct cbx_http_config *config, struct cbx_http **ret,
 		 struct cbx_err *err)
 {
-	struct cbx_http_address address;
-	struct cbx_http *http;
-	int r = cbx_http_address_parse(config->address, &address, err);
+	static const struct cbx_http_conn_ops ops = { .on_head = may_pass,
+						      .on_request = request,
+						      .in_pieces = in_pieces };
+	struct cbx_http *http = cbx_xcalloc(1, sizeof(*http));
+	size_t n = config->naddresses + config->nfds;
+	int r = 0;
 
-	if (r < 0)
-		return r;
-	http = cbx_xcalloc(1, sizeof(*http));
-	http->base = base;
-	http->config = *config;
-	LIST_INIT(&http->exchanges);
-	TAILQ_INIT(&http->sessions);
-	if (config->token_file)
-		r = cbx_http_token_read(config->token_file, &http->token, err);
-	http->evhttp = evhttp_new(base);
-	http->sweep = event_new(base, -1, 0, sweep, http);
-	if (r >= 0 && (!http->evhttp || !http->sweep))
-		r = cbx_fail(err, ENOMEM, "make the HTTP server");
-	if (r >= 0) {
-		evhttp_set_max_headers_size(http->evhttp, CBX_HTTP_HEADERS_MAX);
-		evhttp_set_max_body_size(http->evhttp, CBX_HTTP_BODY_MAX);
-		evhttp_set_timeout(http->evhttp, CBX_HTTP_IDLE_S);
-		evhttp_set_allowed_methods(http->evhttp, EVHTTP_REQ_GET | EVHTTP_REQ_POST | EVHTTP_REQ_HEAD |
-								 EVHTTP_REQ_PUT | EVHTTP_REQ_DELETE |
-								 EVHTTP_REQ_OPTIONS | EVHTTP_REQ_PATCH);
-		evhttp_set_bevcb(http->evhttp, on_connection, http);
-		evhttp_set_gencb(http->evhttp, on_request, http);
-		r = bind_to(http, &address, err);
-	}
-	http->config.address = http->config.token_file = NULL;
+	http->conns = (struct cbx_http_conns){
+		.base = base, .ops = &ops, .arg = http, .metrics = config->metrics, .observer = config->observer
+	};
+	http->conns.doors = cbx_xcalloc(n, sizeof(*http->conns.doors));
+	http->urls = cbx_xcalloc(n, sizeof(*http->urls));
+	r = cbx_http_room_init(&http->conns, err);
+	http->open = config->open;
+	http->ui = config->ui;
+	if (config->service)
+		http->service = *config->service;
+	http->gate.local = config->principal;
+	http->gate.tenants = config->tenants;
+	http->gate.url = config->url ? cbx_xstrdup(config->url) : NULL;
+	http->gate.name = host_of(config->url);
+	http->conns.gate = &http->gate;
+	http->mcp = (struct cbx_http_mcp){ .base = base,
+					   .engine = config->engine,
+					   .registry = config->registry,
+					   .node = config->node ? config->node : "",
+					   .on_idle = config->on_idle,
+					   .arg = config->arg };
+	cbx_http_mcp_init(&http->mcp);
+	http->rest = (struct cbx_rest){ .base = base,
+					.engine = config->engine,
+					.node = http->mcp.node,
+					.on_idle = config->on_idle,
+					.arg = config->arg };
+	cbx_rest_init(&http->rest);
+	if (r >= 0 && config->token_file)
+		r = cbx_http_token_read(config->token_file, &http->gate.token, err);
+	if (r >= 0 && config->tls.certificate)
+		r = cbx_http_tls_new(&config->tls, &http->tls, err);
+	for (size_t i = 0; i < config->nfds; i++)
+		if (r >= 0)
+			r = add_door(http, config->fds[i], err);
+	for (size_t i = 0; i < config->naddresses && r >= 0; i++)
+		r = listen_on(http, config->addresses[i], err);
+	cbx_http_conns_pause(&http->conns, true);
 	if (r < 0)
 		cbx_http_free(http);
 	else
@@ -271,45 +235,84 @@ int cbx_http_new(struct event_base *base, const struct cbx_http_config *config, 
 	return r;
 }
 
+void cbx_http_serve(struct cbx_http *http)
+{
+	if (http)
+		cbx_http_conns_pause(&http->conns, false);
+}
+
+int cbx_http_reload_tls(struct cbx_http *http, struct cbx_err *err)
+{
+	if (!http || !http->tls)
+		return 0;
+	if (cbx_http_tls_reload(http->tls, err) < 0)
+		return cbx_wrap(err, "certificate and key stay as they were");
+	cbx_info("certificate and key were read again");
+	return 0;
+}
+
+void cbx_http_tenants_changed(struct cbx_http *http)
+{
+	struct cbx_http_conn *c, *next;
+
+	if (!http)
+		return;
+	cbx_http_mcp_check(&http->mcp);
+	for (c = LIST_FIRST(&http->conns.list); c; c = next) {
+		next = LIST_NEXT(c, entry);
+		if (!cbx_http_gate_still(&http->gate, &c->who))
+			cbx_http_conn_cut(c);
+	}
+}
+
+void cbx_http_drain(struct cbx_http *http)
+{
+	if (http)
+		http->rest.draining = true;
+}
+
 /* What is sent goes out from the loop: so many turns are enough for those who read. */
 #define LAST_TURNS 16
 
 void cbx_http_stop(struct cbx_http *http)
 {
-	struct cbx_http_exchange *ex;
-	bool waiting = false;
-
 	if (!http)
 		return;
-	event_del(http->sweep);
-	evconnlistener_disable(evhttp_bound_socket_get_listener(http->bound));
-	LIST_FOREACH(ex, &http->exchanges, entry) {
-		if (ex->mcp && !ex->done) {
-			cbx_mcp_end_streams(ex->mcp);
-			waiting = true;
-		}
-	}
-	for (int i = 0; waiting && i < LAST_TURNS; i++)
-		event_base_loop(http->base, EVLOOP_NONBLOCK | EVLOOP_ONCE);
+	http->rest.draining = true;
+	cbx_http_conns_pause(&http->conns, true);
+	http->conns.full = false;
+	http->conns.max = SIZE_MAX; /* so that it stays so */
+	if (!cbx_http_mcp_end_streams(&http->mcp))
+		return;
+	for (int i = 0; i < LAST_TURNS; i++)
+		event_base_loop(http->conns.base, EVLOOP_NONBLOCK | EVLOOP_ONCE);
 }
 
 void cbx_http_free(struct cbx_http *http)
 {
-	struct cbx_http_exchange *ex;
-	struct cbx_http_session *session;
-
 	if (!http)
 		return;
-	http->config.on_idle = NULL;
-	while ((ex = LIST_FIRST(&http->exchanges)))
-		cbx_http_exchange_cut(ex);
-	while ((session = TAILQ_FIRST(&http->sessions)))
-		cbx_http_session_free(session);
-	if (http->evhttp)
-		evhttp_free(http->evhttp);
-	if (http->sweep)
-		event_free(http->sweep);
-	free(http->url);
-	cbx_buf_release(&http->token);
+	cbx_http_mcp_release(&http->mcp);
+	cbx_rest_release(&http->rest);
+	http->conns.full = false;
+	http->conns.max = SIZE_MAX; /* so that it stays so */
+	while (!LIST_EMPTY(&http->conns.list))
+		cbx_http_conn_cut(LIST_FIRST(&http->conns.list));
+	cbx_http_room_release(&http->conns);
+	for (size_t i = 0; i < http->conns.ndoors; i++) {
+		struct cbx_http_door *door = &http->conns.doors[i];
+
+		cbx_listener_free(door->listener);
+		if (door->path)
+			(void)unlink(door->path); /* as far as the user that we have become may */
+		free(door->path);
+		free(http->urls[i]);
+	}
+	free(http->conns.doors);
+	free(http->urls);
+	cbx_http_tls_free(http->tls);
+	cbx_buf_release(&http->gate.token);
+	free(http->gate.url);
+	free(http->gate.name);
 	free(http);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: apt is told by a configuration file, read after the machine's own, where to keep lists, cache
+ * Theory of operation: apt learns from a configuration file, read after the machine's own, where to keep lists, cache
  * and state, so it needs no privilege. Sources, keys, pins and proxies stay the machine's; signatures are checked as
  * always, and nothing here could tell it not to. Hooks of the machine are cleared: they are meant for its own packages.
  *

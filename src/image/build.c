@@ -25,17 +25,7 @@
 #include "image/progress.h"
 #include "image/scan.h"
 #include "image/tree.h"
-
-static void add_stats(struct cbx_unpack_stats *sum, const struct cbx_unpack_stats *s)
-{
-	sum->entries += s->entries;
-	sum->bytes += s->bytes;
-	sum->excluded += s->excluded;
-	sum->special += s->special;
-	sum->modes += s->modes;
-	sum->attributes += s->attributes;
-	sum->whiteouts += s->whiteouts;
-}
+#include "image/unpack.h"
 
 static const char *architecture(void)
 {
@@ -62,7 +52,7 @@ static cJSON *layer(const char *source, const char *target)
 	return l;
 }
 
-static cJSON *new_manifest(const char *name, const char *kind, const char *description)
+cJSON *cbx_build_manifest(const char *name, const char *kind, const char *description)
 {
 	cJSON *m = cbx_json_new_obj(), *layers = cbx_json_new_arr();
 	time_t now = time(NULL);
@@ -98,14 +88,14 @@ static void set_preload(cJSON *m, const struct cbx_recipe *recipe)
 }
 
 /* List, hash, write files.txt and the manifest, publish. */
-static int complete(struct cbx_stage *stage, cJSON *manifest, bool force, struct cbx_err *err)
+int cbx_build_complete(struct cbx_stage *stage, cJSON *manifest, bool force, struct cbx_err *err)
 {
 	struct cbx_scan scan;
 	char digest[72];
 	int r;
 
 	cbx_progress_step("Listing and hashing files");
-	r = cbx_scan_tree(stage->rootfs, &scan, err);
+	r = cbx_scan_tree_known(stage->rootfs, stage->known, &scan, err);
 	if (r < 0)
 		return r;
 	cbx_scan_digest(scan.text.data, scan.text.len, digest);
@@ -148,7 +138,7 @@ static int unpack_packages(int root, const struct cbx_recipe *recipe, struct cbx
 		r = cbx_unpack_in_worker(fd, root, &o, &s, NULL, NULL, err);
 		if (r < 0)
 			return cbx_wrap(err, "unpack %s", p->name);
-		add_stats(&sum, &s);
+		cbx_unpack_add(&sum, &s);
 		p->bytes = s.bytes;
 		cbx_progress_update("%zu of %zu, %s", i + 1, fetch->n, p->name);
 	}
@@ -173,7 +163,8 @@ static cJSON *package_list(const struct cbx_fetch *fetch)
 /* The archive that the sandbox left, into the image: only new files, only where they belong. */
 static int take_finished(const struct cbx_stage *stage, int archive, const cJSON *warm, struct cbx_err *err)
 {
-	const char *only[32] = { "*/__pycache__/*.pyc" };
+	const char *only[32] = { "*/__pycache__/*.pyc", "etc/ld.so.cache" };
+	const size_t fixed = 2;
 	struct cbx_unpack_options o = {
 		.format = CBX_ARCHIVE_TAR,
 		.add_only = true,
@@ -183,20 +174,20 @@ static int take_finished(const struct cbx_stage *stage, int archive, const cJSON
 	};
 	struct cbx_unpack_stats stats;
 	const cJSON *step;
-	size_t n = 1;
+	size_t n = fixed;
 	int r;
 
 	cJSON_ArrayForEach(step, warm)
 		if (n + 1 < ARRAY_SIZE(only))
 			only[n++] = cbx_xasprintf("%s/*", cJSON_GetObjectItemCaseSensitive(step, "into")->valuestring);
 	r = cbx_unpack_in_worker(archive, stage->rootfs, &o, &stats, NULL, NULL, err);
-	while (n > 1)
+	while (n > fixed)
 		free((char *)only[--n]);
 	return r;
 }
 
-static int finish(struct cbx_stage *stage, const struct cbx_recipe *recipe, cJSON *manifest, struct cbx_client *client,
-		  int script, struct cbx_err *left_out, struct cbx_err *err)
+int cbx_build_finish(struct cbx_stage *stage, const cJSON *compile, const cJSON *warm, cJSON *manifest,
+		     struct cbx_client *client, int script, struct cbx_err *left_out, struct cbx_err *err)
 {
 	_cleanup_fd_ int archive = openat(stage->dir, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
 	_cleanup_json_ cJSON *unfinished = cJSON_Duplicate(manifest, 1);
@@ -216,14 +207,14 @@ static int finish(struct cbx_stage *stage, const struct cbx_recipe *recipe, cJSO
 	cbx_json_set_bool(unfinished, "unfinished", true);
 	r = cbx_stage_write_manifest(stage, unfinished, err);
 	if (r == 0)
-		r = cbx_finish_run(client, name, script, recipe->compile, recipe->warm, archive, err);
+		r = cbx_finish_run(client, name, script, compile, warm, archive, err);
 	/* Nothing of it is in the image yet. */
 	if (r < 0 && (strcmp(err->kind, CBX_FINISH_FORBIDDEN) == 0 || strcmp(err->kind, CBX_FINISH_TOO_LITTLE) == 0)) {
 		*left_out = *err;
 		return 0;
 	}
 	if (r == 0)
-		r = take_finished(stage, archive, recipe->warm, err);
+		r = take_finished(stage, archive, warm, err);
 	return r < 0 ? cbx_wrap(err, "compile in a sandbox (--no-compile leaves this step out)") : 0;
 }
 
@@ -297,7 +288,7 @@ static int fill(const struct cbx_dirs *dirs, struct cbx_stage *stage, const stru
 	return r < 0 ? r : cbx_fixup_standard(stage->rootfs, err);
 }
 
-static int check_free(const struct cbx_store *store, const char *name, bool force, struct cbx_err *err)
+int cbx_build_check_free(const struct cbx_store *store, const char *name, bool force, struct cbx_err *err)
 {
 	int r = cbx_stage_check_name(name, err);
 
@@ -313,104 +304,20 @@ int cbx_build_recipe(const struct cbx_dirs *dirs, const struct cbx_store *store,
 {
 	_cleanup_json_ cJSON *manifest = NULL;
 	struct cbx_stage stage;
-	int r = check_free(store, name, force, err);
+	int r = cbx_build_check_free(store, name, force, err);
 
 	if (r == 0)
 		r = cbx_stage_new(store, name, &stage, err);
 	if (r < 0)
 		return r;
-	manifest = new_manifest(name, recipe->host ? "host" : "recipe", recipe->description);
+	manifest = cbx_build_manifest(name, recipe->host ? "host" : "recipe", recipe->description);
+	cbx_json_set_str(manifest, "recipe", recipe->digest);
 	set_copy(manifest, "environment", recipe->environment);
 	r = fill(dirs, &stage, recipe, manifest, err);
 	if (r == 0 && client && (recipe->compile || recipe->warm))
-		r = finish(&stage, recipe, manifest, client, script, left_out, err);
+		r = cbx_build_finish(&stage, recipe->compile, recipe->warm, manifest, client, script, left_out, err);
 	if (r == 0)
-		r = complete(&stage, manifest, force, err);
-	cbx_progress_end();
-	cbx_stage_release(&stage);
-	return r;
-}
-
-static void show_progress(void *arg, const struct cbx_unpack_stats *s)
-{
-	const struct cbx_import *import = arg;
-	char size[32];
-
-	cbx_format_size(import->stats.bytes + s->bytes, size);
-	cbx_progress_update("%llu entries, %s", (unsigned long long)(import->stats.entries + s->entries), size);
-}
-
-static int unpack_layers(int root, struct cbx_import *import, struct cbx_err *err)
-{
-	struct cbx_unpack_options o = {
-		.format = CBX_ARCHIVE_TAR,
-		.whiteouts = true,
-		.max_entries = import->max_entries,
-		.max_bytes = import->max_bytes,
-	};
-
-	for (size_t i = 0; i < import->n; i++) {
-		struct cbx_unpack_stats s;
-		int r;
-
-		cbx_progress_step(import->n > 1 ? "Unpacking archive %zu of %zu" : "Unpacking the archive", i + 1,
-				  import->n);
-		o.over_lower = i > 0;
-		o.used_entries = import->stats.entries;
-		o.used_bytes = import->stats.bytes;
-		r = cbx_unpack_in_worker(import->archives[i], root, &o, &s, show_progress, import, err);
-		if (r < 0)
-			return r;
-		add_stats(&import->stats, &s);
-	}
-	if (!import->stats.entries)
-		return cbx_refuse(err, "damaged_archive", EBADMSG, "the archive holds nothing");
-	return 0;
-}
-
-static int fill_import(struct cbx_stage *stage, struct cbx_import *import, cJSON *manifest, struct cbx_err *err)
-{
-	_cleanup_buf_ struct cbx_buf note = { 0 };
-	cJSON *interpreters, *env = cbx_json_new_obj();
-	int r;
-
-	cbx_json_set_str(env, "LANG", "C.UTF-8");
-	cbx_json_set_str(env, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-	cbx_json_set(manifest, "environment", env);
-	cbx_json_set(manifest, "packages", cbx_json_new_arr());
-	r = unpack_layers(stage->rootfs, import, err);
-	if (r == 0)
-		r = cbx_fixup_standard(stage->rootfs, err);
-	if (r < 0)
-		return r;
-	interpreters = cbx_fixup_find_interpreters(stage->rootfs);
-	import->no_python = !cJSON_GetObjectItemCaseSensitive(interpreters, "python");
-	cbx_json_set(manifest, "interpreters", interpreters);
-	cbx_buf_addf(
-		&note,
-		"Imported from %zu archive%s. Left out: %llu devices, FIFOs and sockets. Dropped: special mode bits "
-		"of %llu entries, extended attributes of %llu.",
-		import->n, import->n == 1 ? "" : "s", (unsigned long long)import->stats.special,
-		(unsigned long long)import->stats.modes, (unsigned long long)import->stats.attributes);
-	cbx_json_set_str(manifest, "note", note.data);
-	return 0;
-}
-
-int cbx_build_import(const struct cbx_store *store, const char *name, bool force, struct cbx_import *import,
-		     struct cbx_err *err)
-{
-	_cleanup_json_ cJSON *manifest = NULL;
-	struct cbx_stage stage;
-	int r = check_free(store, name, force, err);
-
-	if (r == 0)
-		r = cbx_stage_new(store, name, &stage, err);
-	if (r < 0)
-		return r;
-	manifest = new_manifest(name, "archive", NULL);
-	r = fill_import(&stage, import, manifest, err);
-	if (r == 0)
-		r = complete(&stage, manifest, force, err);
+		r = cbx_build_complete(&stage, manifest, force, err);
 	cbx_progress_end();
 	cbx_stage_release(&stage);
 	return r;

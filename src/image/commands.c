@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clean.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "image/image-limits.h"
@@ -46,14 +47,93 @@ static int flush(struct cbx_err *err)
 						     : 0;
 }
 
+struct use {
+	const char *digest; /* borrowed */
+	uint64_t bytes;
+};
+
+static int by_digest(const void *a, const void *b)
+{
+	return strcmp(((const struct use *)a)->digest, ((const struct use *)b)->digest);
+}
+
+/* The layers of an image, each once however often it has it. */
+static size_t add_uses(const cJSON *image, struct use **uses, size_t n)
+{
+	const cJSON *layer;
+	size_t first = n;
+
+	cJSON_ArrayForEach(layer, cJSON_GetObjectItemCaseSensitive(image, "composed")) {
+		struct use one = { cJSON_IsObject(layer) ? text(layer, "digest") : "", number(layer, "bytes") };
+		bool twice = false;
+
+		for (size_t i = first; i < n; i++)
+			twice |= strcmp((*uses)[i].digest, one.digest) == 0;
+		if (twice || !*one.digest)
+			continue;
+		*uses = cbx_xrealloc(*uses, (n + 1) * sizeof(**uses));
+		(*uses)[n++] = one;
+	}
+	return n;
+}
+
+/* Tell each image what its layers hold that other images have, too; the sum with each of these layers once. */
+static uint64_t tell_shared(cJSON *list)
+{
+	_cleanup_free_ struct use *all = NULL;
+	size_t n = 0, kept = 0;
+	uint64_t sum = 0;
+	cJSON *m;
+
+	cJSON_ArrayForEach(m, list)
+		n = add_uses(m, &all, n);
+	if (n)
+		qsort(all, n, sizeof(*all), by_digest);
+	for (size_t i = 1; i < n; i++) /* those that are there at least twice, each once */
+		if (strcmp(all[i].digest, all[i - 1].digest) == 0 &&
+		    (!kept || strcmp(all[kept - 1].digest, all[i].digest) != 0))
+			all[kept++] = all[i];
+	for (size_t i = 0; i < kept; i++)
+		sum += all[i].bytes;
+	cJSON_ArrayForEach(m, list) {
+		_cleanup_free_ struct use *own = NULL;
+		size_t n_own = add_uses(m, &own, 0);
+		uint64_t bytes = 0, most = number(m, "bytes");
+
+		for (size_t i = 0; i < n_own && kept; i++)
+			if (bsearch(&own[i], all, kept, sizeof(*all), by_digest))
+				bytes += own[i].bytes;
+		cbx_json_set_u64(m, "shared_bytes", bytes < most ? bytes : most);
+	}
+	return sum;
+}
+
+static void print_image(const cJSON *m)
+{
+	char size[32], shared[32];
+
+	if (*text(m, "damaged")) {
+		printf("%-20s %s\n", text(m, "name"), text(m, "damaged"));
+		return;
+	}
+	cbx_format_size(number(m, "bytes"), size);
+	cbx_format_size(cbx_json_u64(m, "shared_bytes"), shared);
+	printf("%-20s %-8s %10s %10s %8llu  %s\n", text(m, "name"), text(m, "kind"), size,
+	       cbx_json_u64(m, "shared_bytes") ? shared : "-", (unsigned long long)number(m, "files"),
+	       text(m, "created"));
+}
+
 int cbx_image_ls(const char *images_dir, bool json, struct cbx_err *err)
 {
 	_cleanup_json_ cJSON *list = NULL;
 	const cJSON *m;
+	uint64_t once;
+	char size[32];
 	int r = cbx_image_list(images_dir, &list, err);
 
 	if (r < 0)
 		return r;
+	once = tell_shared(list);
 	if (json) {
 		_cleanup_buf_ struct cbx_buf out = { 0 };
 
@@ -65,19 +145,14 @@ int cbx_image_ls(const char *images_dir, bool json, struct cbx_err *err)
 		fprintf(stderr, "There are no images in %s. Make one with: codebox image build\n", images_dir);
 		return 0;
 	}
-	printf("%-20s %-8s %10s %8s  %s\n", "NAME", "KIND", "SIZE", "FILES", "CREATED");
-	cJSON_ArrayForEach(m, list) {
-		char size[32];
-
-		if (*text(m, "damaged")) {
-			printf("%-20s %s\n", text(m, "name"), text(m, "damaged"));
-			continue;
-		}
-		cbx_format_size(number(m, "bytes"), size);
-		printf("%-20s %-8s %10s %8llu  %s\n", text(m, "name"), text(m, "kind"), size,
-		       (unsigned long long)number(m, "files"), text(m, "created"));
-	}
-	return flush(err);
+	printf("%-20s %-8s %10s %10s %8s  %s\n", "NAME", "KIND", "SIZE", "SHARED", "FILES", "CREATED");
+	cJSON_ArrayForEach(m, list)
+		print_image(m);
+	r = flush(err);
+	cbx_format_size(once, size);
+	if (r == 0 && once)
+		fprintf(stderr, "Layers that several images have hold %s, which are on the disk once.\n", size);
+	return r;
 }
 
 int cbx_image_show(const char *images_dir, const char *name, struct cbx_err *err)

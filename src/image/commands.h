@@ -15,7 +15,4 @@ int cbx_image_summary(const char *images_dir, const char *name, struct cbx_err *
 /* No names: all images. 1: at least one differs or is damaged. */
 int cbx_image_verify(const char *images_dir, char **names, size_t n, struct cbx_err *err);
 
-/* Print an error on stderr; returns the exit status for it. */
-int cbx_image_fail(const struct cbx_err *err);
-
 #endif

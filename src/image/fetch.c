@@ -135,8 +135,8 @@ static int list_packages(const char *dir, const char *const *packages, struct cb
 	int r = cbx_apt_run(dir, args, n, on_listed, &l, tail, err);
 
 	if (r < 0)
-		return apt_trouble(err, "the packages of this recipe cannot be had from the machine's package sources",
-				   tail);
+		return apt_trouble(
+			err, "the packages of this recipe are not available from the machine's package sources", tail);
 	if (l.odd[0])
 		return cbx_refuse(err, "apt_failed", EIO, "apt-get names a package file in an unexpected way: %s",
 				  l.odd);
@@ -190,7 +190,7 @@ int cbx_fetch_packages(const char *cache_dir, const char *const *packages, const
 	if (f.debs < 0)
 		return cbx_fail(err, errno, "open %s", debs);
 	cbx_progress_step("Updating the package lists");
-	/* One source that cannot be reached is no harm while the packages are to be had: the next run tells. */
+	/* One source that cannot be reached does no harm while the packages are available: the next run shows. */
 	r = cbx_apt_run(dir, update, ARRAY_SIZE(update), NULL, NULL, &tail, err);
 	if (r == 0 || strcmp(err->kind, "apt_failed") == 0)
 		r = list_packages(dir, packages, &f, &tail, err);

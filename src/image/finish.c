@@ -12,7 +12,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "daemon/control-protocol.h"
+#include "client/remote.h"
 #include "image/image-limits.h"
 #include "image/progress.h"
 
@@ -24,7 +24,7 @@ static int make_code(int script, const cJSON *compile, const cJSON *warm, struct
 {
 	_cleanup_buf_ struct cbx_buf json = { 0 }, literal = { 0 };
 	_cleanup_json_ cJSON *config = cbx_json_new_obj(), *text = NULL;
-	ssize_t n;
+	int r;
 
 	cbx_json_set(config, "compile", compile ? cJSON_Duplicate(compile, 1) : cbx_json_new_arr());
 	cbx_json_set(config, "warm", warm ? cJSON_Duplicate(warm, 1) : cbx_json_new_arr());
@@ -33,12 +33,8 @@ static int make_code(int script, const cJSON *compile, const cJSON *warm, struct
 	text = cJSON_CreateString(cbx_buf_str(&json));
 	cbx_json_print(&literal, text);
 	cbx_buf_addf(code, "CONFIG = %s\n", cbx_buf_str(&literal));
-	n = cbx_read_full(script, cbx_buf_reserve(code, SCRIPT_MAX), SCRIPT_MAX);
-	if (n < 0)
-		return cbx_fail(err, (int)-n, "read the script that compiles");
-	code->len += (size_t)n;
-	code->data[code->len] = '\0';
-	return 0;
+	r = cbx_read_whole(script, SCRIPT_MAX, code);
+	return r < 0 ? cbx_fail(err, -r, "read the script that compiles") : 0;
 }
 
 /* ret: the session's description. */
@@ -121,50 +117,32 @@ static int run_cell(struct cbx_client *client, const char *session, const struct
 	return r < 0 ? r : judge(answer, err);
 }
 
-static int copy_chunk(struct cbx_client *client, const char *session, uint64_t offset, int out, uint64_t *ret_n,
-		      uint64_t *ret_size, struct cbx_err *err)
-{
-	_cleanup_json_ cJSON *params = cbx_json_new_obj(), *answer = NULL;
-	_cleanup_buf_ struct cbx_buf bytes = { 0 };
-	const char *data = NULL;
-	int r;
-
-	cbx_json_set_str(params, "session_id", session);
-	cbx_json_set_str(params, "path", ARCHIVE);
-	cbx_json_set_u64(params, "offset", offset);
-	cbx_json_set_u64(params, "length", CBX_CONTROL_CHUNK);
-	r = cbx_client_call(client, "file.read", take_ptr(&params), &answer, err);
-	if (r == 0)
-		r = cbx_json_get_str(answer, "data", &data, err);
-	if (r >= 0)
-		r = cbx_json_get_u64(answer, "size", 0, CBX_COMPILED_MAX, ret_size, err);
-	if (r < 0)
-		return r;
-	if (!data || cbx_base64_decode(&bytes, data, strlen(data)) < 0)
-		return cbx_refuse(err, "daemon", EPROTO, "codeboxd answered without a file's bytes");
-	r = cbx_write_all(out, bytes.data, bytes.len);
-	*ret_n = bytes.len;
-	return r < 0 ? cbx_fail(err, -r, "write what was compiled") : 0;
-}
-
 static int copy_archive(struct cbx_client *client, const char *session, int out, struct cbx_err *err)
 {
-	uint64_t at = 0, size = 0, n = 0;
+	struct cbx_remote remote = { .client = client, .session = session };
+	struct cbx_remote_stat st;
+	uint64_t at = 0;
+	bool eof = false;
+	int r = cbx_remote_stat(&remote, ARCHIVE, &st, err);
 
-	do {
-		int r = copy_chunk(client, session, at, out, &n, &size, err);
+	if (r >= 0 && st.size > CBX_COMPILED_MAX)
+		return cbx_refuse(err, "too_long", EFBIG, "what was compiled is larger than %llu bytes",
+				  (unsigned long long)CBX_COMPILED_MAX);
+	while (r >= 0 && !eof && at < st.size) {
+		_cleanup_buf_ struct cbx_buf bytes = { 0 };
 
+		r = cbx_remote_read(&remote, ARCHIVE, at, &bytes, &eof, err);
 		if (r < 0)
-			return r;
-		at += n;
-		if (at > CBX_COMPILED_MAX)
-			return cbx_refuse(err, "too_long", EFBIG, "what was compiled is larger than %llu bytes",
-					  (unsigned long long)CBX_COMPILED_MAX);
-		cbx_progress_update("%llu%%", (unsigned long long)(size ? at * 100 / size : 0));
-	} while (n && at < size);
-	if (at < size)
+			break;
+		r = cbx_write_all(out, bytes.data, bytes.len);
+		if (r < 0)
+			return cbx_fail(err, -r, "write what was compiled");
+		at += bytes.len;
+		cbx_progress_update("%llu%%", (unsigned long long)(at * 100 / st.size));
+	}
+	if (r >= 0 && at < st.size)
 		return cbx_refuse(err, "daemon", EPROTO, "codeboxd ended a file early");
-	return 0;
+	return r;
 }
 
 int cbx_finish_run(struct cbx_client *client, const char *image, int script, const cJSON *compile, const cJSON *warm,

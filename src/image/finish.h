@@ -8,7 +8,7 @@
  */
 #include "base/err.h"
 #include "base/json.h"
-#include "cli/client.h"
+#include "client/client.h"
 
 /* Kinds of errors for which the daemon's policy is to blame: the image is not allowed; or the session got less than was
  * asked for, and the script came to no good end in it. */

@@ -252,37 +252,31 @@ int cbx_fixup_standard(int root, struct cbx_err *err)
 	return r < 0 ? cbx_wrap(err, "complete the image") : 0;
 }
 
-cJSON *cbx_fixup_find_interpreters(int root)
+/* Links are followed as they will be in the sandbox: with the image as the root. */
+static bool has_program(int root, const char *path)
 {
-	static const struct {
-		const char *language, *path;
-	} known[] = {
-		{ "python", "/usr/local/bin/python3" },
-		{ "python", "/usr/bin/python3" },
-		{ "python", "/bin/python3" },
-		{ "javascript", "/usr/local/bin/node" },
-		{ "javascript", "/usr/bin/node" },
-		{ "bash", "/usr/bin/bash" },
-		{ "bash", "/bin/bash" },
-	};
-	cJSON *all = cbx_json_new_obj();
+	_cleanup_fd_ int fd = cbx_openat2(root, path, O_PATH | O_CLOEXEC, 0, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+	struct stat st;
 
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
-		_cleanup_fd_ int fd = -1;
-		struct stat st;
-		cJSON *one, *argv;
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 0111);
+}
 
-		if (cJSON_GetObjectItemCaseSensitive(all, known[i].language))
-			continue;
-		/* Links are followed as they will be in the sandbox: with the image as the root. */
-		fd = cbx_openat2(root, known[i].path, O_PATH | O_CLOEXEC, 0, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
-		if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !(st.st_mode & 0111))
+cJSON *cbx_fixup_find_interpreters(int root, const struct cbx_runtimes *runtimes)
+{
+	cJSON *all = cbx_json_new_obj(), *one, *argv;
+	const cJSON *path;
+
+	for (size_t i = 0; i < runtimes->n; i++) {
+		cJSON_ArrayForEach(path, runtimes->all[i].programs)
+			if (has_program(root, path->valuestring))
+				break;
+		if (!path)
 			continue;
 		one = cbx_json_new_obj();
 		argv = cbx_json_new_arr();
-		cbx_json_push_str(argv, known[i].path);
+		cbx_json_push_str(argv, path->valuestring);
 		cbx_json_set(one, "argv", argv);
-		cbx_json_set(all, known[i].language, one);
+		cbx_json_set(all, runtimes->all[i].language, one);
 	}
 	return all;
 }

@@ -8,6 +8,7 @@
  */
 #include "base/err.h"
 #include "base/json.h"
+#include "runtimes/runtime.h"
 
 /* Before unpacking Debian packages: usr, and bin, sbin, lib… as links into it. */
 int cbx_fixup_merge_links(int root, struct cbx_err *err);
@@ -23,7 +24,7 @@ int cbx_fixup_bundles(int root, const cJSON *bundles, struct cbx_err *err);
  */
 int cbx_fixup_standard(int root, struct cbx_err *err);
 
-/* {"python":{"argv":[…]}, …} for interpreters found in a root of unknown origin; maybe empty. */
-cJSON *cbx_fixup_find_interpreters(int root);
+/* {"python":{"argv":[…]}, …} for the interpreters of runtimes that a root of unknown origin has; maybe empty. */
+cJSON *cbx_fixup_find_interpreters(int root, const struct cbx_runtimes *runtimes);
 
 #endif

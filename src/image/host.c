@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -141,6 +142,32 @@ static int copy_top(struct copy *c, struct cbx_buf *note)
 	return 0;
 }
 
+/* What a path beneath / names, whose last part may be a pattern. */
+static int copy_matching(struct copy *c, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	int n = slash ? (int)(slash - path) : 0;
+	_cleanup_free_ char *dir = cbx_xasprintf("/%.*s", n, path);
+	_cleanup_fd_ int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char **names;
+	size_t count;
+	int r;
+
+	if (fd < 0)
+		return 0;
+	r = cbx_tree_names(fd, &names, &count, c->err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < count && r == 0; i++) {
+		_cleanup_free_ char *to = cbx_xasprintf("%.*s%s%s", n, path, n ? "/" : "", names[i]);
+
+		if (cbx_plain(names[i]) && fnmatch(path, to, FNM_PATHNAME | FNM_PERIOD) == 0)
+			r = copy_any(c, fd, names[i], to);
+	}
+	cbx_tree_names_free(names, count);
+	return r;
+}
+
 /* A program that a sandbox will find at the same path: it is beneath /usr when all links are followed. */
 static bool usable(const char *path)
 {
@@ -194,11 +221,8 @@ int cbx_host_fill(int root, const struct cbx_recipe *recipe, cJSON **ret_interpr
 
 	if (r == 0)
 		r = copy_top(&c, note);
-	for (const char **path = recipe->copy; *path && r == 0; path++) {
-		_cleanup_free_ char *from = cbx_xasprintf("/%s", *path);
-
-		r = copy_any(&c, AT_FDCWD, from, *path);
-	}
+	for (const char **path = recipe->copy; *path && r == 0; path++)
+		r = copy_matching(&c, *path);
 	return r < 0 ? cbx_wrap(err, "copy from the machine")
 		     : find_interpreters(recipe->interpreters, ret_interpreters, err);
 }

@@ -27,12 +27,31 @@
 #define CBX_UNPACK_RATIO_FLOOR MIB(64)   /* unpack: unpacked bytes above which the ratio is looked at
 					 * [hostile/archives.py:bomb_by_ratio] */
 
+/* Images made of layers (oci.c, layout.c); more of any refuses the image. */
+#define CBX_LAYERS_MAX 128               /* oci.c: layers of one image, and archives given to `import`
+					  * [cli/image.py:too_many_layers] */
+#define CBX_INDEX_ENTRIES_MAX 1000       /* oci.c: images named by one index [cli/image.py:too_many_layers] */
+
 /* The worker process that unpacks (worker.c); hitting one ends it, which refuses the archive. */
 #define CBX_WORKER_MEMORY_MAX GIB(1)     /* worker: RLIMIT_AS: largest xz and zstd windows fit several times
 					 * [hostile/archives.py:the_worker_is_limited] */
 #define CBX_WORKER_CPU_S 900             /* worker: RLIMIT_CPU, seconds for one archive
 					 * [hostile/archives.py:the_worker_is_limited] */
 #define CBX_WORKER_FILES 32              /* worker: RLIMIT_NOFILE [hostile/archives.py:the_worker_is_limited] */
+
+/* Pulling from a registry (src/pull); hitting one ends the pull, whose layers so far are kept for the next. */
+#define CBX_PULL_PARALLEL 4              /* blobs.c: layers fetched at once; others wait
+					  * [cli/image_pull.py:layers_at_once] */
+#define CBX_PULL_TRIES 6                 /* registry.c: failures in a row without a byte; more: an error
+					  * [cli/image_pull.py:a_registry_that_fails] */
+#define CBX_PULL_STARTS 200              /* blobs.c: transfers of one layer that are cut; more: an error
+					  * [cli/image_pull.py:connections_that_are_cut] */
+#define CBX_PULL_CONNECT_S 20            /* registry.c: seconds for a connection; then it has failed */
+#define CBX_PULL_STALL_S 30              /* registry.c: seconds without a byte; then the transfer is cut */
+#define CBX_PULL_FILES 256               /* confine.c: RLIMIT_NOFILE; the transfer that needs more fails
+					  * [cli/image_pull.py:the_worker_is_confined] */
+#define CBX_CREDENTIALS_MAX MIB(1)       /* credentials.c: a file of credentials; longer: it is refused
+					  * [cli/image_pull.py:credentials] */
 
 /* What the store and the builder read. */
 #define CBX_MANIFEST_MAX MIB(4)          /* store.c: manifest.json; longer: the image is damaged
@@ -44,16 +63,19 @@
 #define CBX_RECIPE_ITEMS_MAX 1000        /* recipe.c: elements of one list of a recipe; more: refused
 					 * [unit/test_image_recipe.c:long_recipes] */
 #define CBX_PACKAGES_MAX 4000            /* fetch.c: packages of one image; more: refused */
-#define CBX_IMAGES_MAX 1000              /* store.c: images listed; the rest is left out
+#define CBX_IMAGES_MAX 1000              /* store.c: images listed; the rest is omitted
 					 * [unit/test_image_store.c:too_many_are_not_listed] */
 #define CBX_COPY_BYTES_MAX MIB(512)      /* host.c: bytes copied from the machine for a "host" image; more:
 					 * refused */
 #define CBX_COMPILED_MAX GIB(1)          /* finish.c: archive of compiled files read from the sandbox; more:
 					 * refused */
 
+#define CBX_SAVED_MAX 16                 /* saved.c: times that packages of a session were added to an image; more:
+					 * refused [cli/saved.py:again_and_again] */
+
 /* Steps that wait for others. */
 #define CBX_FINISH_TIMEOUT_S 1200        /* finish.c: the compile step's time in the sandbox */
-#define CBX_FINISH_DISK GIB(2)           /* finish.c: its work area */
+#define CBX_FINISH_DISK GIB(2)           /* finish.c: for its files */
 #define CBX_FINISH_MEMORY GIB(2)         /* finish.c: its memory */
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: one question to the daemon, if there is one. A daemon that does not answer keeps nobody from
+ * Theory of operation: one question to the daemon, if there is one. A daemon that does not answer keeps no user from
  * removing an image, and one that is started a moment later is not waited for: this guards against mistakes, it does
  * not lock anything.
  */
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "cli/client.h"
+#include "client/client.h"
 
 static void add_users(const cJSON *answer, const char *name, struct cbx_buf *out)
 {
@@ -35,7 +35,7 @@ int cbx_image_check_unused(const struct cbx_dirs *dirs, const char *name, struct
 	struct cbx_client client;
 	struct cbx_err ignored;
 
-	if (cbx_client_open_running(dirs, &client, &ignored) < 0)
+	if (cbx_client_open(dirs, false, NULL, &client, &ignored) < 0)
 		return 0;
 	if (cbx_client_call(&client, "session.list", NULL, &answer, &ignored) == 0)
 		add_users(answer, name, &users);

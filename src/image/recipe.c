@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "image/image-limits.h"
+#include "image/scan.h"
 #include "image/store.h"
 #include "image/unpack.h"
 
@@ -204,23 +205,24 @@ static int check(struct cbx_recipe *r, struct cbx_err *err)
 
 int cbx_recipe_read(int fd, const char *where, struct cbx_recipe *ret, struct cbx_err *err)
 {
-	_cleanup_free_ char *text = cbx_xcalloc(1, CBX_RECIPE_MAX + 1);
-	ssize_t n = cbx_read_full(fd, text, CBX_RECIPE_MAX + 1);
-	int r;
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+	int r = cbx_read_whole(fd, CBX_RECIPE_MAX, &text);
 
 	memset(ret, 0, sizeof(*ret));
-	if (n < 0)
-		return cbx_fail(err, (int)-n, "read the recipe %s", where);
-	if ((size_t)n > CBX_RECIPE_MAX)
+	if (r < 0 && r != -EFBIG)
+		return cbx_fail(err, -r, "read the recipe %s", where);
+	if (r < 0)
 		r = invalid(err, "longer than %zu bytes", CBX_RECIPE_MAX);
 	else
-		r = cbx_json_parse(text, (size_t)n, &ret->doc, err);
+		r = cbx_json_parse(cbx_buf_str(&text), text.len, &ret->doc, err);
 	if (r == 0 && ret->doc.problem.code) {
 		*err = ret->doc.problem;
 		r = -err->code;
 	}
 	if (r == 0)
 		r = check(ret, err);
+	if (r == 0)
+		cbx_scan_digest(text.data, text.len, ret->digest);
 	if (r < 0) {
 		cbx_wrap(err, "the recipe %s", where);
 		cbx_err_sanitize(err);

@@ -17,7 +17,8 @@
  *                 such as x86_64-linux-gnu
  *   files         {"path": "contents"}: small files to make
  *   bundles       {"path": "pattern"}: a file made of all files that match a pattern, in sorted order; they are removed
- *   copy          host: paths beneath / to copy; what is missing or not readable by everybody is left out
+ *   copy          host: paths beneath / to copy; what is missing or not readable by everybody is omitted. The last part
+ *                 of a path may be a pattern
  *   interpreters, environment, note   as in the manifest (image/store.h). host: an interpreter may have "find", a list
  *                 of paths of which the first that exists beneath /usr becomes argv
  *   preload       names of modules for a warm interpreter to load (image/store.h); zygote: false when it is to
@@ -35,6 +36,7 @@
 struct cbx_recipe {
 	struct cbx_json_doc doc;
 	char name[CBX_NAME_MAX + 1];
+	char digest[72]; /* of its text: "sha256:…" */
 	bool host;
 	const char **packages, **omit, **exclude, **include, **copy; /* NULL-terminated; strings borrowed from doc */
 	const cJSON *links, *files, *bundles, *interpreters, *environment, *compile, *warm,

@@ -24,8 +24,15 @@
 #include "image/image-limits.h"
 #include "image/tree.h"
 
+struct cbx_scan_sum {
+	uint64_t dev, ino, size;
+	int64_t mtime_ns;
+	char sum[65]; /* "": free */
+};
+
 struct walk {
 	struct cbx_scan *scan;
+	struct cbx_scan_known *known;
 	struct cbx_err *err;
 	char path[CBX_UNPACK_PATH_MAX];
 	size_t len;
@@ -73,6 +80,50 @@ int cbx_scan_hash_fd(int fd, char out[65], struct cbx_err *err)
 	return 0;
 }
 
+static struct cbx_scan_sum sum_of(const struct stat *st)
+{
+	return (struct cbx_scan_sum){ .dev = st->st_dev,
+				      .ino = st->st_ino,
+				      .size = (uint64_t)st->st_size,
+				      .mtime_ns = (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec };
+}
+
+/* Where it is, or where it belongs. */
+static struct cbx_scan_sum *place_of(const struct cbx_scan_known *known, const struct cbx_scan_sum *s)
+{
+	size_t i = (size_t)(s->ino * 0x9e3779b97f4a7c15u) % known->size;
+
+	while (known->all[i].sum[0] && (known->all[i].ino != s->ino || known->all[i].dev != s->dev ||
+					known->all[i].size != s->size || known->all[i].mtime_ns != s->mtime_ns))
+		i = (i + 1) % known->size;
+	return &known->all[i];
+}
+
+static void learn(struct cbx_scan_known *known, const struct stat *st, const char *sum)
+{
+	struct cbx_scan_sum s = sum_of(st);
+
+	if (known->n * 2 >= known->size) {
+		struct cbx_scan_known more = { .size = known->size ? known->size * 2 : 1024, .n = known->n };
+
+		more.all = cbx_xcalloc(more.size, sizeof(*more.all));
+		for (size_t i = 0; i < known->size; i++)
+			if (known->all[i].sum[0])
+				*place_of(&more, &known->all[i]) = known->all[i];
+		free(known->all);
+		*known = more;
+	}
+	strcpy(s.sum, sum);
+	known->n += !place_of(known, &s)->sum[0];
+	*place_of(known, &s) = s;
+}
+
+void cbx_scan_known_release(struct cbx_scan_known *known)
+{
+	free(known->all);
+	*known = (struct cbx_scan_known){ 0 };
+}
+
 static void add_plain(struct cbx_buf *out, const char *s)
 {
 	for (; *s; s++)
@@ -97,19 +148,32 @@ static void add_line(struct walk *w, char type, unsigned mode, uint64_t size, co
 
 static int scan_dir(struct walk *w, int dir);
 
-static int scan_file(struct walk *w, int dir, const char *name, const struct stat *st)
+static int hash_file(struct walk *w, int dir, const char *name, const struct stat *st, char sum[65])
 {
 	_cleanup_fd_ int fd = cbx_tree_openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+	int r;
+
+	if (fd < 0)
+		return fd == -EACCES ? 0 : cbx_fail(w->err, -fd, "open %s", w->path);
+	r = cbx_scan_hash_fd(fd, sum, w->err);
+	if (r < 0)
+		return cbx_wrap(w->err, "%s", w->path);
+	if (w->known)
+		learn(w->known, st, sum);
+	return 0;
+}
+
+static int scan_file(struct walk *w, int dir, const char *name, const struct stat *st)
+{
+	struct cbx_scan_sum s = sum_of(st);
 	char sum[65] = "unreadable";
 
-	if (fd < 0 && fd != -EACCES)
-		return cbx_fail(w->err, -fd, "open %s", w->path);
-	if (fd >= 0) {
-		int r = cbx_scan_hash_fd(fd, sum, w->err);
-
-		if (r < 0)
-			return cbx_wrap(w->err, "%s", w->path);
-	}
+	if (w->known && w->known->n)
+		strcpy(s.sum, place_of(w->known, &s)->sum);
+	if (s.sum[0])
+		strcpy(sum, s.sum);
+	else if (hash_file(w, dir, name, st, sum) < 0)
+		return -w->err->code;
 	w->scan->files++;
 	w->scan->bytes += (uint64_t)st->st_size;
 	add_line(w, 'f', st->st_mode & 07777, (uint64_t)st->st_size, sum, "");
@@ -161,7 +225,7 @@ static int scan_dir(struct walk *w, int dir)
 	if (r < 0)
 		return cbx_wrap(w->err, "%s", w->path);
 	if (++w->depth > CBX_UNPACK_DEPTH_MAX)
-		r = cbx_refuse(w->err, "image_damaged", ELOOP, "%s: too many directories in one another", w->path);
+		r = cbx_refuse(w->err, "image_damaged", ELOOP, "%s: directories nested too deeply", w->path);
 	for (size_t i = 0; i < n && r == 0; i++) {
 		int add = snprintf(w->path + len, sizeof(w->path) - len, "%s%s", len ? "/" : "", names[i]);
 
@@ -183,7 +247,12 @@ static int scan_dir(struct walk *w, int dir)
 
 int cbx_scan_tree(int root, struct cbx_scan *ret, struct cbx_err *err)
 {
-	struct walk w = { .scan = ret, .err = err };
+	return cbx_scan_tree_known(root, NULL, ret, err);
+}
+
+int cbx_scan_tree_known(int root, struct cbx_scan_known *known, struct cbx_scan *ret, struct cbx_err *err)
+{
+	struct walk w = { .scan = ret, .known = known, .err = err };
 	int r;
 
 	memset(ret, 0, sizeof(*ret));

@@ -25,7 +25,17 @@ struct cbx_scan {
 	uint64_t bytes; /* their sizes */
 };
 
+/* Digests of files by their inodes, so that what several trees have as links is read once. For trees that nobody
+ * changes meanwhile; release it when an inode may become another file's. */
+struct cbx_scan_known {
+	struct cbx_scan_sum *all; /* a hash table */
+	size_t n, size;
+};
+
 int cbx_scan_tree(int root, struct cbx_scan *ret, struct cbx_err *err);
+/* known may be NULL. */
+int cbx_scan_tree_known(int root, struct cbx_scan_known *known, struct cbx_scan *ret, struct cbx_err *err);
+void cbx_scan_known_release(struct cbx_scan_known *known); /* it is empty then, and can be used again */
 void cbx_scan_release(struct cbx_scan *scan);
 /* "sha256:<hex>" of some bytes; out has room for 72. */
 void cbx_scan_digest(const void *p, size_t n, char out[72]);

@@ -2,7 +2,7 @@
 /*
  * Theory of operation: everything is relative to a descriptor of the store. One lock (flock on <images>/.lock) is held
  * for as long as something is written, so whatever has a name of the making (".…", "…-unfinished") while the lock is
- * ours was left by a process that was killed, and is removed.
+ * ours was left by a process that was killed, and is removed. So are layers that no image names.
  *
  * Publishing syncs the file system first: after a power failure there is either no image or a whole one.
  */
@@ -23,9 +23,11 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/syscalls.h"
+#include "image/layers.h"
 #include "image/tree.h"
 
 #define LOCK ".lock"
+#define ASIDE "layers" /* beside "rootfs" */
 #define RENAME_NOREPLACE_ 1u
 #define RENAME_EXCHANGE_ 2u
 
@@ -50,7 +52,7 @@ static int remove_leftovers(const struct cbx_store *store, struct cbx_err *err)
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < n && r == 0; i++) {
-		if (strcmp(names[i], LOCK) == 0)
+		if (strcmp(names[i], LOCK) == 0 || strcmp(names[i], CBX_LAYERS_STORE) == 0)
 			continue;
 		if (names[i][0] == '.' || cbx_ends_with(names[i], CBX_UNFINISHED))
 			r = cbx_tree_remove(store->dir, names[i], err);
@@ -85,6 +87,7 @@ int cbx_store_open(const char *images_dir, void (*wait)(void), struct cbx_store 
 	r = remove_leftovers(&s, err);
 	if (r < 0)
 		goto fail;
+	cbx_layers_sweep(s.dir, images_dir);
 	s.path = cbx_xstrdup(images_dir);
 	*ret = s;
 	return 0;
@@ -141,7 +144,9 @@ int cbx_store_remove(const struct cbx_store *store, const char *name, struct cbx
 				  "there is no image \"%s\"; \"codebox image ls\" lists them", name);
 	if (r < 0)
 		return cbx_fail(err, -r, "remove the image %s", name);
-	return cbx_tree_remove(store->dir, doomed, err);
+	r = cbx_tree_remove(store->dir, doomed, err);
+	cbx_layers_sweep(store->dir, store->path);
+	return r;
 }
 
 int cbx_stage_new(const struct cbx_store *store, const char *name, struct cbx_stage *ret, struct cbx_err *err)
@@ -177,6 +182,24 @@ void cbx_stage_release(struct cbx_stage *stage)
 	if (stage->entry[0])
 		(void)cbx_tree_remove(stage->store->dir, stage->entry, &ignored);
 	stage->entry[0] = '\0';
+	cbx_layers_sweep(stage->store->dir, stage->store->path);
+}
+
+int cbx_stage_set_aside(struct cbx_stage *stage, int *ret, struct cbx_err *err)
+{
+	if (renameat(stage->dir, "rootfs", stage->dir, ASIDE) < 0 || mkdirat(stage->dir, "rootfs", 0755) < 0)
+		return cbx_fail(err, errno, "make a directory in the image store %s", stage->store->path);
+	*ret = take_fd(&stage->rootfs);
+	stage->rootfs = cbx_tree_openat(stage->dir, "rootfs", O_RDONLY | O_DIRECTORY, 0);
+	if (stage->rootfs >= 0)
+		return 0;
+	cbx_close_p(ret);
+	return cbx_fail(err, -stage->rootfs, "make a directory in the image store %s", stage->store->path);
+}
+
+int cbx_stage_drop_aside(struct cbx_stage *stage, struct cbx_err *err)
+{
+	return cbx_tree_remove(stage->dir, ASIDE, err);
 }
 
 int cbx_stage_write_manifest(const struct cbx_stage *stage, const cJSON *manifest, struct cbx_err *err)
@@ -209,6 +232,9 @@ int cbx_stage_publish(struct cbx_stage *stage, bool force, struct cbx_err *err)
 
 	if (syncfs(stage->dir) < 0)
 		return cbx_fail(err, errno, "write the image to disk");
+	r = cbx_layers_keep(stage->dir, dir, err);
+	if (r < 0)
+		return r;
 	r = rename_entry(dir, stage->entry, stage->name, RENAME_NOREPLACE_);
 	if (r == -EEXIST && !force)
 		return cbx_refuse(err, "image_exists", EEXIST,

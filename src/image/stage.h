@@ -10,7 +10,10 @@
  *   cbx_stage_new(&store, "python")    <images>/.python.XXXXXX/rootfs
  *   ... fill stage.rootfs ...
  *   cbx_stage_publish(&stage, force)   <images>/python; with force an image of that name is exchanged and removed
- *   cbx_stage_release(&stage)          removes the staging directory unless it was published
+ *   cbx_stage_release(&stage)          removes the staging directory unless it was published, and what was replaced
+ *
+ * Layers that images share are beside them (layers.h): publishing keeps those of the image, and what removes images
+ * removes the layers that no other image has.
  *
  * For a step that runs in the image before it is finished, cbx_stage_expose() gives the staging directory the name
  * "<name>-unfinished", under which sandboxes can use it; lists hide it, and publishing and cleaning know it.
@@ -21,6 +24,8 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "image/store.h"
+
+struct cbx_scan_known;
 
 struct cbx_store {
 	int dir; /* <images> */
@@ -34,6 +39,7 @@ struct cbx_stage {
 	char entry[CBX_NAME_MAX + 16]; /* where it is now, in the store */
 	int dir;		       /* the staging directory */
 	int rootfs;		       /* rootfs in it */
+	struct cbx_scan_known *known;  /* borrowed: digests of its files that are known (scan.h), or NULL */
 };
 
 /* wait: called once when another process has the lock; may be NULL. */
@@ -53,6 +59,12 @@ int cbx_stage_new(const struct cbx_store *store, const char *name, struct cbx_st
 void cbx_stage_release(struct cbx_stage *stage);
 /* Write manifest.json; publishing flushes it to the disk. */
 int cbx_stage_write_manifest(const struct cbx_stage *stage, const cJSON *manifest, struct cbx_err *err);
+/*
+ * What was unpacked is not the root file system but holds its layers: move it out of the way, and begin with an empty
+ * root. *ret is a descriptor of it, owned by the caller. The second function removes it.
+ */
+int cbx_stage_set_aside(struct cbx_stage *stage, int *ret, struct cbx_err *err);
+int cbx_stage_drop_aside(struct cbx_stage *stage, struct cbx_err *err);
 int cbx_stage_expose(struct cbx_stage *stage, char *ret_name, size_t size, struct cbx_err *err);
 int cbx_stage_publish(struct cbx_stage *stage, bool force, struct cbx_err *err);
 

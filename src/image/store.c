@@ -23,6 +23,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "image/image-limits.h"
+#include "image/reference.h"
 
 static int damaged(struct cbx_err *err, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
@@ -41,7 +42,7 @@ static int damaged(struct cbx_err *err, const char *name, const char *fmt, ...)
 	return -EUCLEAN;
 }
 
-/* Names of images, sorted; unfinished ones are left out. */
+/* Names of images, sorted, without unfinished ones. */
 static int list_names(const char *images_dir, char ***ret, size_t *ret_n, struct cbx_err *err)
 {
 	_cleanup_closedir_ DIR *d = opendir(images_dir);
@@ -405,4 +406,38 @@ int cbx_image_list(const char *images_dir, cJSON **ret, struct cbx_err *err)
 	free_names(names, n);
 	*ret = list;
 	return 0;
+}
+
+/* Its name in full, so that two spellings of one are the same; NULL: it is not one. */
+static char *full_reference(const char *text)
+{
+	struct cbx_reference ref;
+	struct cbx_err ignored;
+
+	return text && cbx_reference_parse(text, &ref, &ignored) == 0 ? cbx_reference_print(&ref) : NULL;
+}
+
+int cbx_image_find(const char *images_dir, const char *reference, char *out, struct cbx_err *err)
+{
+	_cleanup_free_ char *wanted = full_reference(reference);
+	_cleanup_json_ cJSON *list = NULL;
+	const cJSON *m;
+
+	if (!wanted)
+		return cbx_refuse(err, "image_not_found", EINVAL,
+				  "\"%.80s\" is not the name of an image; see codebox image ls", reference);
+	if (cbx_image_list(images_dir, &list, err) < 0)
+		return -err->code;
+	cJSON_ArrayForEach(m, list) {
+		const cJSON *origin = cJSON_GetObjectItemCaseSensitive(m, "origin");
+		_cleanup_free_ char *its = full_reference(cbx_json_text(origin, "reference"));
+
+		if (its && strcmp(its, wanted) == 0) {
+			snprintf(out, CBX_NAME_MAX + 1, "%s", cbx_json_text(m, "name"));
+			return 0;
+		}
+	}
+	return cbx_refuse(err, "image_not_found", ENOENT,
+			  "there is no image of %.200s here; \"codebox image pull %.200s\" makes it", wanted,
+			  reference);
 }

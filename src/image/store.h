@@ -8,14 +8,17 @@
  *   <images>/<name>/manifest.json      what it is
  *   <images>/<name>/rootfs/…           the unpacked root file system
  *
- * Names that start with "." are images in the making; they are not listed, and an interrupted build leaves only those.
+ * Names that start with "." are images in the making, and the layers that images share (layers.h); they are not listed,
+ * and an interrupted build leaves only those.
  * manifest.json:
- *   {"format":1,"name":"python","kind":"recipe"|"archive"|"host","created":"2026-…Z","digest":"sha256:…",
+ *   {"format":1,"name":"python","kind":"recipe"|"archive"|"host","recipe":"sha256:…","created":"2026-…Z",
+ *    "digest":"sha256:…",
  *    "files":N,"bytes":N,"architecture":"amd64",
  *    "layers":[{"source":"rootfs","target":"/"}, {"source":"host:/usr","target":"/usr"}],
  *    "interpreters":{"python":{"argv":["/usr/bin/python3"]}},
  *    "environment":{"LANG":"C.UTF-8",…}, "preload":["numpy",…], "zygote":bool,
- *    "packages":[{"name","version","bytes"}], "note":"…"}
+ *    "packages":[{"name","version","bytes"}], "note":"…",
+ *    "composed":[{"digest":"sha256:…","bytes":N}]}  the layers that it was made of, whose files it has as links
  *
  * Reading is cheap: this module needs no archive library and is part of codeboxd and codebox.
  */
@@ -57,6 +60,11 @@ int cbx_image_interpreter(const struct cbx_image *image, const char *language, c
  */
 int cbx_image_preload(const struct cbx_image *image, char **ret, struct cbx_err *err);
 bool cbx_module_name_valid(const char *name); /* letters, digits, "_" and "." */
+/*
+ * The image that was pulled or imported as this (image/reference.h), in whatever spelling. Error: "image_not_found",
+ * which says how to get it. out has room for CBX_NAME_MAX + 1 bytes.
+ */
+int cbx_image_find(const char *images_dir, const char *reference, char *out, struct cbx_err *err);
 /* Array of manifests (without "packages"), sorted by name. Damaged ones have "damaged": why. */
 int cbx_image_list(const char *images_dir, cJSON **ret, struct cbx_err *err);
 

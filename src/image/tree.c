@@ -3,15 +3,13 @@
  * Theory of operation: every look-up is one openat2() that the kernel confines to the tree; what is found is then
  * worked on by the *at() calls with a single component, which never follow a link there. So there is no moment at which
  * a path could mean something outside, whoever changes the tree meanwhile.
- *
- * Removing goes down the tree with one descriptor a level, up to DEPTH levels. A directory deeper than that is renamed
- * to the top of the tree that is being removed and is dealt with in the next round: no tree is too deep.
  */
 #include "image/tree.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +18,10 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/remove.h"
 #include "base/str.h"
 #include "base/syscalls.h"
 #include "image/image-limits.h"
-
-#define DEPTH 16 /* levels, each with one descriptor and one stack frame */
 
 int cbx_tree_openat(int root, const char *path, int flags, mode_t mode)
 {
@@ -245,94 +242,9 @@ void cbx_tree_names_free(char **names, size_t n)
 	free(names);
 }
 
-struct removal {
-	int top;	   /* the directory that is being removed */
-	unsigned long seq; /* names for what is moved up to it */
-	bool again;	   /* something was moved up */
-};
-
-static int empty_dir(struct removal *r, int dir, int depth);
-
-static int remove_entry(struct removal *r, int dir, const char *name, int depth)
-{
-	_cleanup_fd_ int fd = -1;
-	char moved[48];
-	int ret;
-
-	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
-		return 0;
-	if (errno != EISDIR && errno != EPERM)
-		return -errno;
-	if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
-		return 0;
-	if (errno != ENOTEMPTY && errno != EEXIST)
-		return -errno;
-	if (depth >= DEPTH) {
-		/* A directory that changes its parent is written to. */
-		if (fchmodat(dir, name, 0700, 0) < 0)
-			return -errno;
-		for (;;) {
-			snprintf(moved, sizeof(moved), ".codebox-deep-%lu", r->seq++);
-			if (syscall(SYS_renameat2, dir, name, r->top, moved, 1 /* RENAME_NOREPLACE */) == 0)
-				break;
-			if (errno != EEXIST)
-				return -errno;
-		}
-		r->again = true;
-		return 0;
-	}
-	fd = cbx_tree_openat(dir, name, O_RDONLY | O_DIRECTORY, 0);
-	if (fd == -EACCES && fchmodat(dir, name, 0700, 0) == 0)
-		fd = cbx_tree_openat(dir, name, O_RDONLY | O_DIRECTORY, 0);
-	if (fd < 0)
-		return fd;
-	ret = empty_dir(r, fd, depth + 1);
-	if (ret < 0)
-		return ret;
-	return unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
-}
-
-static int empty_dir(struct removal *r, int dir, int depth)
-{
-	struct stat st;
-	struct cbx_err ignored;
-	char **names;
-	size_t n;
-	int ret = 0;
-
-	if (fstat(dir, &st) < 0)
-		return -errno;
-	if ((st.st_mode & 0700) != 0700 && fchmod(dir, 0700) < 0)
-		return -errno;
-	ret = cbx_tree_names(dir, &names, &n, &ignored);
-	if (ret < 0)
-		return ret;
-	for (size_t i = 0; i < n && ret == 0; i++)
-		ret = remove_entry(r, dir, names[i], depth);
-	cbx_tree_names_free(names, n);
-	return ret;
-}
-
 int cbx_tree_remove(int parent, const char *name, struct cbx_err *err)
 {
-	struct removal r = { .top = -1 };
-	int ret;
+	int r = cbx_remove_tree(parent, name, ULONG_MAX);
 
-	if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
-		return 0;
-	if (errno != EISDIR && errno != EPERM)
-		return cbx_fail(err, errno, "remove %s", name);
-	r.top = cbx_tree_openat(parent, name, O_RDONLY | O_DIRECTORY, 0);
-	if (r.top == -EACCES && fchmodat(parent, name, 0700, 0) == 0)
-		r.top = cbx_tree_openat(parent, name, O_RDONLY | O_DIRECTORY, 0);
-	if (r.top < 0)
-		return cbx_fail(err, -r.top, "remove %s", name);
-	do {
-		r.again = false;
-		ret = empty_dir(&r, r.top, 0);
-	} while (ret == 0 && r.again);
-	close(r.top);
-	if (ret == 0 && unlinkat(parent, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-		ret = -errno;
-	return ret < 0 ? cbx_fail(err, -ret, "remove %s", name) : 0;
+	return r < 0 && r != -ENOENT ? cbx_fail(err, -r, "remove %s", name) : 0;
 }

@@ -50,7 +50,7 @@ int cbx_unpack_path(const char *name, bool merge_usr, char *out, struct cbx_err 
 			if (len + n + 6 > CBX_UNPACK_PATH_MAX)
 				return bad(err, name, "has a path that is too long");
 			if (++depth > CBX_UNPACK_DEPTH_MAX)
-				return bad(err, name, "is in too many directories");
+				return bad(err, name, "is nested too deeply");
 			if (merge) {
 				memcpy(out, "usr/", 4);
 				len = 4;

@@ -8,8 +8,8 @@
  * byte), and what the decompressor puts out (so a bomb is refused wherever in the archive it hides). With each
  * entry count the directories that have to be made on the way to it: one name can ask for dozens.
  *
- * With layers, whiteouts are a pass of their own ahead of the files, since an opaque directory hides only what lower
- * layers put there, in whatever order its own layer lists things.
+ * A layer is unpacked into a directory that has nothing else: files of other layers are shared with other images, and
+ * this process can have been taken over by what it reads.
  */
 #include "image/unpack.h"
 
@@ -28,9 +28,6 @@
 #include "base/syscalls.h"
 #include "image/image-limits.h"
 #include "image/tree.h"
-
-#define WHITEOUT ".wh."
-#define OPAQUE ".wh..wh..opq"
 
 struct unpack {
 	struct archive *a;
@@ -58,14 +55,19 @@ static bool matches(const char *const *patterns, const char *path)
 	return false;
 }
 
+static int looks_like_a_bomb(struct unpack *u)
+{
+	return cbx_refuse(u->err, "archive_bomb", EFBIG,
+			  "the archive grows more than %d times when it is unpacked; it looks like a bomb",
+			  CBX_UNPACK_RATIO_MAX);
+}
+
 static int check_ratio(struct unpack *u)
 {
 	int64_t in = archive_filter_bytes(u->a, -1), out = archive_filter_bytes(u->a, 0);
 
 	if (out > (int64_t)CBX_UNPACK_RATIO_FLOOR && out / CBX_UNPACK_RATIO_MAX > (in > 0 ? in : 1))
-		return cbx_refuse(u->err, "archive_bomb", EFBIG,
-				  "the archive grows more than %d times when it is unpacked; it looks like a bomb",
-				  CBX_UNPACK_RATIO_MAX);
+		return looks_like_a_bomb(u);
 	return 0;
 }
 
@@ -85,6 +87,9 @@ static int check_size(struct unpack *u, int64_t size)
 				  "%s says that it holds %lld bytes; the limit is %llu", u->path, (long long)size,
 				  (unsigned long long)CBX_UNPACK_FILE_MAX);
 	u->stats->bytes += (uint64_t)size;
+	if (u->o->packed_bytes && u->stats->bytes > CBX_UNPACK_RATIO_FLOOR &&
+	    u->stats->bytes / CBX_UNPACK_RATIO_MAX > u->o->packed_bytes)
+		return looks_like_a_bomb(u);
 	if (u->stats->bytes + u->o->used_bytes > u->o->max_bytes)
 		return cbx_refuse(u->err, "archive_too_large", EFBIG, "the archive holds more than %llu bytes",
 				  (unsigned long long)u->o->max_bytes);
@@ -100,7 +105,7 @@ static int displace(struct unpack *u, int parent, const char *name)
 		return errno == ENOENT ? 0 : cbx_fail(u->err, errno, "look at %s", u->path);
 	if (u->o->add_only)
 		return cbx_refuse(u->err, "unsafe_archive", EEXIST, "%s would replace a file of the image", u->path);
-	if (S_ISDIR(st.st_mode) && !u->o->over_lower)
+	if (S_ISDIR(st.st_mode))
 		return cbx_refuse(u->err, "unsafe_archive", EISDIR, "%s is in the archive as a directory and as a file",
 				  u->path);
 	return cbx_tree_remove(parent, name, u->err);
@@ -166,19 +171,22 @@ static int make_file(struct unpack *u, int parent, const char *name, struct arch
 
 static int make_dir(struct unpack *u, int parent, const char *name)
 {
+	mode_t mode = u->o->whiteouts == CBX_WHITEOUTS_KEPT ? CBX_UNPACK_NAMED_DIR : 0755;
 	struct stat st;
 
-	if (mkdirat(parent, name, 0755) == 0)
+	if (mkdirat(parent, name, mode) == 0)
 		return 0;
 	if (errno != EEXIST)
 		return cbx_fail(u->err, errno, "make the directory %s", u->path);
 	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return cbx_fail(u->err, errno, "look at %s", u->path);
-	if (S_ISDIR(st.st_mode))
-		return 0;
+	if (S_ISDIR(st.st_mode)) /* perhaps made on the way to something */
+		return u->o->whiteouts != CBX_WHITEOUTS_KEPT || fchmodat(parent, name, mode, 0) == 0
+			       ? 0
+			       : cbx_fail(u->err, errno, "set the mode of %s", u->path);
 	if (u->o->add_only)
 		return cbx_refuse(u->err, "unsafe_archive", EEXIST, "%s would replace a file of the image", u->path);
-	if (unlinkat(parent, name, 0) < 0 || mkdirat(parent, name, 0755) < 0)
+	if (unlinkat(parent, name, 0) < 0 || mkdirat(parent, name, mode) < 0)
 		return cbx_fail(u->err, errno, "make the directory %s", u->path);
 	return 0;
 }
@@ -213,6 +221,8 @@ static int make_hardlink(struct unpack *u, int parent, const char *name, const c
 		r = cbx_refuse(u->err, "unsafe_archive", EINVAL, "it is a directory");
 	if (r == 0 && fstatat(dir, from, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		r = cbx_fail(u->err, errno, "%s", path);
+	if (r == 0 && u->o->whiteouts && cbx_starts_with(from, CBX_WHITEOUT))
+		r = cbx_fail(u->err, ENOENT, "%s", path);
 	if (r == 0 && !S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
 		r = cbx_refuse(u->err, "unsafe_archive", EINVAL, "%s is not a file", path);
 	if (r < 0)
@@ -226,35 +236,30 @@ static int make_hardlink(struct unpack *u, int parent, const char *name, const c
 	return linkat(dir, from, parent, name, 0) < 0 ? cbx_fail(u->err, errno, "make the hard link %s", u->path) : 0;
 }
 
-static int empty_directory(struct unpack *u, int parent)
+/* An empty file says what is hidden, whatever the archive has of that name. */
+static int keep_whiteout(struct unpack *u, const char *name)
 {
-	_cleanup_fd_ int dir = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	char **names;
-	size_t n;
+	const char *hidden = name + strlen(CBX_WHITEOUT);
+	_cleanup_fd_ int parent = -1, fd = -1;
 	int r;
 
-	if (dir < 0)
-		return cbx_fail(u->err, errno, "%s", u->path);
-	r = cbx_tree_names(dir, &names, &n, u->err);
+	u->stats->whiteouts++;
+	if (strcmp(name, CBX_WHITEOUT_ALL) != 0) {
+		if (cbx_starts_with(hidden, CBX_WHITEOUT)) /* other marks of layered file systems */
+			return 0;
+		if (!*hidden || strcmp(hidden, ".") == 0 || strcmp(hidden, "..") == 0)
+			return cbx_refuse(u->err, "unsafe_archive", EINVAL, "%s hides nothing that could be hidden",
+					  u->path);
+	}
+	r = cbx_tree_parent(u->root, u->path, &u->stats->entries, &parent, &name, u->err);
+	if (r == 0)
+		r = check_entries(u);
+	if (r == 0)
+		r = displace(u, parent, name);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < n && r == 0; i++)
-		r = cbx_tree_remove(dir, names[i], u->err);
-	cbx_tree_names_free(names, n);
-	return r;
-}
-
-static int whiteout(struct unpack *u, int parent, const char *name)
-{
-	const char *hidden = name + strlen(WHITEOUT);
-
-	if (strcmp(name, OPAQUE) == 0)
-		return empty_directory(u, parent);
-	if (cbx_starts_with(hidden, WHITEOUT)) /* other marks of layered file systems */
-		return 0;
-	if (!*hidden || strcmp(hidden, ".") == 0 || strcmp(hidden, "..") == 0)
-		return cbx_refuse(u->err, "unsafe_archive", EINVAL, "%s hides nothing that could be hidden", u->path);
-	return cbx_tree_remove(parent, hidden, u->err);
+	fd = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	return fd < 0 ? cbx_fail(u->err, errno, "make %s", u->path) : 0;
 }
 
 static int make_object(struct unpack *u, struct archive_entry *e)
@@ -307,7 +312,7 @@ static bool merge_link(struct unpack *u, struct archive_entry *e, const char *ra
 	       cbx_unpack_path(raw, false, plain, &ignored) == 0 && !strchr(plain, '/') && strcmp(plain, u->path) != 0;
 }
 
-static int one_entry(struct unpack *u, struct archive_entry *e, bool hiding)
+static int one_entry(struct unpack *u, struct archive_entry *e)
 {
 	const char *raw = archive_entry_pathname(e), *name;
 	int r;
@@ -319,17 +324,8 @@ static int one_entry(struct unpack *u, struct archive_entry *e, bool hiding)
 		return r > 0 ? 0 : r;
 	name = strrchr(u->path, '/');
 	name = name ? name + 1 : u->path;
-	if (u->o->whiteouts && cbx_starts_with(name, WHITEOUT)) {
-		_cleanup_fd_ int parent = -1;
-
-		if (!hiding)
-			return 0;
-		u->stats->whiteouts++;
-		r = cbx_tree_parent(u->root, u->path, NULL, &parent, &name, u->err);
-		return r == -ENOENT ? 0 : r < 0 ? r : whiteout(u, parent, name);
-	}
-	if (hiding)
-		return 0;
+	if (u->o->whiteouts && cbx_starts_with(name, CBX_WHITEOUT))
+		return u->o->whiteouts == CBX_WHITEOUTS_KEPT ? keep_whiteout(u, name) : 0;
 	if (u->o->only && archive_entry_filetype(e) != AE_IFDIR && !matches(u->o->only, u->path))
 		return cbx_refuse(u->err, "unsafe_archive", EINVAL, "%s has no place in this archive", u->path);
 	if (matches(u->o->exclude, u->path) && !matches(u->o->include, u->path)) {
@@ -340,11 +336,15 @@ static int one_entry(struct unpack *u, struct archive_entry *e, bool hiding)
 		u->stats->special++;
 		return 0;
 	}
+	if ((u->o->format == CBX_ARCHIVE_WHEEL || u->o->format == CBX_ARCHIVE_PACKAGE) &&
+	    (archive_entry_hardlink(e) ||
+	     (archive_entry_filetype(e) != AE_IFREG && archive_entry_filetype(e) != AE_IFDIR)))
+		return cbx_refuse(u->err, "unsafe_archive", EINVAL, "%s is not a regular file", u->path);
 	count_oddities(u, e);
 	return merge_link(u, e, raw) ? 0 : make_object(u, e);
 }
 
-static int all_entries(struct unpack *u, bool hiding)
+static int all_entries(struct unpack *u)
 {
 	for (;;) {
 		struct archive_entry *e;
@@ -354,13 +354,12 @@ static int all_entries(struct unpack *u, bool hiding)
 			return check_ratio(u);
 		if (r != ARCHIVE_OK && r != ARCHIVE_WARN)
 			return read_error(u->err, u->a);
-		if (!hiding)
-			u->stats->entries++;
+		u->stats->entries++;
 		r = check_entries(u);
 		if (r == 0)
 			r = check_ratio(u);
 		if (r == 0)
-			r = one_entry(u, e, hiding);
+			r = one_entry(u, e);
 		if (r < 0)
 			return r;
 	}
@@ -382,19 +381,22 @@ static void accept_tar(struct archive *a)
 	archive_read_support_format_tar(a);
 }
 
-static int unpack_tar(int fd, struct unpack *u, bool hiding)
+static int unpack_tar(int fd, struct unpack *u)
 {
 	_cleanup_(free_archive) struct archive *a = archive_read_new();
 
 	if (!a)
 		return cbx_fail(u->err, ENOMEM, "read the archive");
-	accept_tar(a);
+	if (u->o->format == CBX_ARCHIVE_WHEEL)
+		archive_read_support_format_zip_seekable(a);
+	else
+		accept_tar(a);
 	if (lseek(fd, 0, SEEK_SET) < 0)
 		return cbx_fail(u->err, errno, "read the archive (only a regular file will do)");
 	if (archive_read_open_fd(a, fd, 65536) != ARCHIVE_OK)
 		return read_error(u->err, a);
 	u->a = a;
-	return all_entries(u, hiding);
+	return all_entries(u);
 }
 
 static ssize_t read_member(struct archive *inner, void *arg, const void **ret)
@@ -435,23 +437,29 @@ static int unpack_deb(int fd, struct unpack *u)
 		if (archive_read_open2(inner, outer, NULL, read_member, NULL, NULL) != ARCHIVE_OK)
 			return read_error(u->err, inner);
 		u->a = inner;
-		return all_entries(u, false);
+		return all_entries(u);
 	}
 	if (r != ARCHIVE_EOF)
 		return read_error(u->err, outer);
 	return cbx_refuse(u->err, "damaged_archive", EBADMSG, "the package has no data.tar in it");
 }
 
+void cbx_unpack_add(struct cbx_unpack_stats *sum, const struct cbx_unpack_stats *s)
+{
+	sum->entries += s->entries;
+	sum->bytes += s->bytes;
+	sum->excluded += s->excluded;
+	sum->special += s->special;
+	sum->modes += s->modes;
+	sum->attributes += s->attributes;
+	sum->whiteouts += s->whiteouts;
+}
+
 int cbx_unpack(int archive, int root, const struct cbx_unpack_options *o, struct cbx_unpack_stats *stats,
 	       struct cbx_err *err)
 {
 	struct unpack u = { .root = root, .o = o, .stats = stats, .err = err };
-	int r = 0;
 
 	memset(stats, 0, sizeof(*stats));
-	if (o->format == CBX_ARCHIVE_DEB)
-		return unpack_deb(archive, &u);
-	if (o->whiteouts && o->over_lower)
-		r = unpack_tar(archive, &u, true);
-	return r < 0 ? r : unpack_tar(archive, &u, false);
+	return o->format == CBX_ARCHIVE_DEB ? unpack_deb(archive, &u) : unpack_tar(archive, &u);
 }

@@ -9,8 +9,12 @@
  * Refused, and with it the whole archive: absolute names and "..", control characters in names or link targets, paths
  * through symbolic links or files, hard links to anything but a regular file or link unpacked before, and whatever
  * exceeds a limit of image-limits.h.
- * Neutralised and counted: devices, FIFOs and sockets (left out), setuid, setgid and sticky bits (dropped), extended
+ * Neutralised and counted: devices, FIFOs and sockets (omitted), setuid, setgid and sticky bits (dropped), extended
  * attributes and ACLs (dropped). Owners are never taken from the archive. Directories become 0755, files 0644 or 0755.
+ *
+ * An archive that is a layer of several is unpacked alone: what it hides of those below is kept as empty files of the
+ * names that the archive has for it, and the directories that it names, which take the place of what is below, differ
+ * in mode from those that are merely on the way (compose.h).
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,36 +22,50 @@
 #include "base/err.h"
 
 enum cbx_archive_format {
-	CBX_ARCHIVE_TAR, /* tar of any dialect; plain, gzip, bzip2, xz, lzma or zstd */
-	CBX_ARCHIVE_DEB, /* ar with a data.tar in it */
+	CBX_ARCHIVE_TAR,     /* tar of any dialect; plain, gzip, bzip2, xz, lzma or zstd */
+	CBX_ARCHIVE_DEB,     /* ar with a data.tar in it */
+	CBX_ARCHIVE_WHEEL,   /* zip, of directories and regular files alone */
+	CBX_ARCHIVE_PACKAGE, /* tar, likewise */
 };
+
+enum cbx_whiteouts {
+	CBX_WHITEOUTS_ARE_FILES, /* ".wh." names are names like any other */
+	CBX_WHITEOUTS_OMITTED,	 /* there is nothing below that could be hidden */
+	CBX_WHITEOUTS_KEPT,	 /* a layer: see above */
+};
+#define CBX_WHITEOUT	     ".wh."
+#define CBX_WHITEOUT_ALL     ".wh..wh..opq" /* hides all that is below in its directory */
+#define CBX_UNPACK_NAMED_DIR 0700	    /* mode of a directory that a layer names */
 
 struct cbx_unpack_options {
 	enum cbx_archive_format format;
 	bool merge_usr;	 /* top-level bin, sbin, lib… are unpacked beneath usr */
-	bool whiteouts;	 /* ".wh." names remove what earlier archives brought */
-	bool over_lower; /* there are earlier archives: whiteouts have something to remove */
+	enum cbx_whiteouts whiteouts;
 	bool add_only;	 /* what is there already is never replaced: such an entry is refused */
 	const char *const
-		*exclude; /* patterns (fnmatch, "*" also matches "/") of paths left out; NULL-terminated or NULL */
+		*exclude; /* patterns (fnmatch, "*" also matches "/") of paths to omit; NULL-terminated or NULL */
 	const char *const *include;	   /* patterns of paths that are taken although excluded */
 	const char *const *only;	   /* with this, any other path is refused */
 	uint64_t used_entries, used_bytes; /* by earlier archives of the same image */
 	uint64_t max_entries, max_bytes;   /* of all archives of the image */
+	uint64_t packed_bytes; /* size of a zip, whose files are packed one by one */
 };
 
 struct cbx_unpack_stats {
 	uint64_t entries;    /* seen, of all kinds; and directories made on the way to them */
 	uint64_t bytes;	     /* apparent size of the files unpacked */
-	uint64_t excluded;   /* left out by patterns */
-	uint64_t special;    /* devices, FIFOs, sockets left out */
+	uint64_t excluded;   /* omitted by patterns */
+	uint64_t special;    /* devices, FIFOs, sockets omitted */
 	uint64_t modes;	     /* setuid, setgid, sticky bits dropped */
 	uint64_t attributes; /* entries whose extended attributes or ACLs were dropped */
-	uint64_t whiteouts;
+	uint64_t whiteouts;  /* kept */
 };
 
 int cbx_unpack(int archive, int root, const struct cbx_unpack_options *o, struct cbx_unpack_stats *stats,
 	       struct cbx_err *err);
+
+/* Add one archive's numbers to those of an image. */
+void cbx_unpack_add(struct cbx_unpack_stats *sum, const struct cbx_unpack_stats *s);
 
 /* progress may be NULL; it is called a few times a second with the numbers so far. */
 int cbx_unpack_in_worker(int archive, int root, const struct cbx_unpack_options *o, struct cbx_unpack_stats *stats,

@@ -11,7 +11,7 @@
  *
  * Only then does it look at the archive's first byte. It answers with a fixed-size struct through a pipe; the numbers
  * so far are in a shared page. Both are only numbers and text to the parent. Any step that fails ends the worker: there
- * is no less protected way to unpack.
+ * is not a less protected way to unpack.
  *
  * The worker keeps the store's lock: were this process killed, the next build would wait for the worker to be gone.
  */
@@ -130,7 +130,7 @@ static int limit(int which, uint64_t value, struct cbx_err *err)
 {
 	struct rlimit rl = { .rlim_cur = value, .rlim_max = value };
 
-	return setrlimit((__rlimit_resource_t)which, &rl) < 0 ? cbx_fail(err, errno, "set a resource limit") : 0;
+	return setrlimit(which, &rl) < 0 ? cbx_fail(err, errno, "set a resource limit") : 0;
 }
 
 static int set_limits(struct cbx_err *err)
@@ -169,19 +169,13 @@ static int drop_privileges(struct cbx_err *err)
 /* Put the descriptors that are kept at their places; all others are closed. */
 static int arrange_fds(int archive, int root, int result, int lock, struct cbx_err *err)
 {
-	int from[] = { archive, root, result, lock };
+	static const int to[] = { FD_ARCHIVE, FD_ROOT, FD_RESULT, FD_LOCK };
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	const int from[] = { archive < 0 ? null : archive, root, result, lock < 0 ? null : lock };
+	int r = null < 0 ? -errno : cbx_place_fds(from, to, ARRAY_SIZE(from));
 
-	if (null < 0)
-		return cbx_fail(err, errno, "open /dev/null");
-	for (size_t i = 0; i < ARRAY_SIZE(from); i++) { /* out of the way first */
-		from[i] = from[i] < 0 ? fcntl(null, F_DUPFD_CLOEXEC, 64) : fcntl(from[i], F_DUPFD_CLOEXEC, 64);
-		if (from[i] < 0)
-			return cbx_fail(err, errno, "arrange descriptors");
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(from); i++)
-		if (dup3(from[i], FD_ARCHIVE + (int)i, O_CLOEXEC) < 0)
-			return cbx_fail(err, errno, "arrange descriptors");
+	if (r < 0)
+		return cbx_fail(err, -r, "arrange descriptors");
 	for (int fd = 0; fd < (SANITIZED ? 2 : 3); fd++)
 		if (dup2(null, fd) < 0)
 			return cbx_fail(err, errno, "arrange descriptors");

@@ -9,10 +9,12 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "mcp/internal.h"
+#include "mcp/serve.h"
+#include "mcp/request.h"
+#include "tools/uri.h"
 
 #define VALUES_MAX 100
-#define COUNT_MAX 1000 /* matches that are looked at: they are sorted before they are cut */
+#define COUNT_MAX  1000 /* matches that are looked at: they are sorted before they are cut */
 
 struct completion {
 	struct cbx_mcp_walk walk;
@@ -67,12 +69,10 @@ static cJSON *result_of(struct completion *c)
 
 static void complete_sessions(const struct cbx_mcp_message *m, struct completion *c)
 {
-	_cleanup_json_ cJSON *all = cbx_session_list(m->mcp->engine);
-	const cJSON *s;
+	_cleanup_ids_ struct cbx_own_ids ids = cbx_own_list(&m->mcp->client, cbx_mcp_has_own(m->mcp, m->rev), NULL);
 
-	cJSON_ArrayForEach(s, all)
-		if (cbx_mcp_session_visible(m->mcp, m->rev, s))
-			add(c, cbx_mcp_str_of(s, "session_id"));
+	for (size_t i = 0; i < ids.n; i++)
+		add(c, ids.v[i]);
 }
 
 /* ---- paths ---- */
@@ -93,22 +93,23 @@ static void on_done(struct cbx_mcp_job *job, const struct cbx_err *err)
 static const char *session_of(const struct cbx_mcp_message *m)
 {
 	const cJSON *context = cJSON_GetObjectItemCaseSensitive(m->params, "context");
-	const char *id = cbx_mcp_str_of(cJSON_GetObjectItemCaseSensitive(context, "arguments"), "session_id");
+	const char *id = cbx_json_text(cJSON_GetObjectItemCaseSensitive(context, "arguments"), "session_id");
 
 	if (id && id[0])
 		return strlen(id) <= CBX_NAME_MAX ? id : NULL;
-	return !m->rev->modern && m->mcp->default_session[0] ? m->mcp->default_session : NULL;
+	return cbx_mcp_has_own(m->mcp, m->rev) && m->mcp->client.default_session[0] ? m->mcp->client.default_session
+										    : NULL;
 }
 
 /* Takes over both. */
-static void complete_paths(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot, struct completion *c)
+static void complete_paths(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, struct completion *c)
 {
 	const char *session = session_of(m);
 	struct cbx_mcp_job *job;
 	struct cbx_err err;
 
 	if (!session) {
-		cbx_mcp_answer(m->mcp, slot, result_of(c));
+		cbx_rpc_answer(slot, result_of(c));
 		completion_release(c);
 		return;
 	}
@@ -126,8 +127,8 @@ enum kind { UNKNOWN_REF, NOTHING, SESSIONS, PATHS };
 
 static enum kind kind_of(const cJSON *ref, const char *argument)
 {
-	const char *type = cbx_mcp_str_of(ref, "type"), *uri = cbx_mcp_str_of(ref, "uri");
-	const char *name = cbx_mcp_str_of(ref, "name");
+	const char *type = cbx_json_text(ref, "type"), *uri = cbx_json_text(ref, "uri");
+	const char *name = cbx_json_text(ref, "name");
 	bool known;
 
 	if (type && strcmp(type, "ref/prompt") == 0 && name) {
@@ -146,22 +147,21 @@ static enum kind kind_of(const cJSON *ref, const char *argument)
 	return strcmp(uri, CBX_URI_FILE_TEMPLATE) == 0 && strcmp(argument, "path") == 0 ? PATHS : NOTHING;
 }
 
-void cbx_mcp_complete(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+void cbx_mcp_complete(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	const cJSON *argument = cJSON_GetObjectItemCaseSensitive(m->params, "argument");
-	const char *name = cbx_mcp_str_of(argument, "name"), *value = cbx_mcp_str_of(argument, "value");
+	const char *name = cbx_json_text(argument, "name"), *value = cbx_json_text(argument, "value");
 	struct completion *c;
 	enum kind kind;
 
 	if (!name || !value) {
-		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS,
+		cbx_rpc_error(slot, CBX_RPC_INVALID_PARAMS,
 			      "Invalid params: argument: an object with the strings name and value is expected");
 		return;
 	}
 	kind = kind_of(cJSON_GetObjectItemCaseSensitive(m->params, "ref"), name);
 	if (kind == UNKNOWN_REF) {
-		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS,
-			      "Invalid params: ref: no such prompt or resource template");
+		cbx_rpc_error(slot, CBX_RPC_INVALID_PARAMS, "Invalid params: ref: no such prompt or resource template");
 		return;
 	}
 	c = cbx_xcalloc(1, sizeof(*c));
@@ -172,6 +172,6 @@ void cbx_mcp_complete(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot
 	}
 	if (kind == SESSIONS)
 		complete_sessions(m, c);
-	cbx_mcp_answer(m->mcp, slot, result_of(c));
+	cbx_rpc_answer(slot, result_of(c));
 	completion_release(c);
 }

@@ -1,36 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: the era in which a connection starts with `initialize` and keeps the revision that was agreed on
- * then. The revisions differ in what an answer may hold, which is a row of a table; the methods are the same in all of
- * them. Nothing insists on the handshake: a client that asks before it gets an answer as of the newest revision.
+ * then. The methods are the same in all of its revisions. Nothing insists on the handshake: a client that asks before
+ * it gets an answer as of the newest revision.
  */
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "mcp/internal.h"
+#include "mcp/call.h"
+#include "mcp/serve.h"
+#include "mcp/stream.h"
+#include "mcp/request.h"
 
-/* Newest first. */
-static const struct cbx_mcp_revision revisions[] = {
-	{ "2025-11-25", false, true, true, true, true, true, false },
-	{ "2025-06-18", false, true, true, true, true, true, false },
-	{ "2025-03-26", true, true, true, false, false, true, false },
-	{ "2024-11-05", false, false, false, false, false, false, false },
-};
-
-const struct cbx_mcp_revision *cbx_mcp_legacy_newest(void)
-{
-	return &revisions[0];
-}
-
-bool cbx_mcp_legacy_knows(const char *version)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(revisions); i++)
-		if (strcmp(version, revisions[i].name) == 0)
-			return true;
-	return false;
-}
-
-static void do_initialize(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+static void do_initialize(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	const char *wanted = NULL;
 	_cleanup_free_ char *text = NULL;
@@ -38,40 +20,58 @@ static void do_initialize(const struct cbx_mcp_message *m, struct cbx_mcp_slot *
 	struct cbx_err err;
 
 	if (cbx_json_get_str(m->params, "protocolVersion", &wanted, &err) < 0 || !wanted) {
-		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS,
-			      "Invalid params: protocolVersion: a string is expected");
+		cbx_rpc_error(slot, CBX_RPC_INVALID_PARAMS, "Invalid params: protocolVersion: a string is expected");
 		return;
 	}
-	m->mcp->rev = &revisions[0]; /* the answer to a version that is not known is the newest that is */
-	for (size_t i = 0; i < ARRAY_SIZE(revisions); i++)
-		if (strcmp(wanted, revisions[i].name) == 0)
-			m->mcp->rev = &revisions[i];
+	m->mcp->rev = cbx_mcp_legacy_revision(wanted);
+	if (!m->mcp->rev)
+		m->mcp->rev = cbx_mcp_legacy_newest();
 	result = cbx_json_new_obj();
 	cbx_json_set_str(result, "protocolVersion", m->mcp->rev->name);
 	cbx_json_set(result, "capabilities", cbx_mcp_server_capabilities(m->mcp, m->mcp->rev));
-	cbx_mcp_server_info(result, "serverInfo", m->mcp->rev);
-	text = cbx_mcp_server_instructions(m->mcp->rev);
+	cbx_mcp_server_info(m->mcp, result, "serverInfo", m->mcp->rev);
+	text = cbx_mcp_server_instructions(m->mcp, m->mcp->rev);
 	cbx_json_set_str(result, "instructions", text);
 	cbx_mcp_roots_initialize(m->mcp, m->params);
-	cbx_mcp_answer(m->mcp, slot, result);
-	if (m->mcp->engine)
-		cbx_engine_expect(m->mcp->engine);
+	cbx_rpc_answer(slot, result);
+	if (m->mcp->client.caller.engine)
+		cbx_engine_expect(m->mcp->client.caller.engine);
 }
 
-static void do_ping(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+static void do_ping(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
-	cbx_mcp_answer(m->mcp, slot, cbx_json_new_obj());
+	cbx_rpc_answer(slot, cbx_json_new_obj());
+}
+
+/* What is told is what codebox mcp tells, of its connection to codeboxd; it minds the level. */
+static void set_level(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
+{
+	static const char *const levels[] = { "debug", "info",	   "notice", "warning",
+					      "error", "critical", "alert",  "emergency" };
+	const char *level = "";
+	struct cbx_err err;
+
+	if (cbx_json_get_str(m->params, "level", &level, &err) >= 0)
+		for (size_t i = 0; i < ARRAY_SIZE(levels); i++)
+			if (strcmp(level, levels[i]) == 0) {
+				cbx_rpc_answer(slot, cbx_json_new_obj());
+				return;
+			}
+	cbx_rpc_error(slot, CBX_RPC_INVALID_PARAMS,
+		      "Invalid params: level: debug, info, notice, warning, error, critical, alert or emergency is "
+		      "expected");
 }
 
 static const struct cbx_mcp_method methods[] = {
 	{ "initialize", do_initialize },
 	{ "ping", do_ping },
+	{ "logging/setLevel", set_level },
 	{ "resources/subscribe", cbx_mcp_resources_subscribe },
 	{ "resources/unsubscribe", cbx_mcp_resources_unsubscribe },
 	{ NULL, NULL },
 };
 
-void cbx_mcp_legacy_request(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+void cbx_mcp_legacy_request(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	if (!cbx_mcp_common_request(m, slot) && !cbx_mcp_call_method(methods, m, slot))
 		cbx_mcp_no_method(m, slot);
@@ -82,14 +82,17 @@ void cbx_mcp_legacy_notification(const struct cbx_mcp_message *m)
 	_cleanup_free_ char *id = NULL;
 
 	if (strcmp(m->method, "notifications/initialized") == 0) {
-		cbx_mcp_news_legacy(m->mcp);
+		if (!m->mcp->registry->methods)
+			cbx_mcp_news_legacy(m->mcp);
 		return;
 	}
+	if (strcmp(m->method, "notifications/codebox/restarted") == 0)
+		m->mcp->client.restarted = m->mcp->client.restart_untold = true; /* codebox mcp says so */
 	if (strcmp(m->method, "notifications/roots/list_changed") == 0)
 		cbx_mcp_roots_changed(m->mcp);
 	if (strcmp(m->method, "notifications/cancelled") != 0)
 		return;
-	id = cbx_mcp_raw_copy(cbx_mcp_raw_member(cbx_mcp_raw_member(m->text, "params"), "requestId"));
+	id = cbx_raw_copy(cbx_raw_member(cbx_raw_member(m->text, "params"), "requestId"));
 	if (id && !cbx_mcp_jobs_cancel(m->mcp, id) && !cbx_mcp_streams_cancel(m->mcp, id))
 		cbx_mcp_tools_cancel(m->mcp, id);
 }

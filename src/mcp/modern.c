@@ -4,26 +4,27 @@
  * client's capabilities in its _meta; nothing that was said before on the connection counts, and no session belongs to
  * the connection. A request is checked for that first, then carried out by the same functions as in the other era.
  *
- * What every result has in this era (resultType, the server's name) is put around it in rpc.c, by the slot's mark.
+ * What every result has in this era (resultType, the server's name) is put into it as it is sent, by the slot's tag.
  */
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "mcp/internal.h"
+#include "mcp/serve.h"
+#include "mcp/request.h"
 
-static const struct cbx_mcp_revision revision = {
-	.name = "2026-07-28",
-	.annotations = true,
-	.progress_message = true,
-	.titles = true,
-	.structured = true,
-	.completions = true,
-	.modern = true,
-};
-
-const struct cbx_mcp_revision *cbx_mcp_modern_newest(void)
+void cbx_mcp_modern_head(const struct cbx_mcp *mcp, const struct cbx_buf *result, struct cbx_buf *head)
 {
-	return &revision;
+	struct cbx_raw text = { result->data, result->len };
+	_cleanup_json_ cJSON *meta = cbx_json_new_obj();
+
+	if (!cbx_raw_member(text, "resultType").p)
+		cbx_buf_adds(head, "\"resultType\":\"complete\",");
+	if (cbx_raw_member(text, "_meta").p)
+		return;
+	cbx_mcp_server_info(mcp, meta, CBX_META "serverInfo", cbx_mcp_modern_newest());
+	cbx_buf_adds(head, "\"_meta\":");
+	cbx_json_print(head, meta);
+	cbx_buf_addc(head, ',');
 }
 
 void cbx_mcp_set_modern(struct cbx_mcp *mcp)
@@ -31,27 +32,19 @@ void cbx_mcp_set_modern(struct cbx_mcp *mcp)
 	mcp->modern_only = true;
 }
 
-void cbx_mcp_set_caching(cJSON *result, const struct cbx_mcp_revision *rev, uint64_t ttl_ms, bool is_public)
+static void discover(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
-	if (!rev->modern)
-		return;
-	cbx_json_set_u64(result, "ttlMs", ttl_ms);
-	cbx_json_set_str(result, "cacheScope", is_public ? "public" : "private");
-}
-
-static void discover(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
-{
-	_cleanup_free_ char *text = cbx_mcp_server_instructions(m->rev);
+	_cleanup_free_ char *text = cbx_mcp_server_instructions(m->mcp, m->rev);
 	cJSON *result = cbx_json_new_obj(), *versions = cbx_json_new_arr();
 
-	cbx_json_push_str(versions, revision.name);
+	cbx_json_push_str(versions, cbx_mcp_modern_newest()->name);
 	cbx_json_set(result, "supportedVersions", versions);
 	cbx_json_set(result, "capabilities", cbx_mcp_server_capabilities(m->mcp, m->rev));
 	cbx_json_set_str(result, "instructions", text);
-	cbx_mcp_set_caching(result, m->rev, CBX_TTL_LIST_MS, true);
-	cbx_mcp_answer(m->mcp, slot, result);
-	if (m->mcp->engine)
-		cbx_engine_expect(m->mcp->engine);
+	cbx_mcp_set_caching(result, m->rev, CBX_TTL_LIST_MS, !m->mcp->client.own);
+	cbx_rpc_answer(slot, result);
+	if (m->mcp->client.caller.engine)
+		cbx_engine_expect(m->mcp->client.caller.engine);
 }
 
 static const struct cbx_mcp_method methods[] = {
@@ -96,30 +89,30 @@ static const char *fault_of(const cJSON *meta, const char **ret_version)
 	return NULL;
 }
 
-static void refuse_version(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot, const char *requested)
+static void refuse_version(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, const char *requested)
 {
 	cJSON *data = cbx_json_new_obj(), *supported = cbx_json_new_arr();
 
-	cbx_json_push_str(supported, revision.name);
+	cbx_json_push_str(supported, cbx_mcp_modern_newest()->name);
 	cbx_json_set(data, "supported", supported);
 	cbx_json_set_str(data, "requested", requested);
-	cbx_mcp_error_data(m->mcp, slot, CBX_RPC_UNSUPPORTED_VERSION, data,
+	cbx_rpc_error_data(slot, CBX_RPC_UNSUPPORTED_VERSION, data,
 			   "Unsupported protocol version: %.40s; supported without a handshake: %s", requested,
-			   revision.name);
+			   cbx_mcp_modern_newest()->name);
 }
 
-void cbx_mcp_modern_request(struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+void cbx_mcp_modern_request(struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	const char *version = NULL, *fault = fault_of(meta_of(m), &version);
 
-	m->rev = &revision;
-	slot->modern = true;
-	if (version && strcmp(version, revision.name) != 0) {
+	m->rev = cbx_mcp_modern_newest();
+	slot->tag = cbx_mcp_modern_newest();
+	if (version && strcmp(version, cbx_mcp_modern_newest()->name) != 0) {
 		refuse_version(m, slot, version);
 		return;
 	}
 	if (fault) {
-		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "Invalid params: %s", fault);
+		cbx_rpc_error(slot, CBX_RPC_INVALID_PARAMS, "Invalid params: %s", fault);
 		return;
 	}
 	if (!cbx_mcp_common_request(m, slot) && !cbx_mcp_call_method(methods, m, slot))

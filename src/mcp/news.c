@@ -12,7 +12,9 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
-#include "mcp/internal.h"
+#include "mcp/serve.h"
+#include "mcp/stream.h"
+#include "mcp/task.h"
 
 #define DELAY_US 20000 /* from the first change to the message */
 
@@ -28,7 +30,7 @@ struct cbx_mcp_news {
 static void begin_params(struct cbx_buf *params, const struct cbx_mcp_stream *s)
 {
 	cbx_buf_addc(params, '{');
-	if (s->slot.modern)
+	if (s->modern)
 		cbx_buf_addf(params, "\"_meta\":{\"" CBX_META "subscriptionId\":%s}", s->slot.id);
 }
 
@@ -38,7 +40,7 @@ static void tell_list(struct cbx_mcp *mcp, const struct cbx_mcp_stream *s, const
 
 	begin_params(&params, s);
 	cbx_buf_addc(&params, '}');
-	cbx_mcp_notify_slot(mcp, &s->slot, method, &params);
+	cbx_rpc_notify(&s->slot, method, &params);
 }
 
 static void tell_uri(struct cbx_mcp *mcp, const struct cbx_mcp_stream *s, const char *uri)
@@ -47,10 +49,10 @@ static void tell_uri(struct cbx_mcp *mcp, const struct cbx_mcp_stream *s, const 
 	_cleanup_json_ cJSON *text = cJSON_CreateString(uri);
 
 	begin_params(&params, s);
-	cbx_buf_adds(&params, s->slot.modern ? ",\"uri\":" : "\"uri\":");
-	cbx_json_print(&params, text);
+	cbx_buf_adds(&params, s->modern ? ",\"uri\":" : "\"uri\":");
+	cbx_json_print_clean(&params, text);
 	cbx_buf_addc(&params, '}');
-	cbx_mcp_notify_slot(mcp, &s->slot, "notifications/resources/updated", &params);
+	cbx_rpc_notify(&s->slot, "notifications/resources/updated", &params);
 }
 
 static void tell(struct cbx_mcp *mcp, struct cbx_mcp_stream *s)
@@ -77,10 +79,10 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	struct cbx_mcp *mcp = news->mcp;
 	struct cbx_mcp_stream *s;
 
-	if (strcmp(news->default_session, mcp->default_session) != 0) {
-		memcpy(news->default_session, mcp->default_session, sizeof(news->default_session));
+	if (strcmp(news->default_session, mcp->client.default_session) != 0) {
+		memcpy(news->default_session, mcp->client.default_session, sizeof(news->default_session));
 		TAILQ_FOREACH(s, &mcp->streams, entry)
-			if (!s->slot.modern)
+			if (!s->modern)
 				s->due |= CBX_NEWS_RESOURCES;
 	}
 	TAILQ_FOREACH(s, &mcp->streams, entry)
@@ -115,13 +117,13 @@ void cbx_mcp_list_changed(struct cbx_mcp *mcp, unsigned kind)
 }
 
 /* Mark what is watched of this kind in this session; path NULL: whatever the path. */
-static void mark(struct cbx_mcp *mcp, enum cbx_mcp_uri_kind kind, const char *session_id, const char *path)
+static void mark(struct cbx_mcp *mcp, enum cbx_uri_kind kind, const char *session_id, const char *path)
 {
 	struct cbx_mcp_stream *s;
 
 	TAILQ_FOREACH(s, &mcp->streams, entry) {
 		for (size_t i = 0; i < s->nuris; i++) {
-			const struct cbx_mcp_uri *u = &s->uris[i].parsed;
+			const struct cbx_uri *u = &s->uris[i].parsed;
 
 			if (u->kind == kind && (kind == CBX_URI_LIST || strcmp(u->session_id, session_id) == 0) &&
 			    (!path || strcmp(u->path, path) == 0))
@@ -133,7 +135,7 @@ static void mark(struct cbx_mcp *mcp, enum cbx_mcp_uri_kind kind, const char *se
 /* Another connection's own: lists do not show it, so that they have not changed. */
 static bool of_others(const struct cbx_mcp *mcp, const char *session_id, bool one_shot)
 {
-	return one_shot && strcmp(session_id, mcp->default_session) != 0;
+	return one_shot && strcmp(session_id, mcp->client.default_session) != 0;
 }
 
 static void on_session(void *arg, const char *session_id, bool one_shot, bool gone)
@@ -157,26 +159,20 @@ static void on_files(void *arg, const char *session_id, bool one_shot, const cJS
 	const cJSON *f;
 
 	cJSON_ArrayForEach(f, files) {
-		const char *uri = cbx_mcp_str_of(f, "uri"), *path = cbx_mcp_str_of(f, "path");
+		const char *uri = cbx_json_text(f, "uri"), *path = cbx_json_text(f, "path");
 		_cleanup_buf_ struct cbx_buf made = { 0 };
-		struct cbx_mcp_uri u;
+		struct cbx_uri u;
 
 		if (!uri && path)
 			cbx_file_uri(&made, session_id, path);
-		u = cbx_mcp_uri_parse(uri ? uri : cbx_buf_str(&made));
+		u = cbx_uri_parse(uri ? uri : cbx_buf_str(&made));
 		if (u.kind == CBX_URI_FILE)
 			mark(news->mcp, CBX_URI_FILE, session_id, u.path);
-		cbx_mcp_uri_release(&u);
+		cbx_uri_release(&u);
 	}
 	soon(news->mcp);
 	if (files && files->child && !of_others(news->mcp, session_id, one_shot))
 		cbx_mcp_list_changed(news->mcp, CBX_NEWS_RESOURCES);
-}
-
-void cbx_mcp_files_changed(struct cbx_mcp *mcp, const char *session_id, const cJSON *files)
-{
-	if (mcp->engine)
-		cbx_engine_files_changed(mcp->engine, session_id, files);
 }
 
 /* ---- streams ---- */
@@ -189,11 +185,11 @@ static void news_start(struct cbx_mcp *mcp)
 		return;
 	news = cbx_xcalloc(1, sizeof(*news));
 	news->mcp = mcp;
-	news->timer = event_new(mcp->base, -1, 0, on_timer, news);
+	news->timer = event_new(mcp->client.base, -1, 0, on_timer, news);
 	news->listener = (struct cbx_engine_listener){ .on_session = on_session, .on_files = on_files, .arg = news };
-	memcpy(news->default_session, mcp->default_session, sizeof(news->default_session));
-	if (mcp->engine)
-		cbx_engine_listen(mcp->engine, &news->listener);
+	memcpy(news->default_session, mcp->client.default_session, sizeof(news->default_session));
+	if (mcp->client.caller.engine)
+		cbx_engine_listen(&mcp->client.caller, &news->listener);
 	mcp->news = news;
 }
 
@@ -205,14 +201,14 @@ static bool watch(struct cbx_mcp_stream *s, const char *uri)
 	if (s->nuris >= CBX_SUBSCRIPTIONS_MAX || strlen(uri) > CBX_URI_MAX)
 		return false;
 	s->uris = cbx_xrealloc(s->uris, (s->nuris + 1) * sizeof(*s->uris));
-	s->uris[s->nuris++] = (struct cbx_mcp_watched){ .uri = cbx_xstrdup(uri), .parsed = cbx_mcp_uri_parse(uri) };
+	s->uris[s->nuris++] = (struct cbx_mcp_watched){ .uri = cbx_xstrdup(uri), .parsed = cbx_uri_parse(uri) };
 	return true;
 }
 
 static void unwatch(struct cbx_mcp_stream *s, size_t i)
 {
 	free(s->uris[i].uri);
-	cbx_mcp_uri_release(&s->uris[i].parsed);
+	cbx_uri_release(&s->uris[i].parsed);
 	s->uris[i] = s->uris[--s->nuris];
 }
 
@@ -220,6 +216,7 @@ static struct cbx_mcp_stream *stream_new(struct cbx_mcp *mcp)
 {
 	struct cbx_mcp_stream *s = cbx_xcalloc(1, sizeof(*s));
 
+	s->slot.rpc = &mcp->rpc;
 	news_start(mcp);
 	TAILQ_INSERT_TAIL(&mcp->streams, s, entry);
 	mcp->nstreams++;
@@ -235,6 +232,7 @@ static void stream_free(struct cbx_mcp *mcp, struct cbx_mcp_stream *s)
 	for (size_t i = 0; i < ARRAY_SIZE(s->tasks); i++)
 		if (s->tasks[i])
 			cbx_mcp_task_unwatch(s->tasks[i]);
+	cbx_mcp_tasks_forget(mcp, s);
 	TAILQ_REMOVE(&mcp->streams, s, entry);
 	mcp->nstreams--;
 	free(s);
@@ -245,7 +243,7 @@ static struct cbx_mcp_stream *legacy_stream(struct cbx_mcp *mcp)
 	struct cbx_mcp_stream *s;
 
 	TAILQ_FOREACH(s, &mcp->streams, entry)
-		if (!s->slot.modern)
+		if (!s->modern)
 			return s;
 	s = stream_new(mcp);
 	s->wanted = CBX_NEWS_TOOLS | CBX_NEWS_PROMPTS | CBX_NEWS_RESOURCES;
@@ -274,7 +272,7 @@ void cbx_mcp_news_unsubscribe(struct cbx_mcp *mcp, const char *uri)
 	}
 }
 
-struct cbx_mcp_stream *cbx_mcp_stream_find(struct cbx_mcp *mcp, const char *id)
+static struct cbx_mcp_stream *find(struct cbx_mcp *mcp, const char *id)
 {
 	struct cbx_mcp_stream *s;
 
@@ -286,11 +284,11 @@ struct cbx_mcp_stream *cbx_mcp_stream_find(struct cbx_mcp *mcp, const char *id)
 
 bool cbx_mcp_streams_cancel(struct cbx_mcp *mcp, const char *id)
 {
-	struct cbx_mcp_stream *s = cbx_mcp_stream_find(mcp, id);
+	struct cbx_mcp_stream *s = find(mcp, id);
 
 	if (!s)
 		return false;
-	cbx_mcp_drop(mcp, &s->slot);
+	cbx_rpc_drop(&s->slot);
 	stream_free(mcp, s);
 	return true;
 }
@@ -303,14 +301,14 @@ void cbx_mcp_end_streams(struct cbx_mcp *mcp)
 		cJSON *result, *meta;
 
 		next = TAILQ_NEXT(s, entry);
-		if (!s->slot.modern)
+		if (!s->modern)
 			continue;
 		result = cbx_json_new_obj();
 		meta = cbx_json_new_obj();
 		cbx_json_set(meta, CBX_META "subscriptionId", cJSON_CreateRaw(s->slot.id));
-		cbx_mcp_server_info(meta, CBX_META "serverInfo", cbx_mcp_modern_newest());
+		cbx_mcp_server_info(mcp, meta, CBX_META "serverInfo", cbx_mcp_modern_newest());
 		cbx_json_set(result, "_meta", meta);
-		cbx_mcp_answer(mcp, &s->slot, result);
+		cbx_rpc_answer(&s->slot, result);
 		stream_free(mcp, s);
 	}
 }
@@ -320,13 +318,13 @@ void cbx_mcp_news_drop(struct cbx_mcp *mcp)
 	struct cbx_mcp_stream *s;
 
 	while ((s = TAILQ_FIRST(&mcp->streams))) {
-		cbx_mcp_drop(mcp, &s->slot);
+		cbx_rpc_drop(&s->slot);
 		stream_free(mcp, s);
 	}
 	if (!mcp->news)
 		return;
-	if (mcp->engine)
-		cbx_engine_unlisten(mcp->engine, &mcp->news->listener);
+	if (mcp->client.caller.engine)
+		cbx_engine_unlisten(&mcp->client.caller, &mcp->news->listener);
 	event_free(mcp->news->timer);
 	free(mcp->news);
 	mcp->news = NULL;
@@ -420,7 +418,7 @@ static void watch_tasks(struct cbx_mcp *mcp, struct cbx_mcp_stream *s, const cJS
 			s->tasks[n++] = cbx_mcp_task_watch(mcp, s, x);
 }
 
-void cbx_mcp_listen(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+void cbx_mcp_listen(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	_cleanup_json_ cJSON *caps = NULL;
 	_cleanup_json_ cJSON *agreed = cbx_json_new_obj();
@@ -431,43 +429,43 @@ void cbx_mcp_listen(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
 	struct cbx_err err;
 
 	if (cbx_json_get_obj(m->params, "notifications", &filter, &err) < 0 || !filter) {
-		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS,
-			      "Invalid params: notifications: an object is expected");
+		cbx_rpc_error(slot, CBX_RPC_INVALID_PARAMS, "Invalid params: notifications: an object is expected");
 		return;
 	}
 	if (cJSON_GetObjectItemCaseSensitive(filter, "taskIds") && !cbx_mcp_takes_tasks(m->params)) {
 		cbx_mcp_tasks_needed(m, slot);
 		return;
 	}
-	if (slot->batch || !slot->id || cbx_mcp_stream_find(m->mcp, slot->id) || m->mcp->nstreams >= CBX_STREAMS_MAX) {
-		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_REQUEST,
-			      "Invalid Request: %s", slot->batch ? "subscriptions/listen in a batch"
+	if (slot->batch || !slot->id || find(m->mcp, slot->id) || m->mcp->nstreams >= CBX_STREAMS_MAX) {
+		cbx_rpc_error(slot, CBX_RPC_INVALID_REQUEST, "Invalid Request: %s",
+			      slot->batch			    ? "subscriptions/listen in a batch"
 			      : m->mcp->nstreams >= CBX_STREAMS_MAX ? "too many subscriptions/listen requests are open"
-			      : "a request with this id is still open");
+								    : "a request with this id is still open");
 		return;
 	}
 	caps = cbx_mcp_server_capabilities(m->mcp, m->rev);
 	s = stream_new(m->mcp);
 	fault = agree(s, filter, caps, agreed);
-	if (!fault && m->mcp->engine)
+	if (!fault && m->mcp->client.caller.engine)
 		fault = agree_tasks(m->mcp, filter, agreed);
 	if (fault) {
 		stream_free(m->mcp, s);
-		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "Invalid params: %s", fault);
+		cbx_rpc_error(slot, CBX_RPC_INVALID_PARAMS, "Invalid params: %s", fault);
 		return;
 	}
+	s->modern = true;
 	s->slot = *slot;
 	memset(slot, 0, sizeof(*slot));
 	begin_params(&params, s);
 	cbx_buf_adds(&params, ",\"notifications\":");
-	cbx_json_print(&params, agreed);
+	cbx_json_print_clean(&params, agreed);
 	cbx_buf_addc(&params, '}');
-	if (params.len > cbx_mcp_room(&s->slot)) {
-		cbx_mcp_error(m->mcp, &s->slot, CBX_RPC_INVALID_PARAMS,
+	if (params.len > cbx_rpc_room(&s->slot)) {
+		cbx_rpc_error(&s->slot, CBX_RPC_INVALID_PARAMS,
 			      "Invalid params: notifications: it is too long to be acknowledged");
 		stream_free(m->mcp, s);
 		return;
 	}
-	cbx_mcp_notify_slot(m->mcp, &s->slot, "notifications/subscriptions/acknowledged", &params);
+	cbx_rpc_notify(&s->slot, "notifications/subscriptions/acknowledged", &params);
 	watch_tasks(m->mcp, s, agreed);
 }

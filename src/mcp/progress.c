@@ -13,19 +13,20 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/limits.h"
-#include "mcp/internal.h"
+#include "mcp/call.h"
+#include "render/render.h"
 
 #define LINE_MAX_BYTES 1024
-#define LINE_CHARS 200
-#define LOOK_BACK 4096 /* of one chunk of output only so much of its end can matter */
+#define LINE_CHARS     200
+#define LOOK_BACK      4096 /* of one chunk of output only so much of its end can matter */
 
 struct cbx_mcp_progress {
 	char *token;
 	struct event *timer;
 	uint64_t start_ms, sent_ms;
 	uint64_t last; /* progress sent, in ms */
-	bool due;     /* output has come since the last message */
-	bool fresh;   /* newest has changed since then */
+	bool due;      /* output has come since the last message */
+	bool fresh;    /* newest has changed since then */
 	char stream;
 	struct cbx_buf line;   /* the line that is being written */
 	struct cbx_buf newest; /* the last one that was finished and not blank */
@@ -55,7 +56,7 @@ static void line_text(const struct cbx_mcp_progress *g, struct cbx_buf *out)
 	size_t at = 0;
 
 	cbx_utf8_append(&clean, src->data, src->len);
-	cbx_mcp_screen(&shown, cbx_buf_str(&clean));
+	cbx_render_screen(&shown, cbx_buf_str(&clean));
 	for (int chars = 0; at < shown.len && chars < LINE_CHARS; chars++) {
 		size_t k = cbx_utf8_len(shown.data + at, shown.len - at);
 
@@ -90,11 +91,11 @@ static void send_progress(struct cbx_mcp_call *call)
 		if (!text.len)
 			cbx_buf_addf(&text, "running for %llu s", (unsigned long long)(elapsed / 1000));
 		s = cJSON_CreateString(cbx_buf_str(&text));
-		cbx_json_print(&quoted, s);
+		cbx_json_print_clean(&quoted, s);
 		cbx_buf_addf(&params, ",\"message\":%s", cbx_buf_str(&quoted));
 	}
 	cbx_buf_addc(&params, '}');
-	cbx_mcp_notify_slot(call->mcp, &call->slot, "notifications/progress", &params);
+	cbx_rpc_notify(&call->slot, "notifications/progress", &params);
 	arm(g, CBX_PROGRESS_MAX_MS);
 }
 
@@ -105,18 +106,18 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 int cbx_mcp_progress_start(struct cbx_mcp_call *call, const struct cbx_mcp_message *m, struct cbx_err *err)
 {
-	struct cbx_raw params = cbx_mcp_raw_member(m->text, "params");
-	struct cbx_raw token = cbx_mcp_raw_member(cbx_mcp_raw_member(params, "_meta"), "progressToken");
+	struct cbx_raw params = cbx_raw_member(m->text, "params");
+	struct cbx_raw token = cbx_raw_member(cbx_raw_member(params, "_meta"), "progressToken");
 	struct cbx_mcp_progress *g;
 
 	if (!token.p)
 		return 0;
-	if (!cbx_mcp_raw_is_token(token))
+	if (!cbx_raw_is_token(token))
 		return cbx_refuse(err, "invalid_argument", EINVAL,
 				  "_meta.progressToken: a string or a whole number is expected");
 	g = cbx_xcalloc(1, sizeof(*g));
-	g->token = cbx_mcp_raw_copy(token);
-	g->timer = event_new(call->mcp->base, -1, 0, on_timer, call);
+	g->token = cbx_raw_copy(token);
+	g->timer = event_new(call->mcp->client.base, -1, 0, on_timer, call);
 	g->start_ms = g->sent_ms = cbx_now_ms();
 	call->progress = g;
 	arm(g, CBX_PROGRESS_MAX_MS);

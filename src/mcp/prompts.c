@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "mcp/internal.h"
+#include "mcp/serve.h"
+#include "mcp/request.h"
 
 #define ARGUMENTS 3
 
@@ -120,7 +121,7 @@ static cJSON *describe(const struct prompt *p, const struct cbx_mcp_revision *re
 	return o;
 }
 
-void cbx_mcp_prompts_list(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+void cbx_mcp_prompts_list(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	cJSON *result, *list;
 
@@ -132,7 +133,7 @@ void cbx_mcp_prompts_list(const struct cbx_mcp_message *m, struct cbx_mcp_slot *
 		cbx_json_push(list, describe(&prompts[i], m->rev));
 	cbx_json_set(result, "prompts", list);
 	cbx_mcp_set_caching(result, m->rev, CBX_TTL_LIST_MS, true);
-	cbx_mcp_answer(m->mcp, slot, result);
+	cbx_rpc_answer(slot, result);
 }
 
 static cJSON *message(const char *text)
@@ -146,7 +147,7 @@ static cJSON *message(const char *text)
 	return msg;
 }
 
-void cbx_mcp_prompts_get(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+void cbx_mcp_prompts_get(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	_cleanup_buf_ struct cbx_buf text = { 0 };
 	const char *name = NULL, *values[ARGUMENTS] = { NULL };
@@ -157,13 +158,12 @@ void cbx_mcp_prompts_get(const struct cbx_mcp_message *m, struct cbx_mcp_slot *s
 
 	if (cbx_json_get_str(m->params, "name", &name, &err) < 0 ||
 	    cbx_json_get_obj(m->params, "arguments", &args, &err) < 0) {
-		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "Invalid params: %s", err.msg);
+		cbx_rpc_error(slot, CBX_RPC_INVALID_PARAMS, "Invalid params: %s", err.msg);
 		return;
 	}
 	p = find(name);
 	if (!p) {
-		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "Unknown prompt: %.100s",
-			      name ? name : "(no name)");
+		cbx_rpc_error(slot, CBX_RPC_INVALID_PARAMS, "Unknown prompt: %.100s", name ? name : "(no name)");
 		return;
 	}
 	for (size_t i = 0; i < ARGUMENTS; i++) {
@@ -171,7 +171,7 @@ void cbx_mcp_prompts_get(const struct cbx_mcp_message *m, struct cbx_mcp_slot *s
 
 		if (cbx_json_get_str(args, a->name, &values[i], &err) < 0 ||
 		    (a->required && (!values[i] || !values[i][0]))) {
-			cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "Invalid params: %s: a string is expected",
+			cbx_rpc_error(slot, CBX_RPC_INVALID_PARAMS, "Invalid params: %s: a string is expected",
 				      a->name);
 			return;
 		}
@@ -184,5 +184,5 @@ void cbx_mcp_prompts_get(const struct cbx_mcp_message *m, struct cbx_mcp_slot *s
 	cbx_json_push(messages, message(cbx_buf_str(&text)));
 	cbx_json_set_str(result, "description", p->description);
 	cbx_json_set(result, "messages", messages);
-	cbx_mcp_answer(m->mcp, slot, result);
+	cbx_rpc_answer(slot, result);
 }

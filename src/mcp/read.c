@@ -2,18 +2,23 @@
 /*
  * Theory of operation: resources/read. Descriptions of sessions are answered at once. A file is read piece by piece, by
  * way of its session, which is looked up anew for each piece; it goes out as text when it is text, else as base64. What
- * would not fit into one message is refused with its size: the tool read_file reads parts.
+ * would not fit into one message is refused with its size: the tool read_file reads parts. A database is asked for its
+ * tables, which takes as long as the database does; the answer is bounded where it is made (sql/schema.c).
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/limits.h"
-#include "mcp/internal.h"
+#include "mcp/serve.h"
+#include "mcp/stream.h"
+#include "mcp/request.h"
+#include "session/databases.h"
+#include "tools/uri.h"
 
 struct reading {
 	char *uri; /* as it was asked for */
-	struct cbx_mcp_uri parsed;
+	struct cbx_uri parsed;
 	struct cbx_buf data;
 	size_t max;
 };
@@ -23,7 +28,7 @@ static void reading_release(void *state)
 	struct reading *r = state;
 
 	free(r->uri);
-	cbx_mcp_uri_release(&r->parsed);
+	cbx_uri_release(&r->parsed);
 	cbx_buf_release(&r->data);
 	free(r);
 }
@@ -43,8 +48,8 @@ static int not_found_code(const struct cbx_mcp_revision *rev)
 
 static bool means_not_found(const struct cbx_err *err)
 {
-	static const char *const kinds[] = { "file_not_found", "not_a_directory", "is_a_directory",
-					     "session_not_found", "session_expired" };
+	static const char *const kinds[] = { "file_not_found",	  "not_a_directory", "is_a_directory",
+					     "session_not_found", "session_expired", "no_connection" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (strcmp(err->kind, kinds[i]) == 0)
@@ -52,9 +57,9 @@ static bool means_not_found(const struct cbx_err *err)
 	return false;
 }
 
-static void not_found(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot, const char *uri, const char *why)
+static void not_found(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, const char *uri, const char *why)
 {
-	cbx_mcp_error_data(m->mcp, slot, not_found_code(m->rev), about(uri), "Resource not found: %s", why);
+	cbx_rpc_error_data(slot, not_found_code(m->rev), about(uri), "Resource not found: %s", why);
 }
 
 static void fail(struct cbx_mcp_job *job, const struct cbx_err *err)
@@ -105,7 +110,7 @@ static bool fits(const struct cbx_mcp_job *job, const cJSON *result)
 	_cleanup_buf_ struct cbx_buf printed = { 0 };
 
 	cbx_json_print(&printed, result);
-	return printed.len <= cbx_mcp_room(&job->slot);
+	return printed.len <= cbx_rpc_room(&job->slot);
 }
 
 static void send_file(struct cbx_mcp_job *job)
@@ -137,24 +142,22 @@ static void send_file(struct cbx_mcp_job *job)
 
 static int ask(struct cbx_mcp_job *job, struct cbx_err *err);
 
-static void on_piece(void *arg, const struct cbx_file_reply *reply, const struct cbx_err *fault)
+static void on_piece(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *fault)
 {
-	struct cbx_mcp_job *job = arg;
+	struct cbx_mcp_job *job = cbx_container_of(op, struct cbx_mcp_job, file);
 	struct reading *r = job->state;
 	struct cbx_err err;
 
-	if (!cbx_mcp_job_wanted(job))
-		return;
 	if (fault) {
 		fail(job, fault);
 		return;
 	}
-	if (reply->size > r->max || r->data.len + (uint64_t)reply->value > r->max) {
+	if (reply->size > r->max || r->data.len + reply->len > r->max) {
 		too_large(job, reply->size);
 		return;
 	}
-	cbx_buf_add(&r->data, reply->data, (size_t)reply->value);
-	if (reply->value == 0)
+	cbx_buf_add(&r->data, reply->data, reply->len);
+	if (reply->len == 0)
 		send_file(job);
 	else if (ask(job, &err) < 0)
 		fail(job, &err);
@@ -164,15 +167,16 @@ static int ask(struct cbx_mcp_job *job, struct cbx_err *err)
 {
 	struct reading *r = job->state;
 	struct cbx_session *session;
-	int e = cbx_session_find(job->mcp->engine, r->parsed.session_id, &session, err);
+	int e = cbx_session_find(&job->mcp->client.caller, r->parsed.session_id, &session, err);
 
+	job->file = (struct cbx_file_op){ .op.ops = &job->mcp->client.caller.ops, .done = on_piece };
 	if (e >= 0)
-		e = cbx_session_file_read(session, r->parsed.path, r->data.len, CBX_FILE_CHUNK, on_piece, job, err);
+		e = cbx_session_file_read(session, r->parsed.path, r->data.len, CBX_FILE_CHUNK, &job->file, err);
 	return e;
 }
 
-static void read_file(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot, const char *uri,
-		      struct cbx_mcp_uri *parsed)
+static void read_file(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, const char *uri,
+		      struct cbx_uri *parsed)
 {
 	struct reading *r = cbx_xcalloc(1, sizeof(*r));
 	struct cbx_mcp_job *job;
@@ -181,7 +185,7 @@ static void read_file(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot
 	r->uri = cbx_xstrdup(uri);
 	r->parsed = *parsed;
 	memset(parsed, 0, sizeof(*parsed));
-	r->max = cbx_mcp_room(slot);
+	r->max = cbx_rpc_room(slot);
 	job = cbx_mcp_job_new(m, slot, r, reading_release);
 	if (job && ask(job, &err) < 0)
 		fail(job, &err);
@@ -189,35 +193,45 @@ static void read_file(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot
 
 /* ---- sessions ---- */
 
-static void send_json(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot, const char *uri, const cJSON *json)
+static void send_json(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, const char *uri, const cJSON *json)
 {
+	_cleanup_json_ cJSON *copy = cJSON_Duplicate(json, 1);
 	_cleanup_buf_ struct cbx_buf text = { 0 };
 
-	cbx_json_print(&text, json);
-	cbx_mcp_answer(m->mcp, slot, result_of(m->rev, uri, "application/json", text.data, NULL));
+	cbx_json_print_clean(&text, copy);
+	cbx_rpc_answer(slot, result_of(m->rev, uri, "application/json", text.data, NULL));
 }
 
-static void read_list(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot, const char *uri)
+/* A page of them, with the address of the next. */
+static void read_list(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, const char *uri, const char *after)
 {
-	_cleanup_json_ cJSON *all = cbx_session_list(m->mcp->engine);
+	_cleanup_ids_ struct cbx_own_ids ids =
+		cbx_own_list(&m->mcp->client, cbx_mcp_has_own(m->mcp, m->rev), after[0] ? after : NULL);
 	_cleanup_json_ cJSON *o = cbx_json_new_obj();
 	cJSON *list = cbx_json_new_arr();
-	const cJSON *s;
+	struct cbx_session *s;
+	struct cbx_err err;
 
-	cJSON_ArrayForEach(s, all)
-		if (cbx_mcp_session_visible(m->mcp, m->rev, s))
-			cbx_json_push(list, cJSON_Duplicate(s, 1));
+	for (size_t i = 0; i < ids.n && i < CBX_SESSIONS_PAGE; i++)
+		if (cbx_session_find(&m->mcp->client.caller, ids.v[i], &s, &err) >= 0)
+			cbx_json_push(list, cbx_session_list_entry(s));
 	cbx_json_set(o, "sessions", list);
+	if (ids.n > CBX_SESSIONS_PAGE) {
+		_cleanup_free_ char *next = cbx_xasprintf(CBX_URI_SESSIONS "?after=%s", ids.v[CBX_SESSIONS_PAGE - 1]);
+
+		cbx_json_set_str(o, "next", next);
+		cbx_json_set_u64(o, "more", ids.n - CBX_SESSIONS_PAGE);
+	}
 	send_json(m, slot, uri, o);
 }
 
-static void read_session(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot, const char *uri, const char *id)
+static void read_session(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, const char *uri, const char *id)
 {
 	_cleanup_json_ cJSON *info = NULL;
 	struct cbx_session *session;
 	struct cbx_err err;
 
-	if (cbx_session_find(m->mcp->engine, id, &session, &err) < 0) {
+	if (cbx_session_find(&m->mcp->client.caller, id, &session, &err) < 0) {
 		not_found(m, slot, uri, err.msg);
 		return;
 	}
@@ -225,29 +239,70 @@ static void read_session(const struct cbx_mcp_message *m, struct cbx_mcp_slot *s
 	send_json(m, slot, uri, info);
 }
 
+/* ---- databases ---- */
+
+static void on_schema(struct cbx_answer_op *op, const cJSON *answer, const struct cbx_err *fault)
+{
+	struct cbx_mcp_job *job = cbx_container_of(op, struct cbx_mcp_job, answer);
+	struct reading *r = job->state;
+	_cleanup_json_ cJSON *copy = NULL, *result = NULL;
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+
+	if (fault) {
+		fail(job, fault);
+		return;
+	}
+	copy = cJSON_Duplicate(answer, 1);
+	cbx_json_print_clean(&text, copy);
+	result = result_of(job->rev, r->uri, "application/json", cbx_buf_str(&text), NULL);
+	if (fits(job, result))
+		cbx_mcp_job_end(job, take_ptr(&result));
+	else
+		cbx_mcp_job_fail(job, CBX_RPC_INTERNAL, about(r->uri),
+				 "The schema is too large to be sent as a resource; ask for its tables with run_sql");
+}
+
+static void read_database(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, const char *uri, const char *name)
+{
+	struct cbx_query_spec spec = { .connection = name, .schema = true };
+	struct reading *r = cbx_xcalloc(1, sizeof(*r));
+	struct cbx_mcp_job *job;
+	struct cbx_err err;
+
+	r->uri = cbx_xstrdup(uri);
+	job = cbx_mcp_job_new(m, slot, r, reading_release);
+	if (!job)
+		return;
+	job->answer = (struct cbx_answer_op){ .op.ops = &m->mcp->client.caller.ops, .done = on_schema };
+	if (cbx_engine_query(&m->mcp->client.caller, &spec, &job->answer, &err) < 0)
+		fail(job, &err);
+}
+
+/* ---- resources/read ---- */
+
 /* The message's uri; NULL, and the slot was answered, when it has none. */
-static const char *uri_of(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+static const char *uri_of(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	const char *uri = NULL;
 	struct cbx_err err;
 
 	if (cbx_json_get_str(m->params, "uri", &uri, &err) >= 0 && uri)
 		return uri;
-	cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "Invalid params: uri: a string is expected");
+	cbx_rpc_error(slot, CBX_RPC_INVALID_PARAMS, "Invalid params: uri: a string is expected");
 	return NULL;
 }
 
-void cbx_mcp_resources_read(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+void cbx_mcp_resources_read(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	const char *uri = uri_of(m, slot);
-	struct cbx_mcp_uri parsed;
+	struct cbx_uri parsed;
 
 	if (!uri)
 		return;
-	parsed = cbx_mcp_uri_parse(uri);
+	parsed = cbx_uri_parse(uri);
 	switch (parsed.kind) {
 	case CBX_URI_LIST:
-		read_list(m, slot, uri);
+		read_list(m, slot, uri, parsed.session_id);
 		break;
 	case CBX_URI_SESSION:
 		read_session(m, slot, uri, parsed.session_id);
@@ -255,48 +310,53 @@ void cbx_mcp_resources_read(const struct cbx_mcp_message *m, struct cbx_mcp_slot
 	case CBX_URI_FILE:
 		read_file(m, slot, uri, &parsed);
 		break;
+	case CBX_URI_DATABASE:
+		read_database(m, slot, uri, parsed.database);
+		break;
 	default:
-		not_found(m, slot, uri, "there is none of this address; see resources/list and "
-					"resources/templates/list");
+		not_found(m, slot, uri,
+			  "unknown address; see resources/list and "
+			  "resources/templates/list");
 	}
-	cbx_mcp_uri_release(&parsed);
+	cbx_uri_release(&parsed);
 }
 
 /* ---- subscribe, unsubscribe ---- */
 
-static bool exists(const struct cbx_mcp_message *m, const struct cbx_mcp_uri *u, struct cbx_err *err)
+static bool exists(const struct cbx_mcp_message *m, const struct cbx_uri *u, struct cbx_err *err)
 {
 	struct cbx_session *session;
 
 	return u->kind == CBX_URI_LIST ||
-	       (u->kind != CBX_URI_NONE && cbx_session_find(m->mcp->engine, u->session_id, &session, err) >= 0);
+	       (u->session_id[0] && cbx_session_find(&m->mcp->client.caller, u->session_id, &session, err) >= 0);
 }
 
-void cbx_mcp_resources_subscribe(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+void cbx_mcp_resources_subscribe(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	const char *uri = uri_of(m, slot);
-	struct cbx_err err = { .msg = "there is none of this address" };
-	struct cbx_mcp_uri parsed;
+	struct cbx_err err = { .msg = "unknown address" };
+	struct cbx_uri parsed;
 
 	if (!uri)
 		return;
-	parsed = cbx_mcp_uri_parse(uri);
+	parsed = cbx_uri_parse(uri);
+	if (parsed.kind == CBX_URI_DATABASE)
+		snprintf(err.msg, sizeof(err.msg), "changes of a database are not reported");
 	if (!exists(m, &parsed, &err))
 		not_found(m, slot, uri, err.msg);
 	else if (!cbx_mcp_news_subscribe(m->mcp, uri))
-		cbx_mcp_error(m->mcp, slot, CBX_RPC_INTERNAL, "%d resources are subscribed to already",
-			      CBX_SUBSCRIPTIONS_MAX);
+		cbx_rpc_error(slot, CBX_RPC_INTERNAL, "%d resources are subscribed to already", CBX_SUBSCRIPTIONS_MAX);
 	else
-		cbx_mcp_answer(m->mcp, slot, cbx_json_new_obj());
-	cbx_mcp_uri_release(&parsed);
+		cbx_rpc_answer(slot, cbx_json_new_obj());
+	cbx_uri_release(&parsed);
 }
 
-void cbx_mcp_resources_unsubscribe(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+void cbx_mcp_resources_unsubscribe(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	const char *uri = uri_of(m, slot);
 
 	if (!uri)
 		return;
 	cbx_mcp_news_unsubscribe(m->mcp, uri);
-	cbx_mcp_answer(m->mcp, slot, cbx_json_new_obj());
+	cbx_rpc_answer(slot, cbx_json_new_obj());
 }

@@ -12,7 +12,8 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
-#include "mcp/internal.h"
+#include "mcp/call.h"
+#include "tools/uri.h"
 
 void cbx_mcp_roots_initialize(struct cbx_mcp *mcp, const cJSON *params)
 {
@@ -32,7 +33,6 @@ void cbx_mcp_roots_drop(struct cbx_mcp *mcp)
 	if (mcp->roots.late)
 		event_free(mcp->roots.late);
 	cJSON_Delete(mcp->roots.mounts);
-	memset(&mcp->roots, 0, sizeof(mcp->roots));
 }
 
 /* ---- the answer ---- */
@@ -49,7 +49,7 @@ static char *path_of(const char *uri)
 		uri += strlen("file://");
 	else
 		return NULL;
-	path = cbx_mcp_percent_decode(uri, strcspn(uri, "?#"));
+	path = cbx_percent_decode(uri, strcspn(uri, "?#"));
 	if (!path || !cbx_utf8_valid(path, strlen(path)))
 		return NULL;
 	for (n = strlen(path); n > 1 && path[n - 1] == '/'; n--)
@@ -65,8 +65,8 @@ static cJSON *mounts_of(const cJSON *answer)
 	cJSON *mounts = cbx_json_new_arr();
 	size_t n = 0;
 
-	cJSON_ArrayForEach (v, list) {
-		const char *uri = cbx_mcp_str_of(v, "uri");
+	cJSON_ArrayForEach(v, list) {
+		const char *uri = cbx_json_text(v, "uri");
 		_cleanup_free_ char *path = uri ? path_of(uri) : NULL;
 		cJSON *m;
 
@@ -82,19 +82,11 @@ static cJSON *mounts_of(const cJSON *answer)
 /* Answered, or given up: those who waited go on. */
 static void settled(struct cbx_mcp *mcp)
 {
-	struct cbx_mcp_call *call;
-
 	mcp->roots.known = !mcp->roots.stale;
 	mcp->roots.stale = false;
 	if (mcp->roots.late)
 		event_del(mcp->roots.late);
-	do {
-		TAILQ_FOREACH(call, &mcp->calls, entry)
-			if (call->held)
-				break;
-		if (call)
-			cbx_mcp_tools_resume(call);
-	} while (call);
+	mcp->roots.settled(mcp);
 }
 
 void cbx_mcp_roots_answered(struct cbx_mcp *mcp, const cJSON *answer)
@@ -105,7 +97,7 @@ void cbx_mcp_roots_answered(struct cbx_mcp *mcp, const cJSON *answer)
 		return;
 	mcp->roots.asked = false;
 	cJSON_Delete(mcp->roots.mounts);
-	mcp->roots.mounts = mounts_of(answer);
+	mcp->client.roots = mcp->roots.mounts = mounts_of(answer);
 	settled(mcp);
 }
 
@@ -113,6 +105,13 @@ static void late(evutil_socket_t fd, short what, void *arg)
 {
 	/* An answer that comes after all is for the next session. */
 	settled(arg);
+}
+
+void cbx_mcp_roots_give_up(struct cbx_mcp *mcp)
+{
+	mcp->roots.declared = false;
+	if (mcp->roots.late && event_pending(mcp->roots.late, EV_TIMEOUT, NULL))
+		settled(mcp);
 }
 
 /* ---- asking ---- */
@@ -124,21 +123,23 @@ static bool ask(struct cbx_mcp_call *call)
 	_cleanup_buf_ struct cbx_buf none = { 0 };
 
 	if (!mcp->roots.late)
-		mcp->roots.late = event_new(mcp->base, -1, 0, late, mcp);
+		mcp->roots.late = event_new(mcp->client.base, -1, 0, late, mcp);
 	if (!mcp->roots.late || event_add(mcp->roots.late, &tv) < 0)
 		return false;
 	snprintf(mcp->roots.id, sizeof(mcp->roots.id), "roots-%u", ++mcp->roots.count);
 	mcp->roots.asked = true;
 	cbx_buf_adds(&none, "{}");
-	cbx_mcp_request_slot(mcp, &call->slot, mcp->roots.id, "roots/list", &none);
+	cbx_rpc_request(&call->slot, mcp->roots.id, "roots/list", &none);
 	return true;
 }
 
 static bool may_make_a_session(const struct cbx_mcp_call *call, const cJSON *args)
 {
-	if (call->tool == &cbx_mcp_create_session)
+	unsigned hints = call->tool.tool->hints;
+
+	if (hints & CBX_TOOL_MAKES_SESSION)
 		return !cJSON_GetObjectItemCaseSensitive(args, "mounts");
-	return !(call->tool->hints & CBX_TOOL_READ_ONLY) && !call->mcp->default_session[0] &&
+	return !(hints & CBX_TOOL_READ_ONLY) && !call->mcp->client.default_session[0] &&
 	       !cJSON_GetObjectItemCaseSensitive(args, "session_id");
 }
 
@@ -146,16 +147,8 @@ bool cbx_mcp_roots_wait(struct cbx_mcp_call *call, const cJSON *args)
 {
 	struct cbx_mcp *mcp = call->mcp;
 
-	if (!mcp->roots.declared || call->rev->modern || mcp->roots.known || !mcp->engine ||
-	    !cbx_engine_takes_roots(mcp->engine) || !may_make_a_session(call, args))
+	if (!mcp->roots.declared || call->rev->modern || mcp->roots.known || !mcp->client.caller.engine ||
+	    !cbx_engine_takes_roots(mcp->client.caller.engine) || !may_make_a_session(call, args))
 		return false;
 	return (mcp->roots.asked && event_pending(mcp->roots.late, EV_TIMEOUT, NULL)) || ask(call);
-}
-
-void cbx_mcp_roots_apply(const struct cbx_mcp_call *call, struct cbx_session_spec *spec)
-{
-	if (call->rev->modern || spec->mounts || !call->mcp->roots.mounts || !cbx_engine_takes_roots(call->mcp->engine))
-		return;
-	spec->mounts = call->mcp->roots.mounts;
-	spec->roots = true;
 }

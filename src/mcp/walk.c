@@ -6,40 +6,30 @@
  */
 #include <string.h>
 
-#include "mcp/internal.h"
-#include "sandbox/init-protocol.h"
+#include "mcp/request.h"
 
 #define WALK_MAX 20000 /* files */
 
 static int ask(struct cbx_mcp_walk *w, struct cbx_err *err);
 
-/* False: enough was seen. The entries were checked by session.h's side. */
+/* False: enough was seen. */
 static bool see_all(struct cbx_mcp_walk *w, const struct cbx_file_reply *reply)
 {
-	const char *p = reply->data;
+	for (size_t i = 0; i < reply->nentries; i++) {
+		struct cbx_mcp_walk_file file = { .path = reply->entries[i].name, .size = reply->entries[i].size };
 
-	for (int64_t i = 0; i < reply->value; i++) {
-		struct cbx_mcp_walk_file file;
-		struct cbx_init_entry e;
-
-		memcpy(&e, p, sizeof(e));
-		file.path = p + sizeof(e);
-		file.size = e.st.size;
-		p += e.entry_len;
 		if (++w->seen > WALK_MAX || !w->see(w->job, &file))
 			return false;
 	}
-	return reply->value > 0;
+	return reply->nentries > 0;
 }
 
-static void on_page(void *arg, const struct cbx_file_reply *reply, const struct cbx_err *fault)
+static void on_page(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *fault)
 {
-	struct cbx_mcp_walk *w = arg;
-	struct cbx_mcp_job *job = w->job;
+	struct cbx_mcp_job *job = cbx_container_of(op, struct cbx_mcp_job, file);
+	struct cbx_mcp_walk *w = job->walk;
 	struct cbx_err err;
 
-	if (!cbx_mcp_job_wanted(job))
-		return;
 	if (fault)
 		w->done(job, fault);
 	else if (!see_all(w, reply) || !reply->more)
@@ -51,16 +41,18 @@ static void on_page(void *arg, const struct cbx_file_reply *reply, const struct 
 static int ask(struct cbx_mcp_walk *w, struct cbx_err *err)
 {
 	struct cbx_session *session;
-	int r = cbx_session_find(w->job->mcp->engine, w->session_id, &session, err);
+	int r = cbx_session_find(&w->job->mcp->client.caller, w->session_id, &session, err);
 
+	w->job->file = (struct cbx_file_op){ .op.ops = &w->job->mcp->client.caller.ops, .done = on_page };
 	if (r >= 0)
-		r = cbx_session_file_scan(session, ".", w->seen, on_page, w, err);
+		r = cbx_session_file_scan(session, ".", w->seen, &w->job->file, err);
 	return r;
 }
 
 int cbx_mcp_walk(struct cbx_mcp_walk *w, struct cbx_mcp_job *job, struct cbx_err *err)
 {
 	w->job = job;
+	job->walk = w;
 	w->seen = 0;
 	return ask(w, err);
 }

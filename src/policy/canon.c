@@ -38,7 +38,7 @@ cJSON *cbx_policy_to_json(const struct cbx_policy *p)
 
 	for (enum cbx_key k = 0; k < CBX_KEYS; k++)
 		cbx_json_set(group_of(root, cbx_keys[k].group), cbx_keys[k].name, value_json(k, &p->values[k]));
-	cbx_json_set_str(root, "network", "none");
+	cbx_json_set(root, "network", cbx_network_to_json(&p->network));
 	if (p->images) {
 		o = cbx_json_new_arr();
 		for (size_t i = 0; i < p->nimages; i++)
@@ -53,6 +53,24 @@ cJSON *cbx_policy_to_json(const struct cbx_policy *p)
 		cbx_json_push(list, o);
 	}
 	cbx_json_set(group_of(root, "mounts"), "allow", list);
+	o = group_of(root, "packages");
+	if (p->packages.only)
+		cbx_json_set(o, "allow", cbx_requirements_json(&p->packages.allow));
+	cbx_json_set(o, "block", cbx_requirements_json(&p->packages.block));
+	cbx_json_set(o, "versions", cbx_requirements_json(&p->packages.versions));
+	if (p->index)
+		cbx_json_set_str(o, "index", p->index);
+	if (p->registry)
+		cbx_json_set_str(o, "registry", p->registry);
+	if (p->nadvisories) {
+		list = cbx_json_new_arr();
+		for (size_t i = 0; i < p->nadvisories; i++)
+			cbx_json_push_str(list, p->advisories[i]);
+		cbx_json_set(o, "advisories", list);
+	}
+	cbx_sql_rules_to_json(&p->sql, group_of(root, "sql"));
+	cbx_object_store_to_json(&p->objects, group_of(root, "artifacts"));
+	cbx_code_rules_to_json(p, group_of(root, "code"));
 	o = cbx_json_new_obj();
 	for (size_t i = 0; i < p->environment.n; i++)
 		cbx_json_set_str(o, p->environment.all[i].name, p->environment.all[i].value);

@@ -32,7 +32,7 @@ int cbx_environment_check(const cJSON *obj, const cJSON **ret_bad, struct cbx_er
 	if (!cJSON_IsObject(obj))
 		return cbx_refuse(err, "invalid_argument", EINVAL,
 				  "environment: wrong type; give an object of strings, as in {\"NAME\": \"value\"}");
-	cJSON_ArrayForEach (v, obj) {
+	cJSON_ArrayForEach(v, obj) {
 		if (ret_bad)
 			*ret_bad = v;
 		if (strncmp(v->string, "CODEBOX_", 8) == 0)

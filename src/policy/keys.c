@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/limits.h"
@@ -14,15 +15,16 @@
 static const char *const profiles[] = { "strict", "default", "net", "dev", NULL };
 static const char *const zygote_words[] = { "off", "auto", NULL };
 static const char *const cgroup_words[] = { "required", "auto", NULL };
+static const char *const advisory_words[] = { "refuse", "warn", NULL };
 static const char *const landlock_modes[] = { "required", "auto", "off", NULL };
 
 const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 	[CBX_KEY_MEMORY] = { "limits", "memory", CBX_TYPE_SIZE, CBX_MEMORY_MIN, CBX_MEMORY_MAX, CBX_MEMORY_DEFAULT,
-			     CBX_MEMORY_MAX, .text = "Memory of the session" },
+			     CBX_MEMORY_MAX, .part = 50, .text = "Memory of the session" },
 	[CBX_KEY_DISK] = { "limits", "disk", CBX_TYPE_SIZE, CBX_DISK_MIN, CBX_DISK_MAX, CBX_DISK_DEFAULT, CBX_DISK_MAX,
-			   .text = "Space for the session's files" },
+			   .part = 50, .text = "Space for the session's files" },
 	[CBX_KEY_PROCESSES] = { "limits", "processes", CBX_TYPE_COUNT, 8, CBX_PROCESSES_MAX, CBX_PROCESSES_DEFAULT,
-				CBX_PROCESSES_MAX, .text = "Most processes and threads at once" },
+				CBX_PROCESSES_CEILING, .text = "Most processes and threads at once" },
 	[CBX_KEY_TIMEOUT] = { "limits", "timeout", CBX_TYPE_DURATION, 1, CBX_TIMEOUT_MAX_MS, CBX_TIMEOUT_DEFAULT_MS,
 			      CBX_TIMEOUT_MAX_MS, .text = "Time limit of each cell; a cell may ask for another one" },
 	[CBX_KEY_TTL] = { "limits", "ttl", CBX_TYPE_DURATION, 1000, CBX_TTL_MAX_S * 1000ull,
@@ -33,6 +35,10 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 				   .text = "The session is closed when it was not used for this long" },
 	[CBX_KEY_SESSIONS] = { "limits", "sessions", CBX_TYPE_COUNT, 1, CBX_SESSIONS_LIMIT, CBX_SESSIONS_MAX,
 			       CBX_SESSIONS_MAX, .server_only = true, .text = "Most sessions at once" },
+	[CBX_KEY_MEMORY_TOGETHER] = { "limits", "memory_together", CBX_TYPE_SIZE, CBX_MEMORY_MIN,
+				      CBX_MEMORY_TOGETHER_MAX, 0, 0, .part = 50, .zero_is_none = true,
+				      .server_only = true,
+				      .text = "Memory of all sessions together that no control group limits" },
 	[CBX_KEY_PROFILE] = { "isolation", "profile", CBX_TYPE_WORD, 0, 3, 1, 3, .words = profiles,
 			      .text = "Which system calls there are: strict for computing only, dev for debuggers "
 				      "too" },
@@ -46,6 +52,22 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 	[CBX_KEY_IO_OPERATIONS] = { "limits", "io_operations", CBX_TYPE_COUNT, CBX_IO_OPERATIONS_MIN,
 				    CBX_IO_OPERATIONS_MAX, 0, 0, .zero_is_none = true,
 				    .text = "Reads from a disk a second, and writes to it" },
+	[CBX_KEY_HISTORY] = { "limits", "history", CBX_TYPE_SIZE, 0, CBX_HISTORY_MAX, CBX_HISTORY_DEFAULT,
+			      CBX_HISTORY_DEFAULT, .server_only = true,
+			      .text = "Bytes of a session's cells and their outputs that are kept for its export; 0: none "
+				      "can be made" },
+	[CBX_KEY_RESULTS] = { "limits", "results", CBX_TYPE_SIZE, 0, CBX_RESULTS_MAX, CBX_ENDED_MEMORY_MAX,
+			      CBX_ENDED_MEMORY_MAX, .server_only = true,
+			      .text = "Bytes of the results of a session's ended cells; more: the oldest are forgotten, but "
+				      "not the last" },
+	[CBX_KEY_RESULTS_COUNT] = { "limits", "results_count", CBX_TYPE_COUNT, 1, CBX_RESULTS_COUNT_MAX,
+				    CBX_FINISHED_MAX, CBX_FINISHED_MAX, .server_only = true,
+				    .text = "Ended cells of a session whose results are kept; more: the oldest are "
+					    "forgotten" },
+	[CBX_KEY_RESULTS_TTL] = { "limits", "results_ttl", CBX_TYPE_DURATION, 1000, CBX_TTL_MAX_S * 1000ull,
+				  CBX_TTL_MAX_S * 1000ull, CBX_TTL_MAX_S * 1000ull, .server_only = true,
+				  .text = "A cell's result is forgotten this long after its end, and the file of its "
+					  "output removed" },
 	[CBX_KEY_CGROUP] = { "isolation", "cgroup", CBX_TYPE_WORD, 0, 1, CBX_CGROUP_AUTO, CBX_CGROUP_AUTO,
 			     .words = cgroup_words,
 			     .text = "\"required\": no session where no control group can limit it as a whole" },
@@ -54,11 +76,55 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 			     .text = "\"off\": each interpreter is started afresh, with an address layout of its own" },
 	[CBX_KEY_NOEXEC_WORKSPACE] = { "isolation", "noexec_workspace", CBX_TYPE_BOOL, 0, 1, 0, 0,
 				       .more_is_stricter = true,
-				       .text = "No program is executed from the workspace, the home and writable "
-					       "mounts" },
+				       .text = "No program is executed from what the session can write: the workspace, "
+					       "the home, /tmp, /var/tmp, /dev/shm and writable mounts" },
 	[CBX_KEY_ROOTS] = { "mounts", "roots", CBX_TYPE_BOOL, 0, 1, 0, 0, .server_only = true,
 			    .text = "Mount the directories that an MCP client names as its roots, where they are "
 				    "allowed" },
+	[CBX_KEY_INSTALL] = { "packages", "install", CBX_TYPE_BOOL, 0, 1, 1, 1, .server_only = true,
+			      .text = "Packages can be installed from the index; code still has no network" },
+	[CBX_KEY_INSTALL_SIZE] = { "packages", "install_size", CBX_TYPE_SIZE, CBX_INSTALL_SIZE_MIN,
+				   CBX_INSTALL_SIZE_MAX, CBX_INSTALL_SIZE_DEFAULT, CBX_INSTALL_SIZE_DEFAULT,
+				   .server_only = true,
+				   .text = "Most bytes of the files of one installation, with all that its packages "
+					   "need" },
+	[CBX_KEY_ON_ADVISORY] = { "packages", "on_advisory", CBX_TYPE_WORD, 0, 1, CBX_ADVISORY_REFUSE,
+				  CBX_ADVISORY_REFUSE, .server_only = true, .words = advisory_words,
+				  .text = "What becomes of versions that advisories name: refuse, or warn and install "
+					  "them" },
+	[CBX_KEY_SAVE] = { "packages", "save", CBX_TYPE_BOOL, 0, 1, 1, 1, .server_only = true,
+			   .text = "The packages of a session can become an image" },
+	[CBX_KEY_SQL_ROWS] = { "sql", "rows", CBX_TYPE_COUNT, 1, CBX_SQL_ROWS_MAX, CBX_SQL_ROWS_DEFAULT,
+			       CBX_SQL_ROWS_DEFAULT, .server_only = true,
+			       .text = "Most rows of the result of a query" },
+	[CBX_KEY_SQL_INLINE_ROWS] = { "sql", "inline_rows", CBX_TYPE_COUNT, 1, CBX_SQL_INLINE_MAX,
+				      CBX_SQL_INLINE_DEFAULT, CBX_SQL_INLINE_DEFAULT, .server_only = true,
+				      .text = "Most rows that the answer to a query has; a larger result becomes a "
+					      "file" },
+	[CBX_KEY_SQL_RESULT_SIZE] = { "sql", "result_size", CBX_TYPE_SIZE, CBX_SQL_RESULT_MIN, CBX_SQL_RESULT_MAX,
+				      CBX_SQL_RESULT_DEFAULT, CBX_SQL_RESULT_DEFAULT, .server_only = true,
+				      .text = "Most bytes of a file with the result of a query" },
+	[CBX_KEY_SQL_TIMEOUT] = { "sql", "query_timeout", CBX_TYPE_DURATION, 100, CBX_SQL_TIMEOUT_MAX_MS,
+				  CBX_SQL_TIMEOUT_DEFAULT_MS, CBX_SQL_TIMEOUT_DEFAULT_MS, .server_only = true,
+				  .text = "Time limit of a query, after which it is cancelled on the server" },
+	[CBX_KEY_KEEP] = { "artifacts", "keep", CBX_TYPE_DURATION, 0, CBX_ARTIFACTS_KEEP_MAX_S * 1000ull, 0, 0,
+			   .server_only = true,
+			   .text = "Files that cells make are kept for this long, whatever becomes of their session; "
+				   "0: not "
+				   "at all" },
+	[CBX_KEY_FILE_SIZE] = { "artifacts", "file_size", CBX_TYPE_SIZE, 1, CBX_ARTIFACT_SIZE_MAX,
+				CBX_ARTIFACT_SIZE_DEFAULT, CBX_ARTIFACT_SIZE_DEFAULT, .server_only = true,
+				.text = "Larger files are not kept" },
+	[CBX_KEY_QUOTA] = { "artifacts", "quota", CBX_TYPE_SIZE, 1, CBX_ARTIFACTS_QUOTA_MAX,
+			    CBX_ARTIFACTS_QUOTA_DEFAULT, CBX_ARTIFACTS_QUOTA_DEFAULT, .server_only = true,
+			    .text = "Most bytes of the artifacts of one tenant" },
+	[CBX_KEY_LINK_EXPIRY] = { "artifacts", "link_expiry", CBX_TYPE_DURATION, 1000, CBX_LINK_EXPIRY_MAX_S * 1000ull,
+				  CBX_LINK_EXPIRY_DEFAULT_S * 1000ull, CBX_LINK_EXPIRY_DEFAULT_S * 1000ull,
+				  .server_only = true,
+				  .text = "A link to an artifact is good for no longer than this" },
+	[CBX_KEY_CODE_RULES] = { "code", "code_rules", CBX_TYPE_BOOL, 0, 1, 0, 0, .more_is_stricter = true,
+				 .text = "Python cells are judged by their words before they run, and nothing else is run; "
+					 "this is not isolation" },
 	[CBX_KEY_LANDLOCK] = { "isolation", "landlock", CBX_TYPE_WORD, 0, 2, 1, 1, .words = landlock_modes,
 			       .text = "A second layer that keeps the image's files from being written: auto where the "
 				       "kernel has it, required for no session without it" },
@@ -70,8 +136,17 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 					"that is possible" },
 	[CBX_KEY_NO_SPECULATION] = { "isolation", "no_speculation", CBX_TYPE_BOOL, 0, 1, 0, 0, .more_is_stricter = true,
 				     .text = "Speculative store bypass and indirect branches off, where "
-					     "there are such" },
+					     "the processor has them" },
 };
+
+uint64_t cbx_key_part(enum cbx_key key, unsigned percent)
+{
+	const struct cbx_key_info *k = &cbx_keys[key];
+	uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t part = (machine / 100 * percent) & ~(uint64_t)(MIB(1) - 1);
+
+	return part < k->min ? k->min : part > k->max ? k->max : part;
+}
 
 static const char *const hints[] = {
 	[CBX_TYPE_SIZE] = "bytes or a size such as \"512M\"",
@@ -252,32 +327,6 @@ static cJSON *type_schema(const struct cbx_key_info *k)
 	return o;
 }
 
-cJSON *cbx_key_schema(enum cbx_key key)
-{
-	const struct cbx_key_info *k = &cbx_keys[key];
-	_cleanup_buf_ struct cbx_buf text = { 0 };
-	static const struct {
-		const char *type, *form;
-	} as[] = {
-		[CBX_TYPE_SIZE] = { "string", ": a size such as \"512M\"" },
-		[CBX_TYPE_COUNT] = { "integer", "" },
-		[CBX_TYPE_DURATION] = { "number", ", in seconds" },
-		[CBX_TYPE_DECIMAL] = { "number", ": a number such as 1.5" },
-		[CBX_TYPE_BOOL] = { "boolean", "" },
-		[CBX_TYPE_WORD] = { "string", "" },
-	};
-	cJSON *o = type_schema(k);
-	char standard[48];
-
-	cJSON_DeleteItemFromObjectCaseSensitive(o, "type");
-	cbx_json_set_str(o, "type", as[k->type].type);
-	cbx_key_format(key, k->standard, standard);
-	cbx_buf_addf(&text, "%s%s", k->text, as[k->type].form);
-	cbx_buf_addf(&text, ". Default: %s.", standard);
-	cbx_json_set_str(o, "description", cbx_buf_str(&text));
-	return o;
-}
-
 cJSON *cbx_key_schema_strict(enum cbx_key key)
 {
 	static const char *const patterns[] = {
@@ -291,7 +340,7 @@ cJSON *cbx_key_schema_strict(enum cbx_key key)
 
 	if (k->type == CBX_TYPE_WORD || k->type == CBX_TYPE_BOOL)
 		return o;
-	cbx_json_set_str(o, "pattern", patterns[k->type]);
+	cbx_json_set_str(o, "pattern", k->part ? "^([0-9]+([KMGTkmgt](iB|B)?)?|([1-9][0-9]?|100)%)$" : patterns[k->type]);
 	cbx_json_set(o, "minimum", cbx_key_to_json(key, k->zero_is_none ? 0 : k->min));
 	cbx_json_set(o, "maximum", cbx_key_to_json(key, k->max));
 	return o;

@@ -36,10 +36,15 @@ enum cbx_key {
 	CBX_KEY_TTL,
 	CBX_KEY_IDLE_TIMEOUT,
 	CBX_KEY_SESSIONS,
+	CBX_KEY_MEMORY_TOGETHER,
 	CBX_KEY_CPUS,
 	CBX_KEY_CPU_WEIGHT,
 	CBX_KEY_IO,
 	CBX_KEY_IO_OPERATIONS,
+	CBX_KEY_HISTORY,
+	CBX_KEY_RESULTS,
+	CBX_KEY_RESULTS_COUNT,
+	CBX_KEY_RESULTS_TTL,
 	CBX_KEY_PROFILE,
 	CBX_KEY_LANDLOCK,
 	CBX_KEY_NOEXEC_WORKSPACE,
@@ -49,8 +54,24 @@ enum cbx_key {
 	CBX_KEY_CGROUP,
 	CBX_KEY_ZYGOTE,
 	CBX_KEY_ROOTS,
+	CBX_KEY_INSTALL,
+	CBX_KEY_INSTALL_SIZE,
+	CBX_KEY_ON_ADVISORY,
+	CBX_KEY_SAVE,
+	CBX_KEY_SQL_ROWS,
+	CBX_KEY_SQL_INLINE_ROWS,
+	CBX_KEY_SQL_RESULT_SIZE,
+	CBX_KEY_SQL_TIMEOUT,
+	CBX_KEY_KEEP,
+	CBX_KEY_FILE_SIZE,
+	CBX_KEY_QUOTA,
+	CBX_KEY_LINK_EXPIRY,
+	CBX_KEY_CODE_RULES,
 	CBX_KEYS
 };
+
+/* The words of "on_advisory". */
+enum { CBX_ADVISORY_REFUSE, CBX_ADVISORY_WARN };
 
 /* The words of "cgroup". */
 enum { CBX_CGROUP_REQUIRED, CBX_CGROUP_AUTO };
@@ -60,6 +81,8 @@ struct cbx_key_info {
 	enum cbx_key_type type;
 	uint64_t min, max;         /* what may be written at all */
 	uint64_t standard, ceiling; /* without a policy: when not asked for; at most */
+	unsigned part;		   /* the ceiling is so many hundredths of the machine's memory, and values may be
+				    * written like that; 0: neither */
 	bool zero_is_none;         /* 0: no limit, so looser than any other value */
 	bool more_is_stricter;     /* flags that switch a protection on */
 	bool server_only;          /* of a policy; no request has it */
@@ -72,12 +95,13 @@ extern const struct cbx_key_info cbx_keys[CBX_KEYS];
 int cbx_key_parse(enum cbx_key key, const cJSON *v, uint64_t *ret, struct cbx_err *err);
 /* A value that was typed, as on a command line, for cbx_key_parse(). */
 cJSON *cbx_key_from_text(enum cbx_key key, const char *text);
+/* So many hundredths of the machine's memory, as far as the key's values go. */
+uint64_t cbx_key_part(enum cbx_key key, unsigned percent);
 /* The stricter of two values. */
 uint64_t cbx_key_lower(enum cbx_key key, uint64_t a, uint64_t b);
 void cbx_key_format(enum cbx_key key, uint64_t value, char out[48]); /* for people: "2.0 GiB", "60 s", "strict" */
 cJSON *cbx_key_to_json(enum cbx_key key, uint64_t value);            /* in base units: what cbx_key_parse() reads */
-/* JSON Schema of a value in a request: type or words, and a description. In a policy file: bounds and patterns too. */
-cJSON *cbx_key_schema(enum cbx_key key);
+/* JSON Schema of a value in a policy file. */
 cJSON *cbx_key_schema_strict(enum cbx_key key);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "policy/policy.h"
+#include "policy/source.h"
 
 struct place {
 	const char *share_dir;
@@ -21,7 +22,7 @@ static int read_text(const char *path, struct cbx_buf *text, struct cbx_err *err
 {
 	_cleanup_fd_ int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
-	ssize_t n;
+	int r;
 
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		cbx_fail(err, errno, "open policy %s", path);
@@ -34,14 +35,12 @@ static int read_text(const char *path, struct cbx_buf *text, struct cbx_err *err
 	if (st.st_mode & S_IWOTH)
 		return cbx_refuse(err, "invalid_policy", EPERM,
 				  "policy %s can be changed by every user; run chmod o-w on it", path);
-	n = cbx_read_full(fd, cbx_buf_reserve(text, CBX_POLICY_FILE_MAX + 1), CBX_POLICY_FILE_MAX + 1);
-	if (n < 0)
-		return cbx_fail(err, (int)-n, "read policy %s", path);
-	if ((size_t)n > CBX_POLICY_FILE_MAX)
+	r = cbx_read_whole(fd, CBX_POLICY_FILE_MAX, text);
+	if (r == -EFBIG)
 		return cbx_refuse(err, "invalid_policy", EFBIG, "policy %s is longer than %zu bytes", path,
 				  CBX_POLICY_FILE_MAX);
-	text->len = (size_t)n;
-	text->data[n] = '\0';
+	if (r < 0)
+		return cbx_fail(err, -r, "read policy %s", path);
 	return 0;
 }
 
@@ -124,10 +123,82 @@ char *cbx_policy_standard(const char *config_dir)
 {
 	_cleanup_free_ char *own = config_dir ? cbx_xasprintf("%s/policy.json", config_dir) : NULL;
 
-	/* One that is there and cannot be read is no reason to go on with another. */
+	/* One that exists and cannot be read is not a reason to take another. */
 	if (own && (access(own, F_OK) == 0 || errno != ENOENT))
 		return take_ptr(&own);
 	if (access("/etc/codebox/policy.json", F_OK) == 0 || errno != ENOENT)
 		return cbx_xstrdup("/etc/codebox/policy.json");
 	return cbx_xstrdup("default");
+}
+
+/* ---- what a user has said yes to ---- */
+
+char *cbx_granted_path(const char *config_dir, const char *standard)
+{
+	if (!config_dir || cbx_path_within(standard, "/etc"))
+		return NULL;
+	return cbx_xasprintf("%s/mounts.json", config_dir);
+}
+
+/* Nothing but {"mounts": {"allow": ...}}: what else a policy may say is not a question that was answered. */
+static int check_granted(const char *path, const struct cbx_buf *text, struct cbx_err *err)
+{
+	struct cbx_source s;
+	const cJSON *group, *v;
+	int r = cbx_source_open(&s, path, text->data, text->len, err);
+
+	if (r < 0)
+		return r;
+	cJSON_ArrayForEach(group, s.doc.root) {
+		if (strcmp(group->string, "mounts") != 0)
+			r = cbx_source_refuse(&s, group, err, "unexpected key: this file has \"mounts\" only");
+		cJSON_ArrayForEach(v, group)
+			if (r >= 0 && (!v->string || strcmp(v->string, "allow") != 0))
+				r = cbx_source_refuse(&s, v, err,
+						      "unexpected key: \"mounts\" of this file has \"allow\" only");
+		if (r < 0)
+			break;
+	}
+	cbx_source_release(&s);
+	return r;
+}
+
+int cbx_granted_load(const char *path, struct cbx_policy **ret, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+	int r = read_text(path, &text, err);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r >= 0)
+		r = check_granted(path, &text, err);
+	if (r >= 0)
+		r = cbx_policy_parse(cbx_buf_str(&text), text.len, "mounts", path, NULL, NULL, ret, err);
+	return r < 0 ? r : 1;
+}
+
+static void add_granted(struct cbx_buf *out, const char *dir, bool writable, bool *first)
+{
+	_cleanup_json_ cJSON *o = cbx_json_new_obj();
+
+	cbx_json_set_str(o, "path", dir);
+	if (writable)
+		cbx_json_set_bool(o, "writable", true);
+	cbx_buf_adds(out, *first ? "\t" : ",\n\t");
+	cbx_json_print(out, o);
+	*first = false;
+}
+
+void cbx_granted_text(const struct cbx_policy *have, const char *dir, bool writable, struct cbx_buf *out)
+{
+	bool first = true;
+
+	cbx_buf_adds(out, "{ \"mounts\": { \"allow\": [\n");
+	for (size_t i = 0; have && i < have->nmounts; i++)
+		if (strcmp(have->mounts[i].path, dir) != 0)
+			add_granted(out, have->mounts[i].path, have->mounts[i].writable, &first);
+		else
+			writable |= have->mounts[i].writable;
+	add_granted(out, dir, writable, &first);
+	cbx_buf_adds(out, "\n] } }\n");
 }

@@ -70,6 +70,33 @@ static void narrow_mounts(struct cbx_policy *p, const struct cbx_policy *wide, c
 	}
 }
 
+/* What is in both lists of what is allowed, and in either of what is not. */
+static void narrow_packages(struct cbx_policy *p, const struct cbx_policy *wide, const struct cbx_policy *narrow)
+{
+	const struct cbx_policy *both[] = { wide, narrow };
+	struct cbx_package_rules *rules = &p->packages;
+
+	rules->only = wide->packages.only || narrow->packages.only;
+	if (wide->packages.only && narrow->packages.only)
+		cbx_requirements_both(&rules->allow, &wide->packages.allow, &narrow->packages.allow);
+	for (size_t b = 0; b < 2; b++) {
+		const struct cbx_package_rules *from = &both[b]->packages;
+
+		if (from->only && !both[!b]->packages.only)
+			cbx_requirements_copy(&rules->allow, &from->allow);
+		cbx_requirements_copy(&rules->block, &from->block);
+		cbx_requirements_copy(&rules->versions, &from->versions);
+		if (both[b]->index && !p->index) /* the server's first */
+			p->index = cbx_xstrdup(both[b]->index);
+		if (both[b]->registry && !p->registry)
+			p->registry = cbx_xstrdup(both[b]->registry);
+		for (size_t i = 0; i < both[b]->nadvisories; i++)
+			cbx_policy_add_advisories(p, both[b]->advisories[i]);
+		if (both[b]->packages_from.line)
+			p->packages_from = translate(p, both[b], both[b]->packages_from);
+	}
+}
+
 struct cbx_policy *cbx_policy_narrow(const struct cbx_policy *wide, const struct cbx_policy *narrow)
 {
 	_cleanup_free_ char *name = cbx_xasprintf("%s+%s", wide->name, narrow->name);
@@ -80,7 +107,17 @@ struct cbx_policy *cbx_policy_narrow(const struct cbx_policy *wide, const struct
 		narrow_value(p, k, wide, narrow);
 	narrow_images(p, wide, narrow);
 	narrow_mounts(p, wide, narrow);
-	p->network_from = translate(p, wide, wide->network_from);
+	narrow_packages(p, wide, narrow);
+	cbx_sql_rules_narrow(&p->sql, &wide->sql, &narrow->sql);
+	p->sql_from = wide->sql.n ? translate(p, narrow, narrow->sql_from) : translate(p, wide, wide->sql_from);
+	cbx_object_store_copy(&p->objects, &wide->objects); /* the server's alone */
+	p->objects_from = translate(p, wide, wide->objects_from);
+	cbx_code_rules_narrow(&p->code, wide, narrow);
+	p->code_from =
+		wide->code_from.line ? translate(p, wide, wide->code_from) : translate(p, narrow, narrow->code_from);
+	cbx_network_narrow(&p->network, &wide->network, &narrow->network);
+	p->network_from = wide->network.allow ? translate(p, narrow, narrow->network_from) :
+						translate(p, wide, wide->network_from);
 	for (size_t b = 0; b < 2; b++) {
 		for (size_t i = 0; i < both[b]->environment.n; i++)
 			cbx_environment_set(&p->environment, both[b]->environment.all[i].name,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a policy says to a request. */
+/* A policy without a file, and what it says to a request. */
 #include "policy/policy.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/str.h"
 
 bool cbx_policy_settle(const struct cbx_policy *p, enum cbx_key key, bool given, uint64_t wanted, uint64_t *ret)
@@ -31,4 +33,39 @@ void cbx_policy_origin(const struct cbx_policy *p, struct cbx_origin from, struc
 	cbx_buf_adds(out, p->files[from.file]);
 	if (from.file)
 		cbx_buf_addf(out, ":%u", from.line);
+}
+
+struct cbx_policy *cbx_policy_new(const char *name)
+{
+	struct cbx_policy *p = cbx_xcalloc(1, sizeof(*p));
+
+	p->refs = 1;
+	p->name = cbx_xstrdup(name);
+	p->files = cbx_xcalloc(1, sizeof(*p->files));
+	p->files[p->nfiles++] = cbx_xstrdup("built-in");
+	for (enum cbx_key k = 0; k < CBX_KEYS; k++) {
+		p->values[k].ceiling = cbx_keys[k].part ? cbx_key_part(k, cbx_keys[k].part) : cbx_keys[k].ceiling;
+		p->values[k].standard = cbx_keys[k].server_only && cbx_keys[k].part ?
+						p->values[k].ceiling :
+						cbx_key_lower(k, cbx_keys[k].standard, p->values[k].ceiling);
+	}
+	cbx_policy_digest(p, p->digest);
+	return p;
+}
+
+void cbx_policy_add_advisories(struct cbx_policy *p, const char *path)
+{
+	for (size_t i = 0; i < p->nadvisories; i++)
+		if (strcmp(p->advisories[i], path) == 0)
+			return;
+	p->advisories = cbx_xrealloc(p->advisories, (p->nadvisories + 1) * sizeof(*p->advisories));
+	p->advisories[p->nadvisories++] = cbx_xstrdup(path);
+}
+
+void cbx_policy_clear_advisories(struct cbx_policy *p)
+{
+	for (size_t i = 0; i < p->nadvisories; i++)
+		free(p->advisories[i]);
+	free(take_ptr(&p->advisories));
+	p->nadvisories = 0;
 }

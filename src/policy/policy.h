@@ -4,8 +4,8 @@
 
 /*
  * Policies: what sessions get when they do not ask, and the most that they get when they do. codebox-policy(5) is the
- * format. A policy is made once, from a file and the files that it includes, and never changes: sessions hold pointers
- * to it. What no file says is built in.
+ * format. A policy is made once, from a file and the files that it includes, and never changes: who holds it has a
+ * reference, so that one that was replaced lives as long as the last session that has it. What no file says is built in.
  *
  * Parsing does no I/O: included texts come from a callback. Errors have kind "invalid_policy" and begin with
  * "file:line:column: ".
@@ -18,8 +18,13 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "packages/rules.h"
+#include "policy/code.h"
 #include "policy/environment.h"
 #include "policy/keys.h"
+#include "policy/network.h"
+#include "policy/objects.h"
+#include "policy/sql.h"
 
 struct cbx_origin {
 	uint32_t file; /* of cbx_policy.files; 0: built in */
@@ -37,6 +42,7 @@ struct cbx_policy_mount {
 };
 
 struct cbx_policy {
+	unsigned refs;
 	char *name;
 	char **files; /* whose lines the origins are; [0] is "built-in" */
 	size_t nfiles;
@@ -46,6 +52,19 @@ struct cbx_policy {
 	struct cbx_origin images_from, network_from, mounts_from;
 	struct cbx_policy_mount *mounts; /* directories of the machine below which sessions may ask for mounts */
 	size_t nmounts;
+	struct cbx_network network; /* what sessions may reach */
+	struct cbx_package_rules packages;
+	char *index; /* where packages come from: an address that ends in "/", or a directory; NULL: PyPI */
+	char *registry;	   /* and those of npm: an address that ends in "/"; NULL: npm's */
+	char **advisories; /* files and directories, in the OSV format */
+	size_t nadvisories;
+	struct cbx_origin packages_from; /* of the last list of them, or the index */
+	struct cbx_sql_rules sql;	 /* databases that may be asked */
+	struct cbx_origin sql_from;
+	struct cbx_object_store objects; /* that artifacts are copied to */
+	struct cbx_origin objects_from;
+	struct cbx_code_rules code;  /* what Python cells may say */
+	struct cbx_origin code_from; /* of the last list of them */
 	struct cbx_environment environment;
 	struct cbx_origin environment_from; /* the last object of them */
 	char digest[65];		    /* SHA-256 of the canonical form, in hex */
@@ -53,6 +72,11 @@ struct cbx_policy {
 
 /* The built-in values alone. */
 struct cbx_policy *cbx_policy_new(const char *name);
+void cbx_policy_add_advisories(struct cbx_policy *p, const char *path); /* unless it is there */
+void cbx_policy_clear_advisories(struct cbx_policy *p);
+/* Another reference; returns p. */
+struct cbx_policy *cbx_policy_ref(struct cbx_policy *p);
+/* Gives up one reference, and frees the policy with the last. */
 void cbx_policy_free(struct cbx_policy *p);
 
 /*
@@ -96,7 +120,18 @@ static inline bool cbx_policy_is_path(const char *which)
 int cbx_policy_load(const char *share_dir, const char *which, struct cbx_policy **ret, struct cbx_err *err);
 /* By name only: for names that come from a client. Errors: "invalid_argument" when there is none. */
 int cbx_policy_load_shipped(const char *share_dir, const char *name, struct cbx_policy **ret, struct cbx_err *err);
-/* Which policy codeboxd uses when it is not told: malloc'd, for cbx_policy_load(). */
+/* Which policy codeboxd uses when none is named: malloc'd, for cbx_policy_load(). */
 char *cbx_policy_standard(const char *config_dir);
+
+/*
+ * What a user has said yes to at a prompt: a policy file of which nothing but mounts.allow is taken, and which may hold
+ * nothing else. It adds to the user's own policy, or to the shipped one, never to one of the machine's.
+ */
+/* Its path, malloc'd, when the policy of this name (see above) is one that it adds to; else NULL. */
+char *cbx_granted_path(const char *config_dir, const char *standard);
+/* 1; 0: there is none; or an error. */
+int cbx_granted_load(const char *path, struct cbx_policy **ret, struct cbx_err *err);
+/* The text of the file with one more directory, or one that may be written to from now on. have: NULL: there is none. */
+void cbx_granted_text(const struct cbx_policy *have, const char *dir, bool writable, struct cbx_buf *out);
 
 #endif

@@ -101,9 +101,38 @@ static void add_mounts(cJSON *properties)
 			  one, 0, CBX_POLICY_LIST_MAX));
 }
 
+static void add_packages(cJSON *properties)
+{
+	static const struct {
+		const char *name, *text;
+	} lists[] = { { "allow", "Packages that may be installed, with versions if needed, those of npm as npm:NAME; "
+				 "if omitted, all" },
+		      { "block", "Packages that may not be installed, in any version or in those named" },
+		      { "versions", "Versions that packages of these names must have" } };
+	cJSON *group = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(properties, "packages"),
+							"properties"),
+	      *index = typed("string", "Where packages come from: the address of a simple index, or a directory of wheels");
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		cJSON *one = typed("string", NULL);
+
+		cbx_json_set_str(one, "pattern", "^ *([A-Za-z0-9][A-Za-z0-9._-]* *[^;@:/\\[]*|npm:[^:]+)$");
+		cbx_json_set(group, lists[i].name, list(lists[i].text, one, 0, CBX_POLICY_PACKAGES_MAX));
+	}
+	cbx_json_set_str(index, "pattern", "^(https?://[^@ ?#]+|(/[^/]+)+)$");
+	cbx_json_set(group, "index", index);
+	index = typed("string", "Where packages of npm come from: the address of a registry");
+	cbx_json_set_str(index, "pattern", "^https?://[^@ ?#]+$");
+	cbx_json_set(group, "registry", index);
+	index = typed("string", NULL);
+	cbx_json_set_str(index, "pattern", "^(/[^/]+)+$");
+	cbx_json_set(group, "advisories",
+		     list("Files and directories of advisories in the OSV format", index, 0, CBX_ADVISORIES_MAX));
+}
+
 cJSON *cbx_policy_schema(void)
 {
-	cJSON *p = cbx_json_new_obj(), *root, *network = cbx_json_new_obj();
+	cJSON *p = cbx_json_new_obj(), *root;
 
 	cbx_json_set(p, "$schema", typed("string", "For editors"));
 	cbx_json_set(p, "include",
@@ -119,13 +148,18 @@ cJSON *cbx_policy_schema(void)
 		}
 		cbx_json_set(cJSON_GetObjectItemCaseSensitive(o, "properties"), cbx_keys[k].name, setting(k));
 	}
-	cbx_json_set_str(network, "const", "none");
-	cbx_json_set_str(network, "description", "Sandboxes have no network but their own loopback");
-	cbx_json_set(p, "network", network);
+	cbx_json_set(p, "network", cbx_network_schema());
 	cbx_json_set(p, "images",
-		     list("Images that sessions may have; left out: all. The first is the default", name_items(), 1,
+		     list("Images that sessions may have; if omitted, all. The first is the default", name_items(), 1,
 			  CBX_POLICY_LIST_MAX));
 	add_mounts(p);
+	add_packages(p);
+	cbx_sql_rules_schema(
+		cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(p, "sql"), "properties"));
+	cbx_object_store_schema(
+		cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(p, "artifacts"), "properties"));
+	cbx_code_rules_schema(
+		cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(p, "code"), "properties"));
 	cbx_json_set(p, "environment", environment());
 	root = cbx_json_new_obj();
 	cbx_json_set_str(root, "$schema", "https://json-schema.org/draft/2020-12/schema");

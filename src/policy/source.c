@@ -87,7 +87,7 @@ static const char *walk(const char *p, const char *end, const cJSON *node, const
 	if (!node->child)
 		return cbx_jsonscan_value(p, end);
 	p = cbx_jsonscan_space(p + 1, end);
-	cJSON_ArrayForEach (child, node) {
+	cJSON_ArrayForEach(child, node) {
 		if (cJSON_IsObject(node)) {
 			if (child == want)
 				*found = p;
@@ -115,7 +115,7 @@ static const cJSON *find_duplicate(const cJSON *node)
 {
 	const cJSON *child, *other, *found = NULL;
 
-	cJSON_ArrayForEach (child, node) {
+	cJSON_ArrayForEach(child, node) {
 		for (other = node->child; cJSON_IsObject(node) && other != child; other = other->next)
 			if (strcmp(other->string, child->string) == 0)
 				return child;
@@ -167,7 +167,7 @@ static int parse(struct cbx_source *s, struct cbx_err *err)
 		if (r >= 0 && strcmp(err->kind, "duplicate_key") == 0) {
 			r = cbx_source_wrap(s, find_duplicate(s->doc.root), err);
 		} else {
-			/* The place is told as line and column. */
+			/* The place is reported as line and column. */
 			tail = strstr(err->msg, r < 0 ? " (at byte " : " at byte ");
 			if (tail)
 				*tail = '\0';

@@ -4,8 +4,8 @@
 
 /*
  * The text of a configuration file: JSON, in which comments (from // to the end of the line, or between slash-star and
- * star-slash) may stand wherever a space may. Its faults are told as "file:line:column: …", lines and columns counted
- * from 1, columns in characters.
+ * star-slash) may stand wherever a space may. Its faults are reported as "file:line:column: …", lines and columns
+ * counted from 1, columns in characters.
  */
 #include <stddef.h>
 #include <stdint.h>

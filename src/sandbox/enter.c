@@ -6,15 +6,15 @@
  *                                                                                                (supervisor)
  *  2  id maps: one id, written from the outer namespace; then the "go" byte                      (supervisor)
  *     Meanwhile, as it needs no id:
- *  3  die with the supervisor (PDEATHSIG), in a session of our own, with a session keyring of our own; a cgroup
+ *  3  die with the supervisor (PDEATHSIG), in a session of our own; a cgroup
  *     namespace: made by clone3 it would show the way from the supervisor's group to ours. It begins at init's group, so
  *     what runs in "work" reads "/../work": the group above both may hold no process that could make the namespace, and
- *     to make it in "work" and then move init would cost every sandbox a move. Loopback up; host name
+ *     to make it in "work" and then move init would cost every sandbox a move. Loopback up, and the proxy's listener on it
+ *     handed out, where there is to be one; host name
  *  4  open the image's directories while we still have the ids that may reach them
  *  5  "go" is awaited; become the sandbox's user and group             -- PDEATHSIG is set again: this cleared it
- *  6  mount events private; the session's tmpfs; the root overlay on it; further layers
- *  7  /workspace, home, /tmp, /var/tmp: from the same tmpfs; /dev; the drivers; mounts of the machine that were asked
- *     for; /proc
+ *  6  mount events private; the session's tmpfs; the root overlay on it, with the drivers; further layers
+ *  7  /workspace, home, /tmp, /var/tmp: from the same tmpfs; /dev; mounts of the machine that were asked for; /proc
  *  8  pivot_root, nothing of the old root left
  *  9  chdir to the workspace, and verify that it is within the root
  * 10  Landlock's ruleset, made of the new root's directories; the supervisor gets a copy of its descriptor
@@ -32,8 +32,8 @@
 #include "sandbox/enter.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
-#include <linux/keyctl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -48,16 +48,19 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/limits.h"
 #include "base/syscalls.h"
+#include "sandbox/dev.h"
+#include "sandbox/handed.h"
 #include "sandbox/hostmounts.h"
 #include "sandbox/ids.h"
+#include "sandbox/init-protocol.h"
 #include "sandbox/landlock.h"
 #include "sandbox/lockdown.h"
 #include "sandbox/mounts.h"
 #include "sandbox/net.h"
 #include "sandbox/procfs.h"
-
-#define NOSUID_NODEV (CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV)
+#include "sandbox/users.h"
 
 struct entry {
 	const struct cbx_outer *outer;
@@ -65,11 +68,14 @@ struct entry {
 	const struct cbx_lockdown *lockdown;
 	const struct cbx_program *program; /* NULL: codebox-init */
 	int init_sock;
+	int door;                        /* that the proxy's listener is handed out by; -1: there is none */
 	int init_fd;                     /* codebox-init's file */
 	int layers[CBX_PLAN_LAYERS_MAX]; /* O_PATH of each lower directory */
 	int host;                        /* where the machine's mounts come from; -1: the plan has none */
 	int store;                       /* the session's tmpfs, a mount */
 	int root;                        /* the new root, a mount */
+	int shm;                         /* /dev/shm, a mount */
+	bool watched;                    /* no control group limits it: the supervisor does */
 };
 
 /* ---- directories ---- */
@@ -94,13 +100,14 @@ static int leave_supervisor(const struct entry *e, struct cbx_err *err)
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || setsid() < 0)
 		return cbx_fail(err, errno, "leave the supervisor's session");
+	r = cbx_handed_to_oom(err);
+	if (r < 0)
+		return r;
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		return cbx_fail(err, errno, "make a cgroup namespace");
-	/* The keyring of the user who started the daemon (Kerberos tickets, disk keys) is inherited otherwise. A kernel
-	 * without keyrings has none to inherit. */
-	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 && errno != ENOSYS)
-		return cbx_fail(err, errno, "leave the session keyring");
 	r = cbx_net_loopback_up(&e->outer->loopback, err);
+	if (r == 0 && e->door >= 0)
+		r = cbx_net_hand_out_listener(e->door, err);
 	if (r == 0 && sethostname(name, strlen(name)) < 0)
 		return cbx_fail(err, errno, "set the host name");
 	return r;
@@ -159,7 +166,7 @@ static int mount_store(struct entry *e, struct cbx_err *err)
 
 	snprintf(size, sizeof(size), "size=%llu", (unsigned long long)e->plan->disk_bytes);
 	snprintf(inodes, sizeof(inodes), "nr_inodes=%llu", (unsigned long long)e->plan->disk_inodes);
-	e->store = cbx_mount_new_at("tmpfs", options, NOSUID_NODEV, old, "/session", err);
+	e->store = cbx_mount_new_at("tmpfs", options, CBX_NOSUID_NODEV, old, "/session", err);
 	return e->store < 0 ? e->store : 0;
 }
 
@@ -167,26 +174,19 @@ static int mount_store(struct entry *e, struct cbx_err *err)
 static int write_users(const struct entry *e, int upper, const char *file, const char *entry, struct cbx_err *err)
 {
 	_cleanup_buf_ struct cbx_buf text = { 0 };
-	_cleanup_fd_ int fd = cbx_openat2(e->layers[0], file, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0,
-					  RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
-	struct stat st;
+	int r = cbx_users_with(e->layers[0], file, entry, &text, err);
 
-	if (fd >= 0 && fstat(fd, &st) < 0)
-		return cbx_fail(err, errno, "look at the image's %s", file);
-	if (fd >= 0 && S_ISREG(st.st_mode) && st.st_size < 65536) {
-		ssize_t n = cbx_read_full(fd, cbx_buf_reserve(&text, 65536), 65536);
+	return r > 0 ? write_text(upper, file, text.data, err) : r;
+}
 
-		if (n < 0)
-			return cbx_fail(err, (int)-n, "read the image's %s", file);
-		text.len = (size_t)n;
-		text.data[text.len] = '\0';
-	}
-	if (memmem(cbx_buf_str(&text), text.len, ":1000:", 6))
+/* Not where there is something of the name: the image's own modules, or a mount. */
+static int link_modules(const struct entry *e, int upper, struct cbx_err *err)
+{
+	if (faccessat(e->layers[0], &CBX_INSIDE_MODULES[1], F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return 0;
-	if (text.len && text.data[text.len - 1] != '\n')
-		cbx_buf_addc(&text, '\n');
-	cbx_buf_adds(&text, entry);
-	return write_text(upper, file, text.data, err);
+	if (symlinkat(CBX_MODULES_LINK, upper, &CBX_INSIDE_MODULES[1]) < 0 && errno != EEXIST)
+		return cbx_fail(err, errno, "make " CBX_INSIDE_MODULES);
+	return 0;
 }
 
 /*
@@ -205,8 +205,12 @@ static int fill_upper(const struct entry *e, int upper, struct cbx_err *err)
 		r = cbx_mount_make_dirs(upper, dirs[i], err);
 	for (uint32_t i = 1; r == 0 && i < e->plan->nlayers; i++)
 		r = cbx_mount_make_dirs(upper, e->plan->layers[i].target + 1, err);
+	if (r == 0 && e->plan->flags & CBX_PLAN_PACKAGES)
+		r = cbx_mount_make_dirs(upper, &CBX_INSIDE_PACKAGES[1], err);
 	if (r == 0)
 		r = cbx_host_make_targets(e->plan, upper, 0, err);
+	if (r == 0 && e->plan->flags & CBX_PLAN_NODE)
+		r = link_modules(e, upper, err);
 	if (r == 0)
 		r = write_text(upper, "etc/hosts", hosts, err);
 	if (r == 0)
@@ -222,11 +226,12 @@ static int fill_upper(const struct entry *e, int upper, struct cbx_err *err)
 	return r;
 }
 
-/* An overlay of layer i with an upper layer of its own on the session's tmpfs, where our own additions are. Own inodes
+/* An overlay of layer i with an upper layer of its own on the session's tmpfs, where our own additions are. The root's
+ * has one more layer, that of the drivers. Own inodes
  * matter: on a shared tree one session's file locks and watches are seen by another, even when it is read-only. */
 static int mount_layer(const struct entry *e, uint32_t i, struct cbx_err *err)
 {
-	char lower[64], upper[64], work[64];
+	char lower[96], upper[64], work[64];
 	const char *const upper_name = &upper[sizeof("upperdir=/session/") - 1];
 	const char *const work_name = &work[sizeof("workdir=/session/") - 1];
 	const char *const options[] = { lower, upper, work, "userxattr", NULL };
@@ -234,9 +239,10 @@ static int mount_layer(const struct entry *e, uint32_t i, struct cbx_err *err)
 	int r;
 
 	if (!e->outer->overlay)
-		return cbx_mount_copy(e->layers[i], "", CBX_MOUNT_ATTR_RDONLY | NOSUID_NODEV, err);
+		return cbx_mount_copy(e->layers[i], "", CBX_MOUNT_ATTR_RDONLY | CBX_NOSUID_NODEV, err);
 	/* By descriptor: the path to the store may lead through directories that only the supervisor may search. */
-	snprintf(lower, sizeof(lower), "lowerdir=/proc/self/fd/%d", e->layers[i]);
+	snprintf(lower, sizeof(lower), "lowerdir=%s/proc/self/fd/%d", i == 0 ? CBX_OUTER_DRIVERS ":" : "",
+		 e->layers[i]);
 	snprintf(upper, sizeof(upper), "upperdir=/session/upper%u", i);
 	snprintf(work, sizeof(work), "workdir=/session/work%u", i);
 	if (mkdirat(e->store, upper_name, 0755) < 0 || mkdirat(e->store, work_name, 0755) < 0)
@@ -247,7 +253,7 @@ static int mount_layer(const struct entry *e, uint32_t i, struct cbx_err *err)
 	r = i == 0 ? fill_upper(e, dir, err) : 0;
 	if (r < 0)
 		return r;
-	return cbx_mount_new("overlay", options, CBX_MOUNT_ATTR_RDONLY | NOSUID_NODEV, err);
+	return cbx_mount_new("overlay", options, CBX_MOUNT_ATTR_RDONLY | CBX_NOSUID_NODEV, err);
 }
 
 static int mount_root(struct entry *e, struct cbx_err *err)
@@ -291,23 +297,26 @@ static int mount_area(const struct entry *e, const char *name, mode_t mode, unsi
 	return r < 0 ? r : take_fd(&mount);
 }
 
+/* One rule for all that the session can write. */
+static unsigned noexec(const struct entry *e)
+{
+	return e->plan->noexec_workspace ? CBX_MOUNT_ATTR_NOEXEC : 0;
+}
+
 static int mount_work_areas(const struct entry *e, struct cbx_err *err)
 {
-	const unsigned workspace = e->plan->noexec_workspace ? CBX_MOUNT_ATTR_NOEXEC : 0;
-	const struct {
+	static const struct {
 		const char *name, *target;
 		mode_t mode;
-		unsigned attr;
 	} areas[] = {
-		{ "workspace", CBX_INSIDE_WORKSPACE, 0755, workspace },
-		{ "home", CBX_INSIDE_HOME, 0700, workspace },
-		{ "tmp", "/tmp", 01777, CBX_MOUNT_ATTR_NOEXEC },
-		{ "vartmp", "/var/tmp", 01777, CBX_MOUNT_ATTR_NOEXEC },
+		{ "workspace", CBX_INSIDE_WORKSPACE, 0755 },
+		{ "home", CBX_INSIDE_HOME, 0700 },
+		{ "tmp", "/tmp", 01777 },
+		{ "vartmp", "/var/tmp", 01777 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(areas); i++) {
-		_cleanup_fd_ int mount =
-			mount_area(e, areas[i].name, areas[i].mode, areas[i].attr, areas[i].target, err);
+		_cleanup_fd_ int mount = mount_area(e, areas[i].name, areas[i].mode, noexec(e), areas[i].target, err);
 
 		if (mount < 0)
 			return mount;
@@ -329,52 +338,23 @@ static int mount_host(const struct entry *e, struct cbx_err *err)
 	return r < 0 ? r : cbx_host_attach(e->host, e->plan, e->root, err);
 }
 
-static int mount_dev(const struct entry *e, struct cbx_err *err)
+static int mount_dev(struct entry *e, struct cbx_err *err)
 {
-	static const struct {
-		const char *name, *to;
-	} links[] = {
-		{ "fd", "/proc/self/fd" },
-		{ "stdin", "/proc/self/fd/0" },
-		{ "stdout", "/proc/self/fd/1" },
-		{ "stderr", "/proc/self/fd/2" },
-	};
-	struct cbx_mount_attr ro = { .attr_set = CBX_MOUNT_ATTR_RDONLY };
-	char shm_size[48];
-	const char *const shm_options[] = { shm_size, "mode=1777", NULL };
-	_cleanup_fd_ int dev = mount_area(e, "dev", 0755, CBX_MOUNT_ATTR_NOEXEC, "/dev", err), shm = -1;
+	_cleanup_fd_ int dev = mount_area(e, "dev", 0755, CBX_MOUNT_ATTR_NOEXEC, "/dev", err);
 
-	if (dev < 0)
-		return dev;
-	if (fchdir(dev) < 0)
-		return cbx_fail(err, errno, "change to /dev");
-	for (size_t i = 0; cbx_outer_devices[i]; i++) {
-		char source[32];
-		int r;
-
-		snprintf(source, sizeof(source), "/dev/%s", cbx_outer_devices[i]);
-		if (mknodat(dev, cbx_outer_devices[i], S_IFREG | 0644, 0) < 0)
-			return cbx_fail(err, errno, "make %s", source);
-		r = cbx_mount_bind(source, cbx_outer_devices[i], err);
-		if (r < 0)
-			return r;
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(links); i++)
-		if (symlinkat(links[i].to, dev, links[i].name) < 0)
-			return cbx_fail(err, errno, "make /dev/%s", links[i].name);
-	if (mkdirat(dev, "shm", 0755) < 0)
-		return cbx_fail(err, errno, "make /dev/shm");
-	snprintf(shm_size, sizeof(shm_size), "size=%llu", (unsigned long long)e->plan->memory_bytes / 2);
-	shm = cbx_mount_new_at("tmpfs", shm_options, NOSUID_NODEV | CBX_MOUNT_ATTR_NOEXEC, e->root, "/dev/shm", err);
-	if (shm < 0)
-		return shm;
-	return cbx_mount_setattr(dev, "", AT_EMPTY_PATH, &ro) < 0 ? cbx_fail(err, errno, "make /dev read-only") : 0;
+	/* A zygote's interpreters have the terminals and queues of the sandbox that they enter. */
+	return dev < 0 ? dev : cbx_dev_fill(dev, e->root, e->plan, e->program != NULL, &e->shm, err);
 }
 
+/* Where the root is not an overlay, of which they are a layer. */
 static int mount_runtimes(const struct entry *e, struct cbx_err *err)
 {
-	_cleanup_fd_ int mount = cbx_mount_copy(AT_FDCWD, "/runtimes", NOSUID_NODEV, err), target = -1;
+	_cleanup_fd_ int mount = -1, target = -1;
 
+	if (e->outer->overlay)
+		return 0;
+	mount = cbx_mount_copy(AT_FDCWD, CBX_OUTER_DRIVERS CBX_INSIDE_RUNTIMES,
+			       CBX_MOUNT_ATTR_RDONLY | CBX_NOSUID_NODEV, err);
 	if (mount < 0)
 		return mount;
 	target = cbx_mount_point(e->root, CBX_INSIDE_RUNTIMES, err);
@@ -383,7 +363,7 @@ static int mount_runtimes(const struct entry *e, struct cbx_err *err)
 
 static int mount_zygote(const struct entry *e, struct cbx_err *err)
 {
-	_cleanup_fd_ int mount = cbx_mount_copy(AT_FDCWD, "/zygote.so", NOSUID_NODEV, err), target = -1;
+	_cleanup_fd_ int mount = cbx_mount_copy(AT_FDCWD, "/zygote.so", CBX_NOSUID_NODEV, err), target = -1;
 
 	if (mount < 0)
 		return mount;
@@ -435,6 +415,9 @@ static int make_ruleset(const struct entry *e, int report, struct cbx_landlock *
 	    (r = cbx_landlock_allow(ret, e->init_fd, CBX_LANDLOCK_READ | CBX_LANDLOCK_EXECUTE, "codebox-init",
 				    err)) < 0)
 		return r;
+	if (!strict &&
+	    (r = cbx_landlock_allow_at(ret, root, "/dev/mqueue", CBX_LANDLOCK_CHANGE | CBX_LANDLOCK_READ, err)) < 0)
+		return r;
 	for (uint32_t i = 0; i < e->plan->nmounts; i++) {
 		const struct cbx_plan_mount *m = &e->plan->mounts[i];
 
@@ -464,7 +447,7 @@ static int become_init(struct entry *e, int *report, struct cbx_err *err)
 		return cbx_fail(err, errno, "move descriptor 3");
 	if (e->init_sock != 3 && dup2(e->init_sock, 3) < 0)
 		return cbx_fail(err, errno, "place init's socket");
-	if (cbx_close_range(4, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
+	if (cbx_close_range(4, ~0u, CBX_CLOSE_RANGE_CLOEXEC) < 0)
 		return cbx_fail(err, errno, "close descriptors");
 	r = cbx_set_cloexec(3, 0);
 	if (r < 0)
@@ -492,6 +475,8 @@ static int enter(struct entry *e, int *report, struct cbx_err *err)
 	if ((r = mount_work_areas(e, err)) < 0 || (r = mount_dev(e, err)) < 0 ||
 	    (r = mount_runtimes(e, err)) < 0 || (r = mount_host(e, err)) < 0)
 		return r;
+	if (e->watched && (r = cbx_handed_send(*report, e->shm, err)) < 0)
+		return r;
 	r = e->program ? mount_zygote(e, err) : cbx_procfs_mount(e->root, e->store, e->outer, e->plan, err);
 	if (r < 0)
 		return r;
@@ -502,10 +487,11 @@ static int enter(struct entry *e, int *report, struct cbx_err *err)
 
 /* The cloned process. Does not return. */
 static void child(const struct cbx_outer *outer, const struct cbx_plan *plan, const struct cbx_lockdown *lockdown,
-		  const struct cbx_program *program, int init_sock, int host, int report)
+		  const struct cbx_program *program, int init_sock, int door, int host, bool watched, int report)
 {
 	struct entry e = { .outer = outer, .plan = plan, .lockdown = lockdown, .program = program,
-			   .init_sock = init_sock, .host = host, .store = -1, .root = -1 };
+			   .init_sock = init_sock, .door = door, .host = host, .store = -1, .root = -1, .shm = -1,
+			   .watched = watched };
 	struct cbx_err err = { 0 };
 	sigset_t none;
 
@@ -518,7 +504,7 @@ static void child(const struct cbx_outer *outer, const struct cbx_plan *plan, co
 }
 
 int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan, uint32_t outer_id, int init_sock,
-		      int cgroup, const struct cbx_program *program, struct cbx_starting *ret, struct cbx_err *err)
+		      int door, int cgroup, const struct cbx_program *program, struct cbx_starting *ret, struct cbx_err *err)
 {
 	_cleanup_fd_ int ours = -1, theirs = -1, pidfd = -1, host = -1;
 	struct clone_args args = {
@@ -554,47 +540,25 @@ int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan
 	if (pid < 0)
 		return cbx_fail(err, errno, "make the sandbox's namespaces");
 	if (pid == 0)
-		child(outer, plan, &lockdown, program, init_sock, host, theirs);
+		child(outer, plan, &lockdown, program, init_sock, door, host, !program && cgroup < 0, theirs);
 	r = program ? 0 : cbx_ids_write_sandbox(pid, outer_id, err);
 	if (r == 0)
 		r = cbx_write_all(ours, "g", 1) < 0 ? cbx_refuse(err, "sandbox", EPIPE, "the sandbox died at its start")
 						    : 0;
 	if (r < 0) {
-		int none = -1;
+		struct cbx_handed none = CBX_HANDED_NONE;
 
 		cbx_pidfd_send_signal(pidfd, SIGKILL);
 		waitid(P_PID, (id_t)pid, NULL, WEXITED);
 		/* It may have failed before, and said at what. */
 		cbx_close_p(&theirs);
-		cbx_sandbox_report(ours, &none, err);
+		while (cbx_sandbox_report(ours, &none, err) > 0)
+			;
+		cbx_handed_release(&none);
 		return -err->code;
 	}
 	ret->pid = pid;
 	ret->pidfd = take_fd(&pidfd);
 	ret->report = take_fd(&ours);
 	return 0;
-}
-
-int cbx_sandbox_report(int report, int *landlock, struct cbx_err *err)
-{
-	struct cbx_err got;
-	int fds[CBX_FDS_MAX];
-	size_t nfds = 0;
-	ssize_t n = cbx_recv_fds(report, &got, sizeof(got), fds, &nfds);
-
-	if (n == -ECONNRESET) /* it has not read all that it was sent; its message is behind that news */
-		n = cbx_recv_fds(report, &got, sizeof(got), fds, &nfds);
-	if (n == 1 && nfds == 1 && *landlock < 0) {
-		*landlock = fds[0];
-		return 1;
-	}
-	for (size_t i = 0; n > 0 && i < nfds; i++)
-		close(fds[i]);
-	if (n == 0)
-		return 0;
-	if (n != (ssize_t)sizeof(got))
-		return cbx_refuse(err, "sandbox", EIO, "the sandbox died while it was set up");
-	cbx_err_sanitize(&got);
-	*err = got;
-	return cbx_wrap(err, "set up the sandbox");
 }

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "sandbox/handed.h"
 #include "sandbox/outer.h"
 #include "sandbox/plan.h"
 
@@ -27,19 +28,13 @@ struct cbx_starting {
 	pid_t pid;    /* init, as seen by the supervisor */
 	pid_t opener; /* a child that opens the machine's mounts for it, and ends then; left as it was when there is none */
 	int pidfd;    /* owned by the caller */
-	int report;   /* owned by the caller; see cbx_sandbox_report() */
+	int report;   /* owned by the caller; see sandbox/handed.h */
 };
 
-/* Clone and send the new process on its way. Returns before set-up is done. init_sock is borrowed, and so is cgroup:
- * the directory of the control group that init is born in, -1 for the supervisor's. program: NULL for codebox-init. */
+/* Clone and send the new process on its way. Returns before set-up is done. Descriptors are borrowed: init_sock; door,
+ * which a listener is handed out by with CBX_PLAN_PROXY, else -1; cgroup, the directory of the control group that init is
+ * born in, -1 for the supervisor's. program: NULL for codebox-init. */
 int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan, uint32_t outer_id, int init_sock,
-		      int cgroup, const struct cbx_program *program, struct cbx_starting *ret, struct cbx_err *err);
-
-/*
- * Call when `report` is readable. 0: init was executed in a complete sandbox. Negative: set-up failed, err says how.
- * 1: call again when there is more; *landlock (-1 before) then is the sandbox's ruleset, owned by the caller. It stays
- * -1 where the sandbox has none.
- */
-int cbx_sandbox_report(int report, int *landlock, struct cbx_err *err);
+		      int door, int cgroup, const struct cbx_program *program, struct cbx_starting *ret, struct cbx_err *err);
 
 #endif

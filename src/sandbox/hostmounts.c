@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: codeboxd decided by a path whose symbolic links it had resolved, and tells device and inode of
+ * Theory of operation: codeboxd decided by a path whose symbolic links it had resolved, and passes device and inode of
  * what it saw there. Here the path is opened without following any link, and what is found must be the same file, so
  * whoever can rename things on the way gains nothing: the mount is made from the descriptor that was checked.
  */
@@ -178,6 +178,24 @@ static int receive(int from, struct cbx_err *err)
 	return cbx_refuse(err, "mount_refused", EIO, "mounts: the process that opens them died");
 }
 
+/* By the kernel, as the id that the session will have, without capabilities: access(2) counts none for an id but 0. */
+static int check_access(int mount, const struct cbx_plan_mount *m, struct cbx_err *err)
+{
+	int search = m->directory ? X_OK : 0;
+
+	if (faccessat(mount, "", R_OK | search, AT_EMPTY_PATH) < 0)
+		return cbx_refuse(err, "mount_refused", errno,
+				  "mounts: %s: the account that sessions have may not read it: %s; change its owner or "
+				  "its mode, or choose another directory",
+				  m->source, strerror(errno));
+	if (m->writable && faccessat(mount, "", W_OK | search, AT_EMPTY_PATH) < 0)
+		return cbx_refuse(err, "mount_refused", errno,
+				  "mounts: %s: the account that sessions have may not write to it: %s; change its owner "
+				  "or its mode, or ask for it read-only",
+				  m->source, strerror(errno));
+	return 0;
+}
+
 int cbx_host_attach(int from, const struct cbx_plan *plan, int root, struct cbx_err *err)
 {
 	for (uint32_t i = 0; i < plan->nmounts; i++) {
@@ -186,6 +204,8 @@ int cbx_host_attach(int from, const struct cbx_plan *plan, int root, struct cbx_
 		_cleanup_fd_ int target = mount < 0 ? -1 : cbx_mount_point(root, at, err);
 		int r = mount < 0 ? mount : target < 0 ? target : cbx_mount_attach(mount, target, at, err);
 
+		if (r == 0)
+			r = check_access(mount, &plan->mounts[i], err);
 		if (r < 0)
 			return r;
 	}

@@ -7,7 +7,8 @@
  *
  *   outer 0        -> the service id on the machine (the user; never 0)
  *   outer 1..N-1   -> ids of a range, where the machine gives one
- *   sandbox 1000   -> outer 0 where there is no range, else an outer id of its own
+ *   sandbox 1000   -> outer 0 where there is no range, and for a sandbox with mounts of the machine whose user is not
+ *                     root; else an outer id of its own
  *
  * A range comes from /etc/subuid and /etc/subgid through newuidmap(1) for an ordinary user; root writes its own fixed
  * range (CBX_SERVICE_RANGE), unless it is a container's root that has not got these ids.

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,6 +19,8 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "base/remove.h"
+#include "sandbox/init-place.h"
 
 #define OUT_MAX (CBX_INIT_MAX - sizeof(struct cbx_init_header))
 
@@ -103,6 +104,14 @@ static void write_file(const struct cbx_init_header *h, const char *path, const 
 	close(fd);
 }
 
+static void read_link(const char *path, struct cbx_init_header *a, char *out)
+{
+	ssize_t n = readlink(path, out, OUT_MAX);
+
+	a->value = n < 0 ? -errno : n;
+	a->len = n > 0 ? (uint32_t)n : 0;
+}
+
 static void fill_stat(const struct stat *st, struct cbx_init_stat *out)
 {
 	memset(out, 0, sizeof(*out));
@@ -169,140 +178,50 @@ static void make_dir(const char *path, struct cbx_init_header *a)
 		a->value = errno == EEXIST && stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? 0 : -errno;
 }
 
-/* ---- removing a tree ---- */
-
-/*
- * A tree may be deeper than descriptors or the stack reach. So nothing recurses: a directory that is not empty is moved
- * up into the top one under a number, and the top one is gone through until nothing is left in it.
- *
- * Where the kernel lets no directory change its parent (EXDEV: the first version of Landlock, and some file systems),
- * directories are emptied where they are, and only so deep.
- */
-struct removal {
-	int top;
-	bool in_place;
-	unsigned long count, number;
-};
-
-/* Returns 1 for a directory that is to be emptied where it is. */
-static int remove_entry(struct removal *r, int dir, const char *name)
+/* The path of a request as it is here: one that is relative is so to the workspace. */
+static int whole_path(const char *p, size_t room, char out[static 4096])
 {
-	char moved[40];
-	int code;
+	size_t n = strnlen(p, room);
 
-	if (++r->count > CBX_REMOVE_ENTRIES)
-		return -EBUSY;
-	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
-		return 0;
-	if (errno != EISDIR && errno != EPERM)
-		return -errno;
-	if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
-		return 0;
-	if (errno != ENOTEMPTY && errno != EEXIST)
-		return -errno;
-	/* It must be writable to be emptied, and to be moved, which changes its "..". One of another owner stays as it
-	 * is: where that is not enough, what needs it says so. */
-	(void)!fchmodat(dir, name, 0700, 0);
-	if (dir == r->top || r->in_place)
-		return 1;
-	do {
-		snprintf(moved, sizeof(moved), ".codebox-remove-%lu", r->number++);
-		code = syscall(SYS_renameat2, dir, name, r->top, moved, 1 /* RENAME_NOREPLACE */) < 0 ? errno : 0;
-	} while (code == EEXIST);
-	r->in_place = code == EXDEV;
-	return r->in_place ? 1 : -code;
+	if (n == room || n == 0)
+		return -EINVAL;
+	if (n > 4096 - 16)
+		return -ENAMETOOLONG;
+	snprintf(out, 4096, "%s%s", p[0] == '/' ? "" : "/workspace/", p);
+	return (int)n;
 }
 
-static int empty_dir(struct removal *r, int dir, unsigned depth, unsigned long *ret_left);
-
-static int empty_below(struct removal *r, int dir, const char *name, unsigned depth)
+/* renameat2, which musl does not have. */
+static int rename_new(const char *from, const char *to)
 {
-	unsigned long ignored;
-	int sub, result;
+	unsigned no_replace = 1; /* RENAME_NOREPLACE */
 
-	if (depth > CBX_REMOVE_DEPTH)
-		return -EXDEV;
-	sub = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (sub < 0)
-		return -errno;
-	result = empty_dir(r, sub, depth, &ignored);
-	close(sub);
-	if (result == 0)
-		unlinkat(dir, name, AT_REMOVEDIR); /* if something is in it again, the top one is gone through again */
-	return result;
+	return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, no_replace) < 0 ? -errno : 0;
 }
 
-/* Remove what is in a directory; *ret_left counts what had to be emptied first. */
-static int empty_dir(struct removal *r, int dir, unsigned depth, unsigned long *ret_left)
+static void rename_file(const char *from, const char *data, size_t n, struct cbx_init_header *a)
 {
-	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), result = 0;
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *e;
+	char to[4096];
+	int r = whole_path(data, n, to);
 
-	*ret_left = 0;
-	if (!d) {
-		if (fd >= 0)
-			close(fd);
-		return -errno;
-	}
-	while (result >= 0 && (e = readdir(d))) {
-		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
-			continue;
-		result = remove_entry(r, dir, e->d_name);
-		if (result == 1) {
-			result = empty_below(r, dir, e->d_name, depth + 1);
-			(*ret_left)++;
-		}
-	}
-	closedir(d);
-	return result < 0 ? result : 0;
-}
-
-static int remove_tree(const char *path)
-{
-	struct removal r = { 0 };
-	unsigned long left;
-	int result;
-
-	if (unlink(path) == 0)
-		return 0;
-	if (errno != EISDIR && errno != EPERM)
-		return -errno;
-	if (rmdir(path) == 0)
-		return 0;
-	if (errno != ENOTEMPTY && errno != EEXIST)
-		return -errno;
-	r.top = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (r.top < 0)
-		return -errno;
-	(void)!fchmod(r.top, 0700);
-	for (result = 0; result == 0;) {
-		result = empty_dir(&r, r.top, 0, &left);
-		if (!left)
-			break;
-	}
-	close(r.top);
-	if (result < 0)
-		return result;
-	return rmdir(path) < 0 ? -errno : 0;
+	a->value = r < 0 ? r : rename_new(from, to);
 }
 
 void cbx_init_file(const struct cbx_init_header *h, const char *data, struct cbx_init_header *a, char *out)
 {
 	char path[4096];
-	size_t n = strnlen(data, h->len);
+	int n = whole_path(data, h->len, path);
 
-	if (n == h->len || n == 0 || n > sizeof(path) - 16) {
-		a->value = n > sizeof(path) - 16 ? -ENAMETOOLONG : -EINVAL;
+	if (n < 0) {
+		a->value = n;
 		return;
 	}
-	snprintf(path, sizeof(path), "%s%s", data[0] == '/' ? "" : "/workspace/", data);
 	switch (h->type) {
 	case CBX_INIT_READ:
 		read_file(h, path, a, out);
 		break;
 	case CBX_INIT_WRITE:
-		write_file(h, path, data + n + 1, h->len - n - 1, a);
+		write_file(h, path, data + n + 1, h->len - (size_t)n - 1, a);
 		break;
 	case CBX_INIT_STAT:
 		stat_file(path, a, out);
@@ -314,7 +233,16 @@ void cbx_init_file(const struct cbx_init_header *h, const char *data, struct cbx
 		make_dir(path, a);
 		break;
 	case CBX_INIT_REMOVE:
-		a->value = remove_tree(path);
+		a->value = cbx_remove_tree(AT_FDCWD, path, CBX_REMOVE_ENTRIES);
+		break;
+	case CBX_INIT_RENAME:
+		rename_file(path, data + n + 1, h->len - (size_t)n - 1, a);
+		break;
+	case CBX_INIT_READLINK:
+		read_link(path, a, out);
+		break;
+	case CBX_INIT_PLACE:
+		cbx_init_place(h, path, data + n + 1, h->len - (size_t)n - 1, a);
 		break;
 	case CBX_INIT_SCAN:
 		cbx_init_scan(h, path, a, out);

@@ -4,8 +4,10 @@
  * started has ended, delivers signals, and reads and writes the session's files. It is executed by sandbox/enter.c with
  * no capabilities, under the same system call filter as all that runs here.
  *
- * It is one loop over two descriptors, without any allocation: 3 is the socket to codeboxd, the other a signalfd for
- * SIGCHLD. When the socket is closed, it ends; the kernel then kills every process of the namespace.
+ * It is one loop over three descriptors, without any allocation: 3 is the socket to codeboxd, one is a signalfd for
+ * SIGCHLD, and one a socket by which processes of the session ask for something (init-ask.c). How processes are
+ * started: init-start.c, and init-terminal.c for those with a terminal. When the socket is closed, it ends; the kernel
+ * then kills every process of the namespace.
  *
  * Processes of the session have its uid. They cannot kill it (pid 1 of a namespace is immune to its own), and cannot
  * look into it, since it is not dumpable.
@@ -27,10 +29,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SOCK 3
-#define STARTED_MAX 64
+#include "sandbox/init-ask.h"
+#include "sandbox/init-kill.h"
+#include "sandbox/init-start.h"
 
-static const char workspace[] = "/workspace";
+#define SOCK CBX_INIT_SOCKET
 
 static void answer(struct cbx_init_header *h, const char *data)
 {
@@ -45,98 +48,19 @@ static void answer(struct cbx_init_header *h, const char *data)
 		_exit(0); /* codeboxd has gone */
 }
 
-/* ---- starting processes ---- */
-
-/* In the forked child. Returns only on failure, with errno set. */
-static void run(char **argv, char **envp, const int *fds, size_t nfds)
-{
-	int high[4];
-	sigset_t none;
-
-	for (int sig = 1; sig < NSIG; sig++)
-		signal(sig, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (setsid() < 0 || chdir(workspace) < 0)
-		return;
-	umask(022);
-	/* First out of the way, then into place: a source may be a target. */
-	for (size_t i = 0; i < nfds; i++)
-		if ((high[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 64)) < 0)
-			return;
-	for (size_t i = 0; i < nfds; i++)
-		if (dup2(high[i], (int)i) < 0)
-			return;
-	/* What is left, the pipe that reports an error included, is close-on-exec. */
-	if (nfds == 3 && fcntl(SOCK, F_SETFD, FD_CLOEXEC) < 0)
-		return;
-	if (strchr(argv[0], '/'))
-		execve(argv[0], argv, envp);
-	else
-		execvpe(argv[0], argv, envp);
-}
-
-static int64_t spawn(const struct cbx_init_header *h, char *data, const int *fds, size_t nfds)
-{
-	char *argv[CBX_INIT_WORDS_MAX], *envp[CBX_INIT_WORDS_MAX], *p = data;
-	int report[2], code = 0;
-	pid_t pid;
-
-	if (nfds < 3 || nfds > 4 || cbx_init_split(&p, data + h->len, argv) < 1 ||
-	    cbx_init_split(&p, data + h->len, envp) < 0)
-		return -EINVAL;
-	if (pipe2(report, O_CLOEXEC) < 0)
-		return -errno;
-	pid = fork();
-	if (pid == 0) {
-		int up = fcntl(report[1], F_DUPFD_CLOEXEC, 128);
-
-		run(argv, envp, fds, nfds);
-		code = errno;
-		if (write(up, &code, sizeof(code)) < 0)
-			_exit(126);
-		_exit(127);
-	}
-	code = pid < 0 ? errno : 0;
-	close(report[1]);
-	/* End of file: the exec has closed the pipe. */
-	if (pid > 0 && read(report[0], &code, sizeof(code)) != (ssize_t)sizeof(code))
-		code = 0;
-	close(report[0]);
-	if (code && pid > 0)
-		waitpid(pid, NULL, 0);
-	return code ? -code : pid;
-}
-
-/* ---- ending them ---- */
-
-/* Pids that codeboxd was told of and has not been told the end of. */
-static pid_t started[STARTED_MAX];
-
-static int remember(pid_t pid)
-{
-	for (int i = 0; i < STARTED_MAX; i++)
-		if (!started[i]) {
-			started[i] = pid;
-			return 0;
-		}
-	return -1;
-}
+/* ---- ending processes ---- */
 
 static void reap(void)
 {
 	int status;
 	pid_t pid;
 
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
-		for (int i = 0; i < STARTED_MAX; i++)
-			if (started[i] == pid) {
-				struct cbx_init_header h = { .type = CBX_INIT_EXITED, .value = status,
-							     .arg = (uint64_t)pid };
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		struct cbx_init_header h = { .type = CBX_INIT_EXITED, .value = status, .arg = (uint64_t)pid };
 
-				started[i] = 0;
-				answer(&h, NULL);
-			}
+		if (cbx_init_ended(pid))
+			answer(&h, NULL);
+	}
 }
 
 static void kill_session(pid_t leader)
@@ -185,14 +109,25 @@ static void handle(struct cbx_init_header *h, char *data, const int *fds, size_t
 {
 	static char out[CBX_INIT_MAX];
 	struct cbx_init_header a = { .type = h->type, .id = h->id };
+	enum cbx_init_step step = CBX_INIT_STEP_EXEC;
 
 	switch (h->type) {
 	case CBX_INIT_SPAWN:
-		a.value = spawn(h, data, fds, nfds);
-		if (a.value > 0 && remember((pid_t)a.value) < 0) {
-			kill((pid_t)a.value, SIGKILL);
-			a.value = -EAGAIN;
-		}
+		a.value = cbx_init_spawn(h, data, fds, nfds, &step);
+		a.arg = step;
+		break;
+	case CBX_INIT_GO:
+		a.value = cbx_init_go(h->arg, &step);
+		a.arg = step;
+		break;
+	case CBX_INIT_RESIZE:
+		a.value = cbx_init_resize(h->arg, h->value);
+		break;
+	case CBX_INIT_KILL:
+		a.value = cbx_init_kill_tree(h->arg, h->value);
+		break;
+	case CBX_INIT_TELL:
+		a.value = cbx_init_tell(h, data);
 		break;
 	case CBX_INIT_SIGNAL:
 		a.value = send_signal(h);
@@ -208,21 +143,21 @@ static void receive(void)
 {
 	static char in[CBX_INIT_MAX + 1];
 	union {
-		char bytes[CMSG_SPACE(sizeof(int) * 4)];
+		char bytes[CMSG_SPACE(sizeof(int) * CBX_INTERPRETER_FDS)];
 		struct cmsghdr align;
 	} control;
 	struct iovec iov = { in, CBX_INIT_MAX };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
 			      .msg_controllen = sizeof(control.bytes) };
 	struct cbx_init_header h;
-	int fds[4];
+	int fds[CBX_INTERPRETER_FDS];
 	size_t nfds = 0;
 	ssize_t n = recvmsg(SOCK, &msg, MSG_CMSG_CLOEXEC);
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
 	if (n < (ssize_t)sizeof(h))
-		_exit(0); /* closed, or not our protocol: nobody to work for */
+		_exit(0); /* closed, or not our protocol: no client to work for */
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
 			nfds = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -235,6 +170,15 @@ static void receive(void)
 	handle(&h, in + sizeof(h), fds, nfds);
 	for (size_t i = 0; i < nfds; i++)
 		close(fds[i]);
+}
+
+static void ask(void)
+{
+	struct cbx_init_header h;
+	const char *text;
+
+	if (cbx_init_ask_come(&h, &text))
+		answer(&h, text);
 }
 
 int main(void)
@@ -251,17 +195,21 @@ int main(void)
 	sigfd = sigprocmask(SIG_BLOCK, &mask, NULL) < 0 ? -1 : signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (sigfd < 0)
 		return 1;
+	(void)cbx_init_ask_open(); /* without it nobody asks */
 	answer(&ready, NULL);
 	for (;;) {
-		struct pollfd p[2] = { { SOCK, POLLIN, 0 }, { sigfd, POLLIN, 0 } };
+		struct pollfd p[2 + CBX_INIT_ASKS] = { { SOCK, POLLIN, 0 }, { sigfd, POLLIN, 0 } };
 
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
+		cbx_init_ask_wait(p + 2);
+		if (poll(p, 2 + CBX_INIT_ASKS, -1) < 0 && errno != EINTR)
 			return 1;
 		if (p[1].revents) {
 			if (read(sigfd, &info, sizeof(info)) < 0 && errno != EAGAIN)
 				return 1;
 			reap();
 		}
+		if (p[2].revents || p[3].revents)
+			ask();
 		if (p[0].revents)
 			receive();
 	}

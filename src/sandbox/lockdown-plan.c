@@ -23,12 +23,15 @@ static void limit(struct cbx_lockdown *l, unsigned resource, uint64_t soft, uint
 static void limits(struct cbx_lockdown *l, const struct cbx_plan *plan)
 {
 	limit(l, RLIMIT_CORE, 0, 0); /* no core handler of the machine is to parse a hostile process */
-	limit(l, RLIMIT_DATA, plan->memory_bytes, plan->memory_bytes);
+	/* It counts what is reserved, and not what is used. So it is only for what needs to reserve nothing; what a
+	 * zygote has is lifted. */
+	limit(l, RLIMIT_DATA, plan->data_bytes ? plan->data_bytes : RLIM_INFINITY,
+	      plan->data_bytes ? plan->data_bytes : RLIM_INFINITY);
 	limit(l, RLIMIT_FSIZE, CBX_FILE_SIZE_MAX, CBX_FILE_SIZE_MAX);
-	limit(l, RLIMIT_MEMLOCK, 0, 0);
-	limit(l, RLIMIT_MSGQUEUE, 0, 0);
+	limit(l, RLIMIT_MEMLOCK, CBX_LOCKED_MEMORY, CBX_LOCKED_MEMORY);
+	limit(l, RLIMIT_MSGQUEUE, CBX_MESSAGE_QUEUES, CBX_MESSAGE_QUEUES);
 	limit(l, RLIMIT_NICE, 0, 0);
-	limit(l, RLIMIT_NOFILE, CBX_OPEN_FILES, CBX_OPEN_FILES);
+	limit(l, RLIMIT_NOFILE, CBX_OPEN_FILES, CBX_OPEN_FILES_MAX);
 	limit(l, RLIMIT_NPROC, plan->processes, plan->processes);
 	limit(l, RLIMIT_RTPRIO, 0, 0);
 	limit(l, RLIMIT_SIGPENDING, 1024, 1024);

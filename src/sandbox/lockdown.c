@@ -85,7 +85,7 @@ static long load_filter(const struct cbx_lockdown *l)
 
 	prog.len = (unsigned short)l->filter_len;
 	prog.filter = (struct sock_filter *)l->filter;
-	/* SPEC_ALLOW is left out on purpose: it would lift the mitigation of speculative store bypass. */
+	/* SPEC_ALLOW is omitted on purpose: it would lift the mitigation of speculative store bypass. */
 	return cbx_raw3(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog);
 }
 

@@ -136,7 +136,7 @@ int cbx_mount_pivot(int root, struct cbx_err *err)
 		return cbx_fail(err, errno, "pivot_root");
 	if (fchdir(old) < 0)
 		return cbx_fail(err, errno, "change to the old root");
-	/* Loop: whatever had been stacked on the old root goes too. EINVAL means that "." is no mount point any
+	/* Loop: whatever had been stacked on the old root goes too. EINVAL means that "." is not a mount point any
 	 * more. */
 	while (umount2(".", MNT_DETACH) == 0)
 		;

@@ -15,6 +15,8 @@
 
 #include "base/err.h"
 
+#define CBX_NOSUID_NODEV (CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV)
+
 /* Attributes of a mount: CBX_MOUNT_ATTR_* of base/syscalls.h. */
 
 /* A detached new file system. options: "key=value" or "flag" strings, NULL-terminated. Returns a mount descriptor. The

@@ -13,6 +13,9 @@
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/socket.h"
+#include "sandbox/plan.h"
 
 static void free_msg(struct nl_msg **m)
 {
@@ -65,6 +68,21 @@ int cbx_net_loopback_up(const struct cbx_net_request *request, struct cbx_err *e
 	if (n < 0)
 		return cbx_fail(err, errno, "hear about the loopback interface");
 	if ((size_t)n < sizeof(answer.head) + sizeof(answer.ack) || answer.head.nlmsg_type != NLMSG_ERROR)
-		return cbx_refuse(err, "network", EPROTO, "the kernel's answer about the loopback interface is no answer");
+		return cbx_refuse(err, "network", EPROTO,
+				  "the kernel's answer about the loopback interface is not understood");
 	return answer.ack.error ? cbx_fail(err, -answer.ack.error, "bring the loopback interface up") : 0;
+}
+
+int cbx_net_hand_out_listener(int door, struct cbx_err *err)
+{
+	struct cbx_address at;
+	_cleanup_fd_ int fd = -1;
+	int r;
+
+	cbx_address_loopback(&at, false, CBX_INSIDE_PROXY_PORT);
+	fd = cbx_listen(&at, NULL, err);
+	if (fd < 0)
+		return fd;
+	r = cbx_send_fds(door, "l", 1, &fd, 1);
+	return r < 0 ? cbx_fail(err, -r, "hand out the proxy's listener") : 0;
 }

@@ -5,10 +5,12 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/syscalls.h"
+#include "sandbox/copies.h"
 #include "sandbox/hostmounts.h"
 #include "sandbox/landlock.h"
 #include "sandbox/mounts.h"
@@ -57,6 +60,8 @@ static size_t list_parts(const struct cbx_outer_paths *paths, struct part *parts
 
 	add_part(parts, &n, "images", RO | CBX_MOUNT_ATTR_NOEXEC, 1, 0, paths->images, "");
 	add_part(parts, &n, "runtimes", RO | CBX_MOUNT_ATTR_NOEXEC, 1, 0, paths->runtimes, "");
+	if (paths->packages)
+		add_part(parts, &n, &CBX_OUTER_PACKAGES[1], RO, 1, 0, paths->packages, "");
 	add_part(parts, &n, "init", RO, 0, 0, paths->libexec, "codebox-init");
 	add_part(parts, &n, "zygote.so", RO, 0, 0, paths->libexec, "codebox-zygote.so");
 	add_part(parts, &n, "usr", RO, 1, 1, "/usr", "");
@@ -66,20 +71,23 @@ static size_t list_parts(const struct cbx_outer_paths *paths, struct part *parts
 	for (size_t i = 0; cbx_outer_devices[i]; i++)
 		add_part(parts, &n, targets[i], CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NOEXEC, 0, 0, "/dev",
 			 cbx_outer_devices[i]);
+	add_part(parts, &n, "dev/" CBX_OUTER_TTY, CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NOEXEC, 0, 0, "/dev",
+		 CBX_OUTER_TTY);
 	return n;
 }
 
 /* Files shown as a mask must be what their names say: a /dev/null that is something else would be written to. */
 static int check_device(const struct part *p, struct cbx_err *err)
 {
+	bool tty = !strcmp(p->target, "dev/" CBX_OUTER_TTY);
 	struct stat st;
 
 	if (!strncmp(p->path, "/dev/", 5)) {
 		if (fstat(p->mount, &st) < 0)
 			return cbx_fail(err, errno, "look at %s", p->path);
-		if (!S_ISCHR(st.st_mode) || (st.st_rdev >> 8) != 1)
-			return cbx_refuse(err, "unsafe_device", EINVAL, "%s is not the memory device it should be",
-					  p->path);
+		if (!S_ISCHR(st.st_mode) || (tty ? st.st_rdev != makedev(5, 0) : major(st.st_rdev) != 1))
+			return cbx_refuse(err, "unsafe_device", EINVAL, "%s is not the %s device it should be", p->path,
+					  tty ? "terminal" : "memory");
 	}
 	return 0;
 }
@@ -154,15 +162,20 @@ static int attach_parts(int root, const struct part *parts, size_t n, struct cbx
 	return 0;
 }
 
-/* /empty masks directories: it gets the attributes that every mount of it is to have. */
-static int lock_empty(int root, struct cbx_err *err)
+/* The drivers become a layer of every sandbox's root. A mount of them would tell where on the machine they are, such as
+ * in whose home, and on which disk. */
+static int copy_drivers(struct cbx_err *err)
 {
-	_cleanup_fd_ int mount = cbx_mount_copy(root, "empty", RO | CBX_MOUNT_ATTR_NOEXEC, err), target = -1;
+	_cleanup_fd_ int to = -1;
+	int r = cbx_mount_make_dirs(AT_FDCWD, CBX_OUTER_DRIVERS CBX_INSIDE_RUNTIMES, err);
 
-	if (mount < 0)
-		return mount;
-	target = cbx_mount_point(root, "empty", err);
-	return target < 0 ? target : cbx_mount_attach(mount, target, "/empty", err);
+	if (r < 0)
+		return r;
+	to = open(CBX_OUTER_DRIVERS CBX_INSIDE_RUNTIMES, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	r = to < 0 ? cbx_fail(err, errno, "open the drivers' place") : cbx_copy_tree(AT_FDCWD, "/runtimes", to, err);
+	if (r == 0 && umount2("/runtimes", MNT_DETACH) < 0)
+		r = cbx_fail(err, errno, "detach the drivers");
+	return r < 0 ? cbx_wrap(err, "copy the drivers") : 0;
 }
 
 /* Try an overlay like a sandbox's, in the namespace that sandboxes descend from. */
@@ -189,15 +202,10 @@ static void read_cpuinfo(struct cbx_outer *outer)
 {
 	_cleanup_fd_ int fd = open("/proc/cpuinfo", O_RDONLY | O_CLOEXEC);
 	struct cbx_buf text = { 0 };
-	ssize_t n;
 
 	outer->cpus = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
-	while (fd >= 0 && text.len < (1u << 20)) {
-		n = read(fd, cbx_buf_reserve(&text, 16384), 16384);
-		if (n <= 0)
-			break;
-		text.len += (size_t)n;
-	}
+	if (fd >= 0)
+		(void)cbx_read_whole(fd, 1u << 20, &text);
 	outer->cpuinfo = cbx_buf_steal(&text);
 }
 
@@ -225,7 +233,7 @@ static int start_clocks(struct cbx_err *err)
 
 int cbx_outer_enter(const struct cbx_outer_paths *paths, struct cbx_outer *outer, struct cbx_err *err)
 {
-	static const char *const tmpfs[] = { "size=1m", "nr_inodes=64", "mode=0755", NULL };
+	static const char *const tmpfs[] = { "size=4m", "nr_inodes=256", "mode=0755", NULL };
 	static struct part parts[PARTS_MAX];
 	_cleanup_fd_ int root = -1, top = -1, proc = -1;
 	size_t n = list_parts(paths, parts);
@@ -261,8 +269,6 @@ int cbx_outer_enter(const struct cbx_outer_paths *paths, struct cbx_outer *outer
 		return r;
 	r = attach_parts(root, parts, n, err);
 	if (r == 0)
-		r = lock_empty(root, err);
-	if (r == 0)
 		r = cbx_net_prepare(&outer->loopback, err);
 	if (r < 0)
 		return r;
@@ -272,6 +278,9 @@ int cbx_outer_enter(const struct cbx_outer_paths *paths, struct cbx_outer *outer
 	if (proc < 0)
 		return proc;
 	r = cbx_mount_pivot(root, err);
+	if (r < 0)
+		return r;
+	r = copy_drivers(err);
 	if (r < 0)
 		return r;
 	read_cpuinfo(outer);

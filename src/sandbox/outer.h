@@ -7,10 +7,11 @@
  * from a copy of it, so a new mount namespace copies a dozen mounts, however many the machine has:
  *
  *   /images    the image store, read-only           /usr      the machine's /usr, read-only
- *   /runtimes  the drivers, read-only               /init     codebox-init, read-only
+ *   /packages  directories of sessions' packages, read-only (packages.h)
+ *   /drivers   a copy of the drivers, as a layer    /init     codebox-init, read-only
  *   /dev       null, zero, full, random, urandom    /proc     of the outer pid namespace
  *   /zygote.so   what zygotes run in C              /session, /newroot   for a sandbox's set-up
- *   /null, /empty   of /dev/null, and a directory: masks, read-only
+ *   /null      of /dev/null: a mask, read-only      /empty    an empty layer
  */
 #include <stdint.h>
 
@@ -33,10 +34,14 @@ struct cbx_outer {
 
 struct cbx_outer_paths {
 	const char *images, *libexec, *runtimes; /* on the machine */
+	const char *packages;	/* likewise; NULL: there are none */
 	int keep_host; /* sandboxes may have mounts of the machine */
 };
 
 extern const char *const cbx_outer_devices[]; /* NULL-terminated: "null", "zero", … */
+#define CBX_OUTER_DRIVERS "/drivers"           /* as a sandbox's root has them: below CBX_INSIDE_RUNTIMES */
+#define CBX_OUTER_PACKAGES "/packages"
+#define CBX_OUTER_TTY "tty"                    /* and, but in strict, the controlling terminal */
 
 /*
  * Become root of the outer namespace and build the above. The caller is pid 1 of fresh user, pid and mount namespaces

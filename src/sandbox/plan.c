@@ -41,6 +41,8 @@ const char *cbx_plan_target_refused(const char *target)
 		{ CBX_INSIDE_WORKSPACE, false },
 	};
 
+	if (strcmp(target, CBX_INSIDE_WORKSPACE) == 0)
+		return NULL; /* a directory in place of the session's own */
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
 		if (cbx_path_within(places[i].path, target) ||
 		    (places[i].below && cbx_path_within(target, places[i].path)))
@@ -56,7 +58,8 @@ static int check_mounts(const struct cbx_plan *plan, struct cbx_err *err)
 		const struct cbx_plan_mount *m = &plan->mounts[i];
 
 		if (!terminated(m->source, sizeof(m->source)) || !terminated(m->target, sizeof(m->target)) ||
-		    !cbx_path_clean(m->source) || !cbx_path_clean(m->target) || cbx_plan_target_refused(m->target))
+		    !cbx_path_clean(m->source) || !cbx_path_clean(m->target) || cbx_plan_target_refused(m->target) ||
+		    (strcmp(m->target, CBX_INSIDE_WORKSPACE) == 0 && !(m->directory && m->writable)))
 			return refuse(err, "mount");
 		for (uint32_t k = 0; k < i; k++)
 			if (cbx_path_within(m->target, plan->mounts[k].target) ||
@@ -97,6 +100,8 @@ int cbx_plan_check(const struct cbx_plan *plan, struct cbx_err *err)
 	}
 	if (plan->memory_bytes < CBX_MEMORY_MIN || plan->memory_bytes > CBX_MEMORY_MAX)
 		return refuse(err, "memory limit");
+	if (plan->data_bytes && plan->data_bytes < CBX_MEMORY_MIN)
+		return refuse(err, "data limit");
 	if (plan->disk_bytes < CBX_DISK_MIN || plan->disk_bytes > CBX_DISK_MAX)
 		return refuse(err, "disk limit");
 	if (plan->disk_inodes < 64 || plan->disk_inodes > CBX_DISK_MAX / 4096)

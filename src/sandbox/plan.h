@@ -40,8 +40,11 @@ enum cbx_plan_flag {
 	CBX_PLAN_MDWE = 1, /* lockdown.h's flags */
 	CBX_PLAN_CORE_SCHED = 2,
 	CBX_PLAN_SPECULATION = 4,
+	CBX_PLAN_PROXY = 8,	/* a listener on its loopback is handed out by a socket that came with the request */
+	CBX_PLAN_PACKAGES = 16, /* there is a place for packages in the root */
+	CBX_PLAN_NODE = 32,	/* and CBX_INSIDE_MODULES */
 };
-#define CBX_PLAN_FLAGS 7 /* all of them */
+#define CBX_PLAN_FLAGS 63 /* all of them */
 
 /* "strict", "default", "net", "dev"; NULL for another number. */
 const char *cbx_profile_name(unsigned profile);
@@ -66,11 +69,12 @@ struct cbx_plan {
 	char image[CBX_NAME_MAX + 1];
 	struct cbx_plan_layer layers[CBX_PLAN_LAYERS_MAX];
 	char hostname[CBX_NAME_MAX + 1];
-	uint64_t memory_bytes; /* RLIMIT_DATA of each process, and the watcher's sum for all of them */
+	uint64_t memory_bytes; /* of all processes, where the watcher holds them to it */
+	uint64_t data_bytes;   /* RLIMIT_DATA of each process; 0: no limit */
 	uint64_t disk_bytes;   /* size of the session's tmpfs */
 	uint64_t disk_inodes;
 	uint32_t processes;    /* RLIMIT_NPROC */
-	uint32_t cpus_milli;   /* thousandths of a processor; rounded up, so many are shown in /proc; 0: all */
+	uint32_t cpus_milli;   /* thousandths of a processor; rounded up, this number is shown in /proc; 0: all */
 	uint32_t profile;      /* enum cbx_profile */
 	uint32_t landlock;     /* enum cbx_landlock_mode */
 	uint32_t noexec_workspace; /* 1: no program is executed from what the session can write */
@@ -95,6 +99,11 @@ int cbx_plan_check(const struct cbx_plan *plan, struct cbx_err *err);
 #define CBX_INSIDE_HOME "/home/user"
 #define CBX_INSIDE_WORKSPACE "/workspace"
 #define CBX_INSIDE_RUNTIMES "/run/codebox" /* the drivers, read-only */
+#define CBX_INSIDE_PROXY_PORT 3128 /* on 127.0.0.1, with CBX_PLAN_PROXY */
+#define CBX_INSIDE_PROXY "http://127.0.0.1:3128"
+#define CBX_INSIDE_PACKAGES "/run/codebox-packages" /* below it, a directory for each time that some were installed */
+#define CBX_INSIDE_MODULES    "/node_modules"	      /* where Node looks at last: a link to CBX_MODULES_LINK */
+#define CBX_MODULES_LINK      CBX_INSIDE_PACKAGES "/npm" /* and this leads to those that were installed last */
 #define CBX_INSIDE_ZYGOTE "/run/codebox-zygote.so" /* zygotes only */
 
 #endif

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,8 +21,9 @@
 
 /* Tells about the machine or reaches into the kernel: shown empty. Not every kernel has each. */
 static const char *const masked[] = {
-	"acpi",	     "asound",	      "buddyinfo",   "cgroups",	   "cmdline",	 "config.gz",	  "consoles",
-	"diskstats", "driver",	      "dynamic_debug", "interrupts", "iomem",	 "ioports",	  "kallsyms",
+	"acpi",	     "asound",	      "buddyinfo",   "bus",	   "cgroups",	 "cmdline",	  "config.gz",
+	"consoles",  "diskstats",     "driver",	     "dynamic_debug", "fs",	 "interrupts",	  "iomem",
+	"ioports",   "irq",	      "kallsyms",
 	"kcore",     "key-users",     "keys",	     "kmsg",	   "kpagecgroup", "kpagecount",	  "kpageflags",
 	"latency_stats", "locks",     "modules",     "mtrr",	   "pagetypeinfo", "partitions",  "pressure",
 	"sched_debug", "schedstat",   "scsi",	     "slabinfo",   "softirqs",	 "swaps",	  "sysrq-trigger",
@@ -29,7 +31,10 @@ static const char *const masked[] = {
 };
 
 /* Can change the kernel: read-only. */
-static const char *const read_only[] = { "bus", "fs", "irq", "sys", "tty" };
+static const char *const read_only[] = { "sys", "tty" };
+
+/* What all of the machine's programs use together: shown empty. Every kernel has these. */
+static const char *const counts[] = { "sys/fs/dentry-state", "sys/fs/file-nr", "sys/fs/inode-nr", "sys/fs/inode-state" };
 
 int cbx_procfs_survey(struct cbx_outer *outer, struct cbx_err *err)
 {
@@ -72,6 +77,21 @@ static int write_file(int dir, const char *name, const char *text, struct cbx_er
 		return cbx_fail(err, errno, "make /proc/%s", name);
 	r = cbx_write_all(fd, text, strlen(text));
 	return r < 0 ? cbx_fail(err, -r, "write /proc/%s", name) : 0;
+}
+
+/* The machine's would tell two sessions, and anybody they talk to, that they are on one machine. */
+static int write_boot_id(int dir, struct cbx_err *err)
+{
+	unsigned char b[16];
+	char text[64];
+
+	if (getrandom(b, sizeof(b), 0) != sizeof(b))
+		return cbx_fail(err, errno, "get random bytes");
+	b[6] = (b[6] & 0x0f) | 0x40; /* a UUID of random bytes: version 4, variant 1 */
+	b[8] = (b[8] & 0x3f) | 0x80;
+	snprintf(text, sizeof(text), "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x\n", b[0], b[1],
+		 b[2], b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+	return write_file(dir, "boot_id", text, err);
 }
 
 static void meminfo(struct cbx_buf *out, const struct cbx_plan *plan)
@@ -126,13 +146,15 @@ static int show_files(int store, const struct cbx_outer *outer, const struct cbx
 	};
 	int r = 0;
 
-	if (mkdirat(store, "proc", 0700) < 0)
+	if (mkdirat(store, "proc", 0700) < 0 || mkdirat(store, "proc/empty", 0755) < 0)
 		return cbx_fail(err, errno, "make a directory for /proc's files");
 	dir = openat(store, "proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return cbx_fail(err, errno, "open the directory for /proc's files");
 	for (f = files; r == 0 && f < files + ARRAY_SIZE(files); f++)
 		r = write_file(dir, f->name, f->text, err);
+	if (r == 0)
+		r = write_boot_id(dir, err);
 	if (r == 0)
 		r = locked = cbx_mount_copy(dir, "", LOCKED, err);
 	if (r >= 0)
@@ -177,8 +199,7 @@ static int mount_processes(int root, struct cbx_err *err)
 {
 	static const char *const options[] = { "subset=pid", NULL };
 	_cleanup_fd_ int proc =
-		cbx_mount_new_at("proc", options, CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV | CBX_MOUNT_ATTR_NOEXEC,
-				 root, "/proc", err);
+		cbx_mount_new_at("proc", options, LOCKED, root, "/proc", err);
 
 	return proc < 0 ? proc : 0;
 }
@@ -186,6 +207,7 @@ static int mount_processes(int root, struct cbx_err *err)
 int cbx_procfs_mount(int root, int store, const struct cbx_outer *outer, const struct cbx_plan *plan,
 		     struct cbx_err *err)
 {
+	struct cbx_mount_attr ro = { .attr_set = CBX_MOUNT_ATTR_RDONLY };
 	_cleanup_fd_ int proc = -1;
 	int r;
 
@@ -200,11 +222,20 @@ int cbx_procfs_mount(int root, int store, const struct cbx_outer *outer, const s
 	r = set_ceilings(proc, err);
 	if (r == 0)
 		r = show_files(store, outer, plan, err);
-	/* One empty directory and one null device serve for all. */
+	/* One empty directory, of the session's own, and one null device serve for all. */
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(masked); i++)
 		if ((outer->masked_dirs | outer->masked_files) & 1ull << i)
-			r = cbx_mount_bind(outer->masked_dirs >> i & 1 ? "/empty" : "/null", masked[i], err);
+			r = cbx_mount_bind(outer->masked_dirs >> i & 1 ? "/session/proc/empty" : "/null", masked[i],
+					   err);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(read_only); i++)
 		r = make_read_only(read_only[i], err);
+	/* On top of what is read-only. */
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(counts); i++)
+		r = cbx_mount_bind("/null", counts[i], err);
+	if (r == 0)
+		r = cbx_mount_bind("/session/proc/boot_id", "sys/kernel/random/boot_id", err);
+	/* A process could lower its own oom_score_adj. */
+	if (r == 0 && cbx_mount_setattr(proc, "", AT_EMPTY_PATH, &ro) < 0)
+		r = cbx_fail(err, errno, "make /proc read-only");
 	return r;
 }

@@ -3,7 +3,7 @@
 #define CBX_SANDBOX_PROCFS_H
 
 /*
- * A sandbox's /proc: of its own pid namespace, with what tells about or changes the machine masked, and with
+ * A sandbox's /proc: of its own pid namespace, with what reveals or changes the machine masked, and with
  * meminfo, cpuinfo, stat, uptime and loadavg showing the session's limits instead of the machine's state. Under the
  * strict profile there are only processes in it.
  */

@@ -10,7 +10,11 @@
  *     the blocks: for each rule, compare and return; then the verdict when none matched
  *
  * The tree is short, and the kernel works out once for each number whether its verdict depends on arguments at all
- * (Linux 5.11): then the program is not even run. libseccomp knows the names; all comparisons are made here.
+ * (Linux 5.11): then the program is not even run.
+ *
+ * libseccomp knows the names; all comparisons are made here. Its own programs are about as long (a binary tree, too: 649
+ * instructions against 639 of ours for `strict`), but 34 rules of `strict` and 37 of `default` cannot be said to it: a
+ * refusal of 32 masked bits that stands above what is allowed, and what a call answers when none of its conditions hold.
  */
 #include "sandbox/seccomp.h"
 
@@ -40,17 +44,26 @@ struct condition {
 	uint32_t mask, value;
 };
 
+/* In the order in which a call's rules are tried. */
+enum kind {
+	REFUSE,
+	ALLOW,
+	ANSWER, /* what is left */
+};
+
 struct rule {
 	struct rule *next;
-	bool refuse;
+	enum kind kind;
+	uint32_t verdict; /* SECCOMP_RET_… */
 	unsigned n;
 	struct condition conditions[CONDITIONS_MAX];
 };
 
 struct call {
-	bool allowed; /* unconditionally */
-	bool refused; /* named by a '!' list, or has rules */
-	bool absent;  /* named by a '?' list */
+	bool allowed;	    /* unconditionally */
+	bool refused;	    /* named by a '!' list, or has rules */
+	bool absent;	    /* named by a '?' list */
+	uint32_t otherwise; /* what it answers when it is not allowed; 0: as the lists' kinds say */
 	struct rule *rules, **tail;
 };
 
@@ -155,17 +168,60 @@ static void add_rule(struct call *c, const struct rule *rule)
 	c->tail = &r->next;
 }
 
+/* A first word in capitals, or 0, says what a call answers that nothing allows. Returns false where it is none. */
+static bool parse_answer(const char *word, uint32_t *ret)
+{
+	static const struct {
+		const char *name;
+		int code;
+	} answers[] = {
+		{ "0", 0 },
+		{ "EPERM", EPERM },
+		{ "EAFNOSUPPORT", EAFNOSUPPORT },
+		{ "EOPNOTSUPP", EOPNOTSUPP },
+		{ "EPROTONOSUPPORT", EPROTONOSUPPORT },
+		{ "ESOCKTNOSUPPORT", ESOCKTNOSUPPORT },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(answers); i++)
+		if (!strcmp(answers[i].name, word)) {
+			*ret = SECCOMP_RET_ERRNO | (uint32_t)answers[i].code;
+			return true;
+		}
+	return false;
+}
+
+/* What a line says of a call, by the kind of list that it stands in. */
+static void apply(struct call *c, char kind, const struct rule *rule)
+{
+	if (rule->kind == ANSWER && !rule->n)
+		c->otherwise = rule->verdict;
+	else if (kind == '!')
+		c->refused = true;
+	else if (kind == '?')
+		c->absent = true;
+	else if (rule->n)
+		add_rule(c, rule);
+	else
+		c->allowed = true;
+}
+
 /* One line of a list that stands for itself ('@') or is named by '!' or '?'. Returns NULL, or what is wrong. */
 static const char *add_call(struct lists *l, char kind, char *line)
 {
-	struct rule rule = { 0 };
+	struct rule rule = { .kind = ALLOW, .verdict = SECCOMP_RET_ALLOW };
 	char *save = NULL, *word = strtok_r(line, " \t", &save);
-	struct call *c;
 	int nr;
 
 	if (*word == '-') {
-		rule.refuse = true;
+		rule.kind = REFUSE;
+		rule.verdict = SECCOMP_RET_ERRNO | EPERM;
 		word++;
+	} else if (parse_answer(word, &rule.verdict)) {
+		rule.kind = ANSWER;
+		word = strtok_r(NULL, " \t", &save);
+		if (!word)
+			return "the name of a system call is missing";
 	}
 	nr = resolve(word);
 	if (nr == -1)
@@ -177,19 +233,10 @@ static const char *add_call(struct lists *l, char kind, char *line)
 			return "not a condition: argN=VALUE or argN&MASK=VALUE, of 32 bits";
 		rule.n++;
 	}
-	if (rule.refuse && !rule.n)
+	if (rule.kind == REFUSE && !rule.n)
 		return "a line that refuses needs a condition";
-	if (nr < 0)
-		return NULL;
-	c = &l->calls[nr];
-	if (kind == '!')
-		c->refused = true;
-	else if (kind == '?')
-		c->absent = true;
-	else if (rule.n)
-		add_rule(c, &rule);
-	else
-		c->allowed = true;
+	if (nr >= 0)
+		apply(&l->calls[nr], kind, &rule);
 	return NULL;
 }
 
@@ -330,7 +377,7 @@ static unsigned compare(struct program *p, const struct condition *c)
 /* Do they differ in the value of their last condition at most? */
 static bool alike(const struct rule *a, const struct rule *b)
 {
-	if (a->refuse != b->refuse || a->n != b->n)
+	if (a->kind != b->kind || a->verdict != b->verdict || a->n != b->n)
 		return false;
 	for (unsigned i = 0; i < a->n; i++)
 		if (a->conditions[i].arg != b->conditions[i].arg || a->conditions[i].mask != b->conditions[i].mask ||
@@ -354,7 +401,7 @@ static const struct rule *emit_rules(struct program *p, const struct rule *r)
 	load_argument(p, last);
 	for (unsigned k = 0; r && k < ALIKE_MAX && alike(first, r); k++, r = r->next) {
 		at = compare(p, &r->conditions[r->n - 1]);
-		emit_return(p, r->refuse ? SECCOMP_RET_ERRNO | EPERM : SECCOMP_RET_ALLOW);
+		emit_return(p, r->verdict);
 		land_here(p, at, false);
 	}
 	for (unsigned i = 0; i + 1 < first->n; i++)
@@ -367,25 +414,26 @@ static uint32_t otherwise(const struct call *c)
 {
 	if (c->allowed)
 		return SECCOMP_RET_ALLOW;
+	if (c->otherwise)
+		return c->otherwise;
 	if (c->absent)
 		return SECCOMP_RET_ERRNO | ENOSYS;
 	return SECCOMP_RET_ERRNO | (c->refused || c->rules ? EPERM : ENOSYS);
 }
 
-static bool has_rules(const struct call *c, bool refuse)
+static bool has_rules(const struct call *c, enum kind kind)
 {
 	for (const struct rule *r = c->rules; r; r = r->next)
-		if (r->refuse == refuse)
+		if (r->kind == kind)
 			return true;
 	return false;
 }
 
 static void emit_block(struct program *p, const struct call *c)
 {
-	for (const struct rule *r = c->rules; r;)
-		r = r->refuse ? emit_rules(p, r) : r->next;
-	for (const struct rule *r = c->rules; r && !c->allowed;)
-		r = r->refuse ? r->next : emit_rules(p, r);
+	for (enum kind kind = REFUSE; kind <= (c->allowed ? REFUSE : ANSWER); kind++)
+		for (const struct rule *r = c->rules; r;)
+			r = r->kind == kind ? emit_rules(p, r) : r->next;
 	emit_return(p, otherwise(c));
 }
 
@@ -395,7 +443,7 @@ static size_t find_runs(const struct lists *l, struct run *runs)
 
 	for (unsigned nr = 0; nr < NUMBERS; nr++) {
 		const struct call *c = &l->calls[nr];
-		bool block = c->rules && (!c->allowed || has_rules(c, true));
+		bool block = c->rules && (!c->allowed || has_rules(c, REFUSE));
 		uint32_t verdict = block ? BLOCK : otherwise(c);
 
 		if (!n || block || runs[n - 1].verdict != verdict)
@@ -444,7 +492,7 @@ int cbx_filter_compile(const char *dir, const char *name, struct cbx_filter *ret
 	memcpy(ret->insns, p->code, p->len * sizeof(*p->code));
 	ret->len = (unsigned short)p->len;
 	for (size_t i = 0; i < NUMBERS; i++)
-		ret->rules += l->calls[i].allowed || has_rules(&l->calls[i], false);
+		ret->rules += l->calls[i].allowed || has_rules(&l->calls[i], ALLOW);
 	return 0;
 }
 

@@ -12,10 +12,14 @@
  *     socket arg0=1 arg2=0          allowed when both arguments have these values
  *     clone arg0&0x7e028080=0       allowed when the masked argument has this value
  *     -setsockopt arg1=1 arg2=26    refused (EPERM) when the arguments have these values, whatever else allows it
+ *     EAFNOSUPPORT socket           what the call answers where no line allows it, in place of EPERM
+ *     EPROTONOSUPPORT socket arg0=2 the same when the arguments have these values
+ *     0 sched_setaffinity           likewise: nothing is done, and it answers as if it were
  *     @files                        what the list groups/files says
  *     !never                        the calls that the list groups/never names are refused (EPERM)
  *     ?absent                       the calls that groups/absent names answer ENOSYS, as on a kernel without them
- * Groups hold no groups. An unconditional line wins over conditional ones. A call whose conditions do not hold is
+ * Groups hold no groups. A line of a '!' group with an answer and no condition counts; one with conditions does not.
+ * An unconditional line wins over conditional ones. A call whose conditions do not hold is
  * refused, or ENOSYS where a '?' names it. A call that no list names is newer than the lists and answers ENOSYS, so
  * that programs take their other way. A foreign architecture's call kills the process, and so does an x32 one.
  *

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,11 +14,14 @@
 static int add_path(const struct cbx_landlock *l, const struct cbx_self_path *p, struct cbx_err *err)
 {
 	_cleanup_fd_ int fd = open(p->path, O_PATH | O_CLOEXEC);
+	struct stat st;
 
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
 		return 0; /* what is not there, or not for us, needs no rule */
 	if (fd < 0)
 		return cbx_fail(err, errno, "open %s", p->path);
+	if (p->file && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)))
+		return 0;
 	return cbx_landlock_allow(l, fd, CBX_LANDLOCK_READ | (p->write ? CBX_LANDLOCK_CHANGE : 0), p->path, err);
 }
 

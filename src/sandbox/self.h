@@ -14,8 +14,9 @@
 #include "sandbox/seccomp.h"
 
 struct cbx_self_path {
-	const char *path; /* a file or directory, and all beneath it; one that does not exist is left out */
+	const char *path; /* a file or directory, and all beneath it; one that does not exist is skipped */
 	bool write;	  /* may be changed too */
+	bool file;	  /* skipped unless it is a regular file */
 };
 
 /*
@@ -28,5 +29,18 @@ int cbx_self_landlock(const struct cbx_self_path *paths, size_t n, struct cbx_er
 
 /* From now on system calls are filtered. */
 int cbx_self_filter(const struct cbx_filter *filter, struct cbx_err *err);
+
+/* Built with a sanitizer, which reserves terabytes of addresses and starts a process to report, a program has neither.
+ */
+#if defined(__SANITIZE_ADDRESS__)
+#define CBX_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CBX_SANITIZED 1
+#endif
+#endif
+#ifndef CBX_SANITIZED
+#define CBX_SANITIZED 0
+#endif
 
 #endif

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "session/internal.h"
+#include "session/ahead.h"
 
 #define QUIET_MS    15	   /* from the last thing that was waited for to the start of an entry */
 #define POSTPONE_MS 500	   /* so long an entry waits for others at most */
@@ -144,7 +144,7 @@ static size_t target(const struct cbx_pool *p, const struct cbx_pool_shape *shap
 /* So many sandboxes can there be at once: a range of ids may be smaller than the ceiling. */
 static size_t sandboxes_max(const struct cbx_engine *e)
 {
-	size_t most = e->policy->values[CBX_KEY_SESSIONS].ceiling, ids = e->link.facts.ids;
+	size_t most = e->policy->values[CBX_KEY_SESSIONS].ceiling, ids = e->boxes.link.facts.ids;
 
 	return ids > 1 && ids - 1 < most ? ids - 1 : most;
 }
@@ -167,7 +167,7 @@ static bool has_room(const struct cbx_pool *p)
 	const struct cbx_engine *e = p->engine;
 
 	return p->n < e->config.pool_max && e->live + e->closing + 2 * p->n + 2 <= sandboxes_max(e) &&
-	       e->link.state != CBX_LINK_DOWN && !e->trouble->code && available(p) >= CBX_POOL_FREE_MIN;
+	       e->boxes.link.state != CBX_LINK_DOWN && !e->trouble->code && available(p) >= CBX_POOL_FREE_MIN;
 }
 
 static bool one_is_starting(const struct cbx_pool *p)
@@ -201,7 +201,7 @@ static void make_entry(struct cbx_pool *p, struct cbx_pool_shape *shape)
 	struct cbx_plan plan;
 	struct cbx_err err;
 
-	if (cbx_session_make(p->engine, &shape->spec, &plan, &s, &err) < 0) {
+	if (cbx_session_make(p->engine, NULL, &shape->spec, &plan, &s, &err) < 0) {
 		failed(p, shape, err.msg);
 		return;
 	}
@@ -262,7 +262,7 @@ static void timer_event(evutil_socket_t fd, short what, void *arg)
 	shape = next_shape(p, now);
 	p->wanting = shape && has_room(p) && !one_is_starting(p);
 	if (p->wanting && (p->engine->starting || p->engine->running) && now - p->wanting_since < POSTPONE_MS) {
-		cbx_timer_set(p->timer, p->wanting_since + POSTPONE_MS - now); /* or earlier, by cbx_pool_news() */
+		cbx_timer_set(p->timer, p->wanting_since + POSTPONE_MS - now); /* or earlier, by changed() */
 		return;
 	}
 	if (p->wanting)
@@ -272,12 +272,13 @@ static void timer_event(evutil_socket_t fd, short what, void *arg)
 		cbx_timer_set(p->timer, tick_ms(p));
 }
 
-void cbx_pool_news(struct cbx_engine *e)
+/* Something began or ended: it may be time to make an entry. */
+static void changed(struct cbx_engine *e)
 {
 	struct cbx_pool *p = e->pool;
 	uint64_t waited;
 
-	if (!p || !p->wanting || e->starting || e->running)
+	if (!p->wanting || e->starting || e->running)
 		return;
 	waited = cbx_now_ms() - p->wanting_since;
 	cbx_timer_set(p->timer, waited + QUIET_MS < POSTPONE_MS ? QUIET_MS : 0);
@@ -319,6 +320,8 @@ struct cbx_session *cbx_pool_take(struct cbx_session *s, const struct cbx_plan *
 
 	if (!p || s->asked) /* what it alone asked for, nobody else will */
 		return NULL;
+	if (cbx_session_goes_out(s) && cbx_network_adds(&s->policy->network)) /* it trusts its own proxy only */
+		return NULL;
 	shape = shape_for(p, s, plan);
 	TAILQ_FOREACH(at, &p->entries, entry)
 	if (at->shape == shape && (!found || found->state == CBX_STARTING))
@@ -333,13 +336,14 @@ struct cbx_session *cbx_pool_take(struct cbx_session *s, const struct cbx_plan *
 	return found;
 }
 
-void cbx_pool_ready(struct cbx_session *s)
+static void entry_ready(struct cbx_session *s)
 {
 	s->shape->retry_ms = 0;
 	want(s->engine->pool);
 }
 
-void cbx_pool_lost(struct cbx_session *s, const struct cbx_err *why)
+/* An entry is closed. why: it failed; NULL: it was given up. */
+static void entry_lost(struct cbx_session *s, const struct cbx_err *why)
 {
 	struct cbx_pool *p = s->engine->pool;
 	struct cbx_pool_shape *shape = s->shape;
@@ -389,13 +393,15 @@ void cbx_engine_expect(struct cbx_engine *e)
 	if (!e->pool || e->trouble->code)
 		return;
 	cbx_session_spec_init(&spec);
-	if (cbx_session_make(e, &spec, &plan, &s, &err) < 0)
+	if (cbx_session_make(e, NULL, &spec, &plan, &s, &err) < 0)
 		return; /* whoever asks for one will be told */
 	ask(e->pool, shape_for(e->pool, s, &plan), 0);
 	cbx_session_free(s);
 }
 
 /* ---- the pool ---- */
+
+static const struct cbx_pool_events events = { .ready = entry_ready, .lost = entry_lost, .changed = changed };
 
 int cbx_pool_new(struct cbx_engine *e, struct cbx_err *err)
 {
@@ -410,6 +416,7 @@ int cbx_pool_new(struct cbx_engine *e, struct cbx_err *err)
 	TAILQ_INIT(&p->entries);
 	p->timer = event_new(e->base, -1, 0, timer_event, p);
 	e->pool = p;
+	e->pool_events = &events;
 	return p->timer ? 0 : cbx_fail(err, ENOMEM, "make a timer");
 }
 
@@ -420,6 +427,18 @@ void cbx_pool_close_all(struct cbx_engine *e, const char *why)
 	if (e->pool)
 		while ((s = TAILQ_FIRST(&e->pool->entries)))
 			cbx_session_close(s, why);
+}
+
+void cbx_pool_renew(struct cbx_engine *e, const char *why)
+{
+	struct cbx_pool *p = e->pool;
+	bool any = p && p->nshapes;
+
+	cbx_pool_close_all(e, why);
+	while (p && !TAILQ_EMPTY(&p->shapes))
+		shape_free(p, TAILQ_FIRST(&p->shapes));
+	if (any)
+		cbx_engine_expect(e);
 }
 
 void cbx_pool_free(struct cbx_engine *e)
@@ -435,6 +454,7 @@ void cbx_pool_free(struct cbx_engine *e)
 	cbx_close_p(&p->meminfo);
 	free(p);
 	e->pool = NULL;
+	e->pool_events = NULL;
 }
 
 cJSON *cbx_pool_to_json(const struct cbx_engine *e)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "session/internal.h"
+#include "session/asked.h"
 
 #define FIELD(member, unit) \
 	{ offsetof(struct cbx_session_spec, member), sizeof(((struct cbx_session_spec *)0)->member), unit }
@@ -36,6 +36,7 @@ static const struct field {
 	[CBX_KEY_OWN_CORES] = FIELD(own_cores, 1),
 	[CBX_KEY_NO_SPECULATION] = FIELD(no_speculation, 1),
 	[CBX_KEY_ZYGOTE] = FIELD(zygote, 1),
+	[CBX_KEY_CODE_RULES] = FIELD(code_rules, 1),
 };
 
 static void set_field(struct cbx_session_spec *spec, enum cbx_key key, uint64_t value)
@@ -102,7 +103,7 @@ int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, stru
 {
 	_Static_assert(CBX_KEYS <= 64, "each key has a bit in `given`");
 	uint64_t values[CBX_KEYS], given = 0;
-	const cJSON *environment, *mounts;
+	const cJSON *environment, *mounts, *packages = NULL;
 	int r = parse_name(obj, "id", spec->id, err);
 
 	if (r >= 0)
@@ -113,6 +114,7 @@ int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, stru
 		r = parse_name(obj, "policy", spec->policy, err);
 	environment = cJSON_GetObjectItemCaseSensitive(obj, "environment");
 	mounts = cJSON_GetObjectItemCaseSensitive(obj, "mounts");
+	r = r < 0 ? r : cbx_json_get_arr(obj, "packages", &packages, err);
 	if (cJSON_IsNull(environment))
 		environment = NULL;
 	if (cJSON_IsNull(mounts))
@@ -120,7 +122,7 @@ int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, stru
 	if (r >= 0 && environment)
 		r = cbx_environment_check(environment, NULL, err);
 	if (r >= 0 && mounts)
-		r = cbx_session_mounts_check(mounts, err);
+		r = cbx_mounts_check(mounts, err);
 	for (enum cbx_key k = 0; r >= 0 && k < CBX_KEYS; k++) {
 		const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, cbx_keys[k].name);
 
@@ -137,6 +139,7 @@ int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, stru
 	spec->given |= given;
 	spec->environment = environment;
 	spec->mounts = mounts;
+	spec->packages = packages && packages->child ? packages : NULL;
 	return 0;
 }
 
@@ -179,73 +182,15 @@ size_t cbx_session_spec_keys(const char *ret[CBX_SPEC_KEYS_MAX])
 {
 	size_t n = 0;
 
-	_Static_assert(5 + CBX_KEYS < CBX_SPEC_KEYS_MAX, "there is room for all keys");
+	_Static_assert(6 + CBX_KEYS < CBX_SPEC_KEYS_MAX, "there is room for all keys");
 	ret[n++] = "session_id";
 	ret[n++] = "image";
 	ret[n++] = "policy";
 	ret[n++] = "environment";
 	ret[n++] = "mounts";
+	ret[n++] = "packages";
 	for (enum cbx_key k = 0; k < CBX_KEYS; k++)
 		if (fields[k].size)
 			ret[n++] = cbx_keys[k].name;
 	return n;
-}
-
-static cJSON *name_schema(const char *text)
-{
-	cJSON *o = cbx_json_new_obj();
-
-	cbx_json_set_str(o, "type", "string");
-	cbx_json_set_str(o, "pattern", "^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$");
-	cbx_json_set_str(o, "description", text);
-	return o;
-}
-
-static cJSON *mounts_schema(void)
-{
-	static const char *const members[][2] = {
-		{ "source", "string" }, { "target", "string" }, { "writable", "boolean" }, { "recursive", "boolean" },
-	};
-	cJSON *list = cbx_json_new_obj(), *one = cbx_json_new_obj(), *properties = cbx_json_new_obj();
-	cJSON *required = cbx_json_new_arr();
-
-	for (size_t i = 0; i < ARRAY_SIZE(members); i++) {
-		cJSON *m = cbx_json_new_obj();
-
-		cbx_json_set_str(m, "type", members[i][1]);
-		cbx_json_set(properties, members[i][0], m);
-	}
-	cbx_json_push_str(required, "source");
-	cbx_json_set_str(one, "type", "object");
-	cbx_json_set(one, "properties", properties);
-	cbx_json_set(one, "required", required);
-	cbx_json_set_bool(one, "additionalProperties", false);
-	cbx_json_set_str(list, "type", "array");
-	cbx_json_set(list, "items", one);
-	cbx_json_set_str(
-		list, "description",
-		"Directories or files of the computer, where its policy allows it: source is an absolute path, "
-		"target is where it is seen (default: /mnt/NAME); read-only unless writable.");
-	return list;
-}
-
-cJSON *cbx_session_spec_schema(void)
-{
-	cJSON *o = cbx_json_new_obj(), *environment, *values;
-
-	cbx_json_set(o, "session_id", name_schema("Name of the session. Left out: one is made up."));
-	cbx_json_set(o, "image", name_schema("Image to run in. Default: python."));
-	cbx_json_set(o, "policy", name_schema("Ask for less: a policy that narrows the server's, such as strict."));
-	environment = cbx_json_new_obj();
-	cbx_json_set_str(environment, "type", "object");
-	cbx_json_set_str(environment, "description", "Environment variables, as {\"NAME\": \"value\"}.");
-	values = cbx_json_new_obj();
-	cbx_json_set_str(values, "type", "string");
-	cbx_json_set(environment, "additionalProperties", values);
-	cbx_json_set(o, "environment", environment);
-	cbx_json_set(o, "mounts", mounts_schema());
-	for (enum cbx_key k = 0; k < CBX_KEYS; k++)
-		if (fields[k].size)
-			cbx_json_set(o, cbx_keys[k].name, cbx_key_schema(k));
-	return o;
 }

@@ -21,7 +21,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "image/store.h"
-#include "session/internal.h"
+#include "session/ahead.h"
 
 #define START_AFTER_MS 300   /* from a session's start to that of its image's zygote ... */
 #define POSTPONE_MS    1000  /* ... or later, while cells run ... */
@@ -103,7 +103,7 @@ static void end(struct cbx_zygotes *all, struct cbx_zygote *z, const char *why)
 {
 	note(z, all->engine, "ended: %s", why);
 	z->state = ZYGOTE_ENDING;
-	cbx_link_zygote_end(all->engine, z->number);
+	cbx_link_zygote_end(&all->engine->boxes, z->number);
 }
 
 /* ---- start ---- */
@@ -170,7 +170,7 @@ static void start(struct cbx_zygotes *all, struct cbx_zygote *z)
 	z->number = all->next++;
 	z->state = ZYGOTE_STARTING;
 	z->since_ms = cbx_now_ms();
-	cbx_link_zygote(all->engine, z->number, &plan, &fd);
+	cbx_link_zygote(&all->engine->boxes, z->number, &plan, &fd);
 }
 
 static bool room(struct cbx_zygotes *all)
@@ -263,13 +263,13 @@ bool cbx_zygote_ready_for(const struct cbx_session *s)
 	return ready_for(s) != NULL;
 }
 
-bool cbx_zygote_enter(struct cbx_session *s, int fds[4])
+uint64_t cbx_zygote_take(struct cbx_session *s, cJSON **ret_first)
 {
 	struct cbx_zygote *z = ready_for(s);
 	cJSON *frame, *environment;
 
 	if (!z)
-		return false;
+		return 0;
 	frame = cbx_json_new_obj();
 	environment = cbx_json_new_obj();
 	z->used_ms = cbx_now_ms();
@@ -278,12 +278,11 @@ bool cbx_zygote_enter(struct cbx_session *s, int fds[4])
 	cbx_json_set_str(frame, "op", "start");
 	cbx_json_set(frame, "environment", environment);
 	cbx_json_set_bool(frame, "wanted", !s->shape);
-	cbx_interp_send(s, frame);
-	cbx_link_enter(s->engine, s->sandbox, z->number, fds);
-	return true;
+	*ret_first = frame;
+	return z->number;
 }
 
-void cbx_zygotes_event(struct cbx_engine *e, const struct cbx_event *ev)
+bool cbx_zygotes_event(struct cbx_engine *e, const struct cbx_event *ev)
 {
 	struct cbx_zygotes *all = e->zygotes;
 	struct cbx_zygote *z;
@@ -292,19 +291,20 @@ void cbx_zygotes_event(struct cbx_engine *e, const struct cbx_event *ev)
 	if (running(z) && z->number == ev->sandbox)
 		break;
 	if (!z)
-		return;
+		return false;
 	if (ev->type == CBX_EVENT_ZYGOTE_READY && z->state == ZYGOTE_STARTING) {
 		z->state = ZYGOTE_READY;
 		z->data_bytes = ev->memory_peak;
 		note(z, e, "ready after %llu ms%s%s", (unsigned long long)(cbx_now_ms() - z->since_ms),
 		     ev->err.msg[0] ? "; could not be loaded: " : "", ev->err.msg);
-		cbx_pool_warm(e);
+		return true;
 	} else if (ev->type == CBX_EVENT_ZYGOTE_GONE && z->state == ZYGOTE_ENDING) {
 		z->state = ZYGOTE_NONE;
 		forget(all, z);
 	} else if (ev->type == CBX_EVENT_ZYGOTE_GONE) {
 		failed(all, z, ev->err.msg);
 	}
+	return false;
 }
 
 void cbx_zygote_served(struct cbx_session *s)

@@ -23,14 +23,14 @@ void cbx_lanes_refresh(struct cbx_lanes *l)
 	l->able = sched_getaffinity(0, sizeof(l->all), &l->all) == 0 && CPU_COUNT(&l->all) > 1;
 }
 
-void cbx_pace_take(struct cbx_pace *p, const struct cbx_lanes *l, uint64_t cpu_ns, uint64_t now_ms)
+bool cbx_pace_take(struct cbx_pace *p, const struct cbx_lanes *l, uint64_t cpu_ns, uint64_t now_ms)
 {
 	uint64_t elapsed = now_ms - p->at_ms;
 
 	/* In a moment anybody may have had a whole processor. */
 	if (p->at_ms && elapsed < CBX_WATCH_MS / 2)
-		return;
-	/* Of a child that has been waited for the time is told in ticks, so the sum can become less. */
+		return false;
+	/* Of a child that has been waited for the time is given in ticks, so the sum can become less. */
 	p->share = p->at_ms && cpu_ns > p->cpu_ns ? (unsigned)((cpu_ns - p->cpu_ns) / 1000 / elapsed) : 0;
 	p->cpu_ns = cpu_ns;
 	p->at_ms = now_ms;
@@ -40,6 +40,7 @@ void cbx_pace_take(struct cbx_pace *p, const struct cbx_lanes *l, uint64_t cpu_n
 		p->busy_ms = now_ms;
 	if (now_ms - p->busy_ms >= CBX_LANE_STAY_MS)
 		p->slow = false;
+	return true;
 }
 
 void cbx_demand_add(struct cbx_demand *d, const struct cbx_pace *p, uint64_t now_ms)
@@ -57,7 +58,7 @@ void cbx_lanes_divide(struct cbx_lanes *l, const struct cbx_demand *d)
 {
 	unsigned wanted = (2 * d->share + 999) / 1000, all = (unsigned)CPU_COUNT(&l->all);
 
-	/* Three quarters of an equal share: more is not sure to be had by somebody who always wants more. */
+	/* Three quarters of an equal share: one that always wants more may not get more than that. */
 	l->much = d->busy * MUCH > all * 750 ? all * 750 / d->busy : MUCH;
 	/* Those who compute would have half of the machine to themselves, however many want the other half. */
 	l->on = l->able && d->slow && d->quick && d->share <= all / 2 * 750;

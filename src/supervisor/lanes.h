@@ -29,7 +29,7 @@ struct cbx_pace {
 struct cbx_lanes {
 	cpu_set_t all;		/* that we may use */
 	cpu_set_t quick, slow;	/* while `on`: these divided */
-	unsigned much;		/* from so many thousandths of a processor on a sandbox computes */
+	unsigned much;		/* from this number of thousandths of a processor on a sandbox computes */
 	bool on;
 	bool able;		/* there are two processors, and few enough for a cpu_set_t */
 };
@@ -37,7 +37,8 @@ struct cbx_lanes {
 void cbx_lanes_init(struct cbx_lanes *l);
 /* Which processors we may use can change: a cpuset's are set anew, or one comes or goes. */
 void cbx_lanes_refresh(struct cbx_lanes *l);
-void cbx_pace_take(struct cbx_pace *p, const struct cbx_lanes *l, uint64_t cpu_ns, uint64_t now_ms);
+/* False: it is too soon after the last look. */
+bool cbx_pace_take(struct cbx_pace *p, const struct cbx_lanes *l, uint64_t cpu_ns, uint64_t now_ms);
 
 /* What all sandboxes together want; add each, then divide. */
 struct cbx_demand {

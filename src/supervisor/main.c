@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/keyctl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -22,6 +23,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,18 +35,12 @@
 #include "base/str.h"
 #include "base/syscalls.h"
 #include "sandbox/enter.h"
+#include "sandbox/hostnames.h"
 #include "sandbox/ids.h"
+#include "sandbox/packages.h"
 #include "sandbox/self.h"
 #include "supervisor/supervisor.h"
 #include "supervisor/watch.h"
-
-#define SOCK 3
-
-void send_event(const struct cbx_event *e)
-{
-	if (cbx_send_fds(SOCK, e, sizeof(*e), NULL, 0) < 0)
-		_exit(0); /* codeboxd has gone */
-}
 
 static void send_down(const struct cbx_err *err)
 {
@@ -53,27 +49,9 @@ static void send_down(const struct cbx_err *err)
 	send_event(&e);
 }
 
-static void send_about(enum cbx_event_type type, uint64_t sandbox, const struct cbx_err *err)
-{
-	struct cbx_event e = { .type = type, .sandbox = sandbox };
-
-	if (err)
-		e.err = *err;
-	send_event(&e);
-}
-
 /* ---- sandboxes ---- */
 
-struct sandbox *find_sandbox(struct supervisor *s, uint64_t id)
-{
-	for (size_t i = 0; i < s->n; i++)
-		if (s->all[i].id == id)
-			return &s->all[i];
-	return NULL;
-}
-
-/* An id that no live sandbox has, the one after the last that was given before any other; 0, shared by all, where there
- * is no range. */
+/* An id that no live sandbox has, the one after the last that was given before any other; 0 when there is none. */
 static uint32_t free_outer_id(struct supervisor *s)
 {
 	for (uint32_t tried = 0; tried < s->ids.count; tried++) {
@@ -88,51 +66,60 @@ static uint32_t free_outer_id(struct supervisor *s)
 	return 0;
 }
 
+/* Outer id 0, the user's own, where there is no range, and for a sandbox with directories of that user: with another id
+ * it could neither read what is the user's alone nor write, and what it made would belong to nobody. Not for root, whose
+ * service id owns nothing of the machine's. */
+static int choose_outer_id(struct supervisor *s, const struct cbx_plan *plan, uint32_t *ret, struct cbx_err *err)
+{
+	*ret = 0;
+	if (!s->ids.count || (plan->nmounts && !s->ids.from_root))
+		return 0;
+	*ret = free_outer_id(s);
+	return *ret ? 0
+		    : cbx_refuse(err, "too_many_sessions", EAGAIN, "all %u subordinate ids are in use", s->ids.count);
+}
+
+/* It may wait for a file system that does not answer: its answer is not waited for. It is reaped as a stranger. */
+static void end_helper(pid_t helper)
+{
+	if (helper > 0)
+		kill(helper, SIGKILL);
+}
+
 static int create(struct supervisor *s, const struct cbx_request *q, int *fds, size_t nfds, struct cbx_err *err)
 {
 	struct sandbox *b;
 	struct cbx_starting started = { 0 };
-	uint32_t outer_id = free_outer_id(s);
+	bool proxy = q->plan.flags & CBX_PLAN_PROXY;
+	size_t own = nfds - proxy; /* the door is the last one */
+	uint32_t outer_id;
 	int r;
 
-	if (nfds != 1 && nfds != 3)
-		return cbx_refuse(err, "protocol", EPROTO, "a create request needs one or three descriptors");
+	if (!nfds || (own != 1 && own != 3))
+		return cbx_refuse(err, "protocol", EPROTO, "a create request has another number of descriptors");
 	if (find_sandbox(s, q->sandbox))
 		return cbx_refuse(err, "sandbox_exists", EEXIST, "sandbox %llu exists already",
 				  (unsigned long long)q->sandbox);
-	if (s->ids.count && !outer_id)
-		return cbx_refuse(err, "too_many_sessions", EAGAIN, "all %u subordinate ids are in use", s->ids.count);
-	r = cbx_sandbox_start(&s->outer, &q->plan, outer_id, fds[0], nfds == 3 ? fds[1] : -1, NULL, &started, err);
+	r = choose_outer_id(s, &q->plan, &outer_id, err);
 	if (r < 0)
 		return r;
+	r = cbx_sandbox_start(&s->outer, &q->plan, outer_id, fds[0], proxy ? fds[own] : -1, own == 3 ? fds[1] : -1, NULL, &started, err);
+	if (r < 0) {
+		end_helper(started.opener);
+		return r;
+	}
 	s->all = cbx_xrealloc(s->all, (s->n + 1) * sizeof(*s->all));
 	b = &s->all[s->n++];
 	*b = (struct sandbox){ .id = q->sandbox, .pid = started.pid, .pidfd = started.pidfd, .report = started.report,
-			       .landlock = -1, .outer_id = outer_id, .limit = q->plan.memory_bytes,
-			       .group = { -1, -1 }, .opener = started.opener,
+			       .handed = CBX_HANDED_NONE, .outer_id = outer_id,
+			       .held.limit = q->plan.memory_bytes,
+			       .groups = { -1, -1 }, .opener = started.opener,
 			       .free = q->plan.profile == CBX_PROFILE_DEV };
-	if (nfds == 3)
-		b->group = (struct cbx_group){ take_fd(&fds[1]), take_fd(&fds[2]) };
+	if (own == 3)
+		b->groups = (struct cbx_groups){ take_fd(&fds[1]), take_fd(&fds[2]) };
+	s->together = q->together;
 	b->plan = cbx_xcalloc(1, sizeof(*b->plan));
 	*b->plan = q->plan;
-	return 0;
-}
-
-int set_up_goes_on(struct sandbox *b)
-{
-	struct cbx_err err;
-	int r = cbx_sandbox_report(b->report, &b->landlock, &err);
-
-	if (r > 0)
-		return 1;
-	cbx_close_p(&b->report);
-	if (r < 0) {
-		b->failed = 1;
-		cbx_pidfd_send_signal(b->pidfd, SIGKILL);
-		send_about(CBX_EVENT_FAILED, b->id, &err);
-	} else {
-		send_about(CBX_EVENT_CREATED, b->id, NULL);
-	}
 	return 0;
 }
 
@@ -140,12 +127,28 @@ static void forget(struct supervisor *s, struct sandbox *b)
 {
 	cbx_close_p(&b->pidfd);
 	cbx_close_p(&b->report);
-	cbx_close_p(&b->landlock);
-	cbx_group_release(&b->group);
-	cbx_watch_forget(&b->known);
+	cbx_handed_release(&b->handed);
+	cbx_groups_release(&b->groups);
+	end_helper(b->opener);
+	end_helper(b->attaching);
+	hold_forget(b);
 	zygote_forget(b);
 	free(b->plan);
 	*b = s->all[--s->n];
+	if (!s->n)
+		cbx_counter_end(&s->counter);
+}
+
+/* What went well, or failed, the process has said itself. */
+static void attached(struct sandbox *b, int status)
+{
+	struct cbx_err err;
+
+	b->attaching = 0;
+	if (status == 0)
+		return;
+	cbx_refuse(&err, "install_failed", ECHILD, "the process that shows packages to a sandbox ended (status %d)", status);
+	send_about(CBX_EVENT_PACKAGES, b->id, &err);
 }
 
 static void reap(struct supervisor *s)
@@ -154,20 +157,25 @@ static void reap(struct supervisor *s)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-		if (zygotes_reaped(s, pid, status))
+		if (cbx_counter_reaped(&s->counter, pid) || zygotes_reaped(s, pid, status))
 			continue;
+		for (size_t i = 0; i < ARRAY_SIZE(s->naming); i++)
+			if (s->naming[i] == pid)
+				s->naming[i] = 0;
 		for (size_t i = 0; i < s->n; i++) {
 			struct sandbox *b = &s->all[i];
 
 			if (b->opener == pid)
 				b->opener = 0;
+			if (b->attaching == pid)
+				attached(b, status);
 			if (b->pid != pid)
 				continue;
 			while (b->report >= 0 && set_up_goes_on(b))
 				;
 			if (!b->failed) {
 				struct cbx_event e = { .type = CBX_EVENT_GONE, .sandbox = b->id, .status = status,
-						       .memory_peak = b->peak };
+						         .memory_peak = b->held.peak };
 
 				send_event(&e);
 			}
@@ -175,86 +183,6 @@ static void reap(struct supervisor *s)
 			break;
 		}
 	}
-}
-
-static void hold_to_limit(struct sandbox *b, struct cbx_look *look)
-{
-	struct cbx_event e = { .type = CBX_EVENT_OOM, .sandbox = b->id };
-	_cleanup_fd_ int pidfd = -1;
-	struct cbx_usage use;
-
-	cbx_watch_measure(look, b->limit, &b->known, &use);
-	if (use.bytes > b->peak)
-		b->peak = use.bytes;
-	if (use.bytes <= b->limit || !use.largest.pid)
-		return;
-	/* A look takes its time where there are many processes, and code that forks uses up numbers meanwhile. */
-	pidfd = cbx_watch_hold(&use.largest);
-	if (pidfd < 0)
-		return;
-	e.memory_peak = use.bytes;
-	e.pid = cbx_watch_inside_pid(use.largest.pid);
-	/* Told first, so that codeboxd knows the reason when it hears of the death. */
-	send_event(&e);
-	cbx_pidfd_send_signal(pidfd, SIGKILL);
-}
-
-static struct cbx_look *look_at(struct supervisor *s, struct sandbox *b)
-{
-	static struct cbx_look look;
-
-	if (b->report >= 0)
-		return NULL;
-	cbx_watch_look(b->pid, b->placing.inside ? b->placing.placed : 0, &look);
-	if (b->free)
-		return &look;
-	cbx_group_used(&b->group, &look.cpu_ns);
-	cbx_pace_take(&b->pace, &s->lanes, look.cpu_ns, cbx_now_ms());
-	cbx_lanes_place(&s->lanes, &b->pace, b->pid, &look);
-	return &look;
-}
-
-/* When lanes come up, nobody waits for his next look. */
-static void divide(struct supervisor *s)
-{
-	struct cbx_demand demand = { 0 };
-	bool divided = s->lanes.on;
-	uint64_t now = cbx_now_ms();
-
-	cbx_lanes_refresh(&s->lanes);
-	for (size_t i = 0; i < s->n; i++)
-		if (!s->all[i].free)
-			cbx_demand_add(&demand, &s->all[i].pace, now);
-	cbx_lanes_divide(&s->lanes, &demand);
-	for (size_t k = 0; s->lanes.on && !divided && k < s->n && k < CBX_WATCH_AT_ONCE; k++)
-		look_at(s, &s->all[k]);
-}
-
-/* A look at its time, and not whenever there is something else to do: it reads files of every process. One that takes
- * long, which code in a sandbox can bring about, is the last of its turn, and makes this sandbox wait longer for its next
- * than others: no sandbox gets more than a sixth of a processor for its looks, and all together no more than a third. */
-static void watch(struct supervisor *s)
-{
-	uint64_t began = cbx_used_ms(), used = 0;
-
-	if (!s->n || cbx_now_ms() < s->watch_ms)
-		return;
-	for (size_t k = 0; k < s->n && k < CBX_WATCH_AT_ONCE && used * 5 <= CBX_WATCH_MS; k++) {
-		struct sandbox *b = &s->all[s->watched++ % s->n];
-		struct cbx_look *look;
-		uint64_t before = cbx_used_ms();
-
-		if (cbx_now_ms() < b->look_ms)
-			continue;
-		look = look_at(s, b);
-		if (look && b->group.work < 0)
-			hold_to_limit(b, look);
-		used = cbx_used_ms() - before;
-		b->look_ms = cbx_now_ms() + used * 5;
-	}
-	divide(s);
-	used = cbx_used_ms() - began;
-	s->watch_ms = cbx_now_ms() + (used * 2 > CBX_WATCH_MS ? used * 2 : CBX_WATCH_MS);
 }
 
 /* ---- requests ---- */
@@ -267,26 +195,53 @@ static void gather(struct supervisor *s, const struct cbx_request *q)
 
 	if (!b)
 		return;
-	if (b->group.work < 0)
+	if (b->groups.work < 0)
 		e.status = cbx_refuse(&e.err, "protocol", EPROTO, "the sandbox has no control groups");
 	else
-		e.status = cbx_group_gather(&b->group, b->pid, &e.err);
+		e.status = cbx_groups_gather(&b->groups, b->pid, &e.err);
 	send_event(&e);
 }
 
-static void measure(struct supervisor *s, const struct cbx_request *q)
+/* A disk may take its time over it, so nobody else is to wait. */
+static void attach_packages(struct supervisor *s, const struct cbx_request *q)
 {
-	struct cbx_event e = { .type = CBX_EVENT_MEASURED, .sandbox = q->sandbox };
 	struct sandbox *b = find_sandbox(s, q->sandbox);
-	static struct cbx_look look;
-	struct cbx_usage use;
+	struct cbx_err err = { 0 };
+
+	pid_t pid;
 
 	if (!b)
 		return;
-	cbx_watch_look(b->pid, b->placing.inside ? b->placing.placed : 0, &look);
-	cbx_watch_measure(&look, 0, NULL, &use);
-	e.memory_peak = use.bytes;
-	send_event(&e);
+	while (b->report >= 0 && set_up_goes_on(b)) /* its mounts are not those that it has in the end */
+		;
+	errno = EBUSY;
+	pid = b->attaching || b->failed ? -1 : fork();
+	if (pid < 0) {
+		cbx_fail(&err, errno, "fork for packages");
+		send_about(CBX_EVENT_PACKAGES, q->sandbox, &err);
+	}
+	if (pid > 0)
+		b->attaching = pid;
+	if (pid)
+		return;
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		_exit(1);
+	(void)cbx_packages_attach(b->pidfd, q->packages, &err);
+	send_about(CBX_EVENT_PACKAGES, q->sandbox, err.code ? &err : NULL);
+	_exit(0);
+}
+
+/* Those that a file system does not let go of are not many. */
+static void find_names(struct supervisor *s, const int *fds, size_t nfds)
+{
+	struct cbx_err err;
+
+	for (size_t i = 0; nfds == 1 && s->outer.host_ns >= 0 && i < ARRAY_SIZE(s->naming); i++) {
+		if (s->naming[i])
+			continue;
+		(void)cbx_host_names_serve(s->outer.host_ns, fds[0], &s->naming[i], &err);
+		return;
+	}
 }
 
 /* Descriptors that are kept are taken from fds. */
@@ -309,14 +264,24 @@ static void handle(struct supervisor *s, const struct cbx_request *q, int *fds, 
 		break;
 	case CBX_REQUEST_USED:
 		b = find_sandbox(s, q->sandbox);
-		if (b)
+		if (b) {
 			b->pace.used_ms = cbx_now_ms();
+			hold_wake(b);
+		}
 		break;
 	case CBX_REQUEST_MOVE:
 		gather(s, q);
 		break;
 	case CBX_REQUEST_MEASURE:
-		measure(s, q);
+		b = find_sandbox(s, q->sandbox);
+		if (b)
+			hold_measure(s, b);
+		break;
+	case CBX_REQUEST_NAMES:
+		find_names(s, fds, nfds);
+		break;
+	case CBX_REQUEST_PACKAGES:
+		attach_packages(s, q);
 		break;
 	case CBX_REQUEST_ZYGOTE:
 		zygote_start(s, q, fds, nfds);
@@ -349,24 +314,36 @@ static int receive(struct supervisor *s)
 	return 1;
 }
 
+/* Zygotes' deadlines are met this often, too. */
+static int wait_ms(const struct supervisor *s, uint64_t now)
+{
+	uint64_t next = hold_next_ms(s);
+
+	if (next <= now)
+		return 0;
+	return next - now < CBX_WATCH_MS ? (int)(next - now) : s->n || s->nzygotes ? CBX_WATCH_MS : -1;
+}
+
 static void serve(struct supervisor *s)
 {
 	struct pollfd *p = NULL;
 
 	for (;;) {
-		size_t n = 2, before = s->n, sandboxes;
+		size_t n = 3, before = s->n, sandboxes;
+		uint64_t now = cbx_now_ms();
 
-		p = cbx_xrealloc(p, (2 + before + 2 * s->nzygotes) * sizeof(*p));
+		p = cbx_xrealloc(p, (3 + before + 2 * s->nzygotes) * sizeof(*p));
 		p[0] = (struct pollfd){ SOCK, POLLIN, 0 };
 		p[1] = (struct pollfd){ s->sigfd, POLLIN, 0 };
+		p[2] = (struct pollfd){ s->counter.sock, POLLIN, 0 };
 		for (size_t i = 0; i < before; i++)
 			if (s->all[i].report >= 0)
 				p[n++] = (struct pollfd){ s->all[i].report, POLLIN, 0 };
 		sandboxes = n;
 		n += zygotes_poll(s, p + n);
-		if (poll(p, n, before || s->nzygotes ? CBX_WATCH_MS : -1) < 0 && errno != EINTR)
+		if (poll(p, n, wait_ms(s, now)) < 0 && errno != EINTR)
 			_exit(1);
-		for (size_t i = 2; i < sandboxes; i++)
+		for (size_t i = 3; i < sandboxes; i++)
 			for (size_t k = 0; p[i].revents && k < s->n; k++)
 				if (s->all[k].report == p[i].fd)
 					set_up_goes_on(&s->all[k]);
@@ -379,8 +356,11 @@ static void serve(struct supervisor *s)
 		}
 		if (p[0].revents && !receive(s))
 			return;
-		watch(s);
-		zygotes_check(s);
+		if (s->counter.of)
+			hold_counted(s);
+		hold_watch(s);
+		/* What took long here is not a zygote's fault: it has been heard since. */
+		zygotes_check(s, now);
 	}
 }
 
@@ -393,6 +373,11 @@ static int become_supervisor(struct supervisor *s, const struct cbx_outer_paths 
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		return cbx_fail(err, errno, "ask to die with codeboxd");
+	/* The keyring of the user who started the daemon (Kerberos tickets, disk keys) is inherited otherwise. One new
+	 * and empty one for all sandboxes: the kernel lets a user have some 200, and by no call of a sandbox can
+	 * anything be put there. A kernel without keyrings has none to inherit. */
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0) < 0 && errno != ENOSYS)
+		return cbx_fail(err, errno, "leave the session keyring");
 	umask(022); /* sandboxes go through the outer root's directories with ids of their own */
 	r = cbx_outer_enter(paths, &s->outer, err);
 	if (r < 0)
@@ -426,7 +411,7 @@ static void second_stage(struct supervisor *s, const struct cbx_outer_paths *pat
 	struct cbx_err err = { 0 };
 	struct cbx_ids ids;
 
-	/* The first stage tells how the maps were written in the end. */
+	/* The first stage reports how the maps were written in the end. */
 	if (cbx_read_full(go, &ids, sizeof(ids)) != (ssize_t)sizeof(ids))
 		_exit(1);
 	close(go);
@@ -437,6 +422,7 @@ static void second_stage(struct supervisor *s, const struct cbx_outer_paths *pat
 		_exit(1);
 	}
 	cbx_lanes_init(&s->lanes);
+	s->meminfo = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
 	up.facts = (struct cbx_facts){ .ids = 1 + s->ids.count, .overlay = (uint32_t)s->outer.overlay,
 				       .landlock_abi = s->outer.landlock_abi };
 	for (unsigned i = 0; i < CBX_PROFILES; i++)
@@ -449,10 +435,14 @@ static void second_stage(struct supervisor *s, const struct cbx_outer_paths *pat
 static int first_stage(char **argv, struct cbx_err *err)
 {
 	struct cbx_outer_paths paths = { .images = argv[1], .libexec = argv[2], .runtimes = argv[3],
-					 .keep_host = strcmp(argv[7], "mounts") == 0 };
+					 .keep_host = strcmp(argv[7], "mounts") == 0,
+					 .packages = argv[8][0] ? argv[8] : NULL };
 	/* CLONE_PARENT: no exit signal of its own, it takes ours. */
 	struct clone_args args = { .flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_PARENT };
-	struct supervisor s = { .sigfd = -1, .lists = open(argv[4], O_PATH | O_DIRECTORY | O_CLOEXEC) };
+	struct supervisor s = { .sigfd = -1,
+				.meminfo = -1,
+				.counter.sock = -1,
+				.lists = open(argv[4], O_PATH | O_DIRECTORY | O_CLOEXEC) };
 	uint64_t uid, gid;
 	int pair[2], r;
 	pid_t pid;
@@ -492,7 +482,7 @@ int main(int argc, char **argv)
 {
 	struct cbx_err err = { 0 };
 
-	if (argc != 8 || cbx_set_cloexec(SOCK, 1) < 0) {
+	if (argc != 9 || cbx_set_cloexec(SOCK, 1) < 0) {
 		fprintf(stderr, "codebox-supervisor is started by codeboxd; see codeboxd(8).\n");
 		return 2;
 	}

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 
 struct status {
 	char text[8192]; /* /proc/<pid>/status, or limits */
@@ -26,16 +26,11 @@ static int refuse(struct cbx_err *err, const char *what)
 static int read_text(pid_t pid, const char *name, struct status *ret, struct cbx_err *err)
 {
 	char path[48];
-	_cleanup_fd_ int fd = -1;
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, ret->text, sizeof(ret->text) - 1);
-	if (n <= 0)
-		return cbx_fail(err, n ? errno : ESRCH, "read %s", path);
-	ret->text[n] = '\0';
-	return 0;
+	n = cbx_read_small(AT_FDCWD, path, ret->text, sizeof(ret->text));
+	return n > 0 ? 0 : cbx_fail(err, n ? (int)-n : ESRCH, "read %s", path);
 }
 
 /* The value of a line "Key:\tvalue"; "" where there is none. Only the name, in the first line, is a process's to

@@ -3,10 +3,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +20,8 @@
 #include "base/syscalls.h"
 
 #define PAGE_MIN 4096
+#define EXITING	 0x4 /* PF_EXITING in /proc/PID/stat */
+#define KILLED	 (1ull << (SIGKILL - 1))
 
 /* File of a process, as much of it as there is room for; the length, or -1. */
 static ssize_t read_proc(pid_t pid, const char *name, char *out, size_t cap)
@@ -38,7 +43,7 @@ static ssize_t read_proc(pid_t pid, const char *name, char *out, size_t cap)
 }
 
 struct numbers {
-	unsigned threads;
+	unsigned threads, flags; /* PF_… */
 	uint64_t started, pages; /* resident */
 	uint64_t faults;	 /* with children that it has waited for */
 	uint64_t cpu_ns;	 /* with children that it has waited for */
@@ -54,10 +59,10 @@ static bool read_numbers(pid_t pid, struct numbers *ret)
 	clockid_t clock;
 
 	if (read_proc(pid, "stat", text, sizeof(text)) <= 0 || !(p = strrchr(text, ')')) ||
-	    sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %llu %llu %*u %*u %*u %*u %lld %lld %*d %*d %u %*d %llu %*u %lld",
-		   &faults, &child_faults, &user, &system, &ret->threads, &started, &pages) != 7)
+	    sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %u %llu %llu %*u %*u %*u %*u %lld %lld %*d %*d %u %*d %llu %*u %lld",
+		   &ret->flags, &faults, &child_faults, &user, &system, &ret->threads, &started, &pages) != 8)
 		return false;
-	/* Its own time is told in ticks there, too, of which a cell takes a part of one. */
+	/* Its own time is given in ticks there, too, of which a cell takes a part of one. */
 	if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) < 0)
 		used = (struct timespec){ 0 };
 	ret->cpu_ns = (uint64_t)(user + system) * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK)) +
@@ -103,8 +108,29 @@ static void look_at_threads(struct cbx_look *l, struct cbx_process *p, struct nu
 	}
 }
 
+static uint64_t number(const char *text, const char *key, int base)
+{
+	const char *p = strstr(text, key);
+
+	return p ? strtoull(p + strlen(key), NULL, base) : 0;
+}
+
+/* What stat does not tell. The name, which the process chooses, is in the first line, and has no line end. */
+static void look_at_status(struct cbx_process *p)
+{
+	char text[4096];
+
+	if (read_proc(p->as, "status", text, sizeof(text)) <= 0)
+		return;
+	p->dying = p->dying || ((number(text, "\nSigPnd:", 16) | number(text, "\nShdPnd:", 16)) & KILLED);
+	if (p->dying)
+		return;
+	p->tables = number(text, "\nVmPTE:", 10) * 1024;
+	p->files = (unsigned)number(text, "\nFDSize:", 10);
+}
+
 /* Its numbers, and behind those that are listed already its children. */
-static void look_at(struct cbx_look *l, struct cbx_process *p)
+static void look_at(struct cbx_look *l, struct cbx_process *p, bool limits)
 {
 	struct numbers n;
 
@@ -118,37 +144,60 @@ static void look_at(struct cbx_look *l, struct cbx_process *p)
 	p->threads = n.threads;
 	l->cpu_ns += n.cpu_ns;
 	l->faults += n.faults;
-	p->bytes = n.pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	p->dying = n.threads <= 1 && (n.flags & EXITING);
+	if (limits)
+		look_at_status(p);
+	p->bytes = p->dying ? 0 : n.pages * (uint64_t)sysconf(_SC_PAGESIZE) + p->tables;
 }
 
-void cbx_watch_look(pid_t init, pid_t other, struct cbx_look *ret)
+void cbx_watch_look(pid_t init, pid_t other, bool limits, struct cbx_look *ret)
 {
 	struct cbx_process first = { .pid = init, .as = init };
 
 	ret->n = 0;
 	ret->cpu_ns = 0;
 	ret->faults = 0;
-	look_at(ret, &first);
+	look_at(ret, &first, false);
 	if (other && ret->n < ARRAY_SIZE(ret->all))
 		ret->all[ret->n++] = (struct cbx_process){ .pid = other, .as = other };
 	for (size_t i = 0; i < ret->n; i++)
-		look_at(ret, &ret->all[i]);
+		look_at(ret, &ret->all[i], limits);
 }
 
-static uint64_t proportional(const struct cbx_process *p)
+uint64_t cbx_watch_files(struct cbx_look *l, uint64_t enough)
 {
-	char text[4096], *line;
-	unsigned long long kib;
+	uint64_t sum = 0, n = 0;
 
-	if (read_proc(p->as, "smaps_rollup", text, sizeof(text)) <= 0)
-		return p->bytes;
-	line = strstr(text, "\nPss:");
-	if (!line || sscanf(line + 5, "%llu", &kib) != 1)
-		return p->bytes;
-	return (uint64_t)kib * 1024;
+	for (size_t i = 0; i < l->n; i++)
+		sum += l->all[i].files;
+	for (size_t i = 0; sum > enough && i < l->n; i++) {
+		char path[64];
+		struct stat st;
+
+		snprintf(path, sizeof(path), "/proc/%d/fd", (int)l->all[i].as);
+		if (l->all[i].dying || stat(path, &st) < 0)
+			continue;
+		if (st.st_size == 0)
+			return sum; /* before Linux 6.2 */
+		l->all[i].files = (unsigned)st.st_size;
+		n += l->all[i].files;
+	}
+	return sum > enough ? n : sum;
 }
 
-static void sum(const struct cbx_look *l, size_t n, struct cbx_usage *ret)
+struct cbx_set cbx_watch_proportional(pid_t as)
+{
+	struct cbx_set set = { .proportional = UINT64_MAX };
+	char text[4096];
+
+	if (read_proc(as, "smaps_rollup", text, sizeof(text)) <= 0 || !strstr(text, "\nPss:"))
+		return set;
+	set.proportional = number(text, "\nPss:", 10) * 1024;
+	set.resident = number(text, "\nRss:", 10) * 1024;
+	return set;
+}
+
+void cbx_watch_sum(const struct cbx_look *l, size_t n, struct cbx_usage *ret)
 {
 	*ret = (struct cbx_usage){ 0 };
 	for (size_t i = 0; i < n; i++) {
@@ -158,87 +207,116 @@ static void sum(const struct cbx_look *l, size_t n, struct cbx_usage *ret)
 	}
 }
 
-/* A page is added by a fault; with a huge one, many are, and the resident set tells of those. */
-static bool still_below(const struct cbx_known *k, const struct cbx_look *l, uint64_t resident, uint64_t limit)
+/* A page is added by a fault; with a huge one, many are, and the resident set shows those. */
+bool cbx_watch_below(const struct cbx_look *l, uint64_t beside, uint64_t limit, const struct cbx_known *k, uint64_t *ret)
 {
-	uint64_t grown = resident > k->resident ? resident - k->resident : 0;
+	uint64_t grown, added;
+	struct cbx_usage use;
 
-	return k->at_ms && cbx_now_ms() - k->at_ms < CBX_WATCH_PAGES_MS && l->faults >= k->faults &&
-	       k->bytes + grown + (l->faults - k->faults) * (uint64_t)sysconf(_SC_PAGESIZE) <= limit;
+	cbx_watch_sum(l, l->n, &use);
+	*ret = use.bytes + beside;
+	if (*ret <= limit)
+		return true;
+	if (!k->at_ms || cbx_now_ms() - k->at_ms >= CBX_WATCH_PAGES_MS || l->faults < k->faults)
+		return false;
+	grown = use.bytes > k->resident ? use.bytes - k->resident : 0;
+	added = k->bytes + grown + (l->faults - k->faults) * (uint64_t)sysconf(_SC_PAGESIZE) + beside;
+	if (added < *ret)
+		*ret = added;
+	return *ret <= limit;
 }
 
-/* Who has many small mappings makes this take long: 20 ms a process. Whether all have been counted. */
-static bool count(struct cbx_look *l, size_t *done)
-{
-	uint64_t begin = cbx_used_ms();
+/* ---- counting ---- */
 
-	while (*done < l->n && cbx_used_ms() - begin < CBX_WATCH_COUNT_MS) {
-		l->all[*done].bytes = proportional(&l->all[*done]);
-		(*done)++;
-	}
-	return *done == l->n;
+void cbx_watch_count(struct cbx_known *k, const struct cbx_look *l)
+{
+	struct cbx_usage use;
+
+	cbx_watch_forget(k);
+	cbx_watch_sum(l, l->n, &use);
+	k->counting = use.bytes;
+	k->count = cbx_xcalloc(1, offsetof(struct cbx_look, all) + l->n * sizeof(*l->all));
+	memcpy(k->count, l, offsetof(struct cbx_look, all) + l->n * sizeof(*l->all));
 }
 
-static bool is_there(const struct cbx_process *p)
+size_t cbx_watch_next(const struct cbx_known *k, const struct cbx_process **ret, size_t max)
 {
-	struct numbers n;
+	size_t n = k->count->n - k->done;
 
-	return read_numbers(p->pid, &n) && n.started == p->started;
+	*ret = k->count->all + k->done;
+	return n < max ? n : max;
 }
 
-void cbx_watch_forget(struct cbx_known *known)
+static bool same(const struct cbx_process *p, struct numbers *ret)
 {
-	free(take_ptr(&known->count));
-	known->done = 0;
+	struct numbers own;
+
+	if (!read_numbers(p->pid, &own) || own.started != p->started || (own.threads <= 1 && (own.flags & EXITING)))
+		return false;
+	*ret = own;
+	return p->as == p->pid || read_numbers(p->as, ret);
 }
 
-void cbx_watch_measure(struct cbx_look *l, uint64_t limit, struct cbx_known *known, struct cbx_usage *ret)
+/* What those had who have ended is others' now, and was counted twice. */
+static void look_again(struct cbx_look *c, size_t n)
 {
-	bool goes_on, whole;
-	struct cbx_look *c;
+	for (size_t i = 0; i < n; i++) {
+		struct cbx_process *p = &c->all[i];
+		struct numbers now;
+		uint64_t resident;
 
-	sum(l, l->n, ret);
-	if (ret->bytes <= limit) {
-		if (known)
-			cbx_watch_forget(known);
-		return;
-	}
-	if (!known) {
-		count(l, &(size_t){ 0 });
-		sum(l, l->n, ret);
-		return;
-	}
-	goes_on = known->count;
-	if (!goes_on) {
-		if (still_below(known, l, ret->bytes, limit)) {
-			ret->bytes = known->bytes;
-			return;
+		if (!p->bytes)
+			continue;
+		if (!same(p, &now)) {
+			p->bytes = 0;
+			continue;
 		}
-		known->resident = ret->bytes;
-		known->faults = l->faults;
-		known->count = cbx_xcalloc(1, sizeof(*l));
-		known->count->n = l->n;
-		memcpy(known->count->all, l->all, l->n * sizeof(*l->all));
+		resident = now.pages * (uint64_t)sysconf(_SC_PAGESIZE);
+		if (p->resident && resident > p->resident) {
+			p->bytes += resident - p->resident;
+			p->resident = resident;
+		}
 	}
-	c = known->count;
-	whole = count(c, &known->done);
-	/* What those had who have ended is others' now, and was counted twice. */
-	for (size_t i = 0; goes_on && i < known->done; i++)
-		if (c->all[i].bytes && !is_there(&c->all[i]))
-			c->all[i].bytes = 0;
-	sum(c, known->done, ret);
-	if (!whole && ret->bytes <= limit)
-		return;
-	known->bytes = ret->bytes;
-	known->at_ms = cbx_now_ms();
-	cbx_watch_forget(known);
+}
+
+bool cbx_watch_counted(struct cbx_known *k, const struct cbx_set *sets, size_t n, uint64_t cost_ms)
+{
+	struct cbx_look *c = k->count;
+	struct cbx_usage use;
+
+	for (size_t i = 0; i < n && k->done < c->n; i++, k->done++) {
+		struct cbx_process *p = &c->all[k->done];
+
+		if (sets[i].proportional == UINT64_MAX)
+			continue;
+		p->bytes = sets[i].proportional + p->tables;
+		p->resident = sets[i].resident;
+	}
+	k->cost_ms += cost_ms;
+	look_again(c, k->done);
+	if (k->done < c->n)
+		return false;
+	cbx_watch_sum(c, c->n, &use);
+	k->bytes = use.bytes;
+	k->resident = k->counting;
+	k->faults = c->faults;
+	k->at_ms = cbx_now_ms();
+	return true;
+}
+
+void cbx_watch_forget(struct cbx_known *k)
+{
+	free(take_ptr(&k->count));
+	k->done = 0;
+	k->cost_ms = 0;
 }
 
 int cbx_watch_hold(const struct cbx_process *p)
 {
+	struct numbers n;
 	_cleanup_fd_ int fd = cbx_pidfd_open(p->pid, 0);
 
-	if (fd < 0 || !is_there(p))
+	if (fd < 0 || !read_numbers(p->pid, &n) || n.started != p->started)
 		return -1;
 	return take_fd(&fd);
 }
@@ -265,12 +343,9 @@ pid_t cbx_watch_inside_pid(pid_t pid)
 
 static uint64_t status_number(pid_t pid, const char *key)
 {
-	char text[4096], *p;
+	char text[4096];
 
-	if (read_proc(pid, "status", text, sizeof(text)) <= 0)
-		return 0;
-	p = strstr(text, key);
-	return p ? strtoull(p + strlen(key), NULL, 10) : 0;
+	return read_proc(pid, "status", text, sizeof(text)) > 0 ? number(text, key, 10) : 0;
 }
 
 uint64_t cbx_watch_data(pid_t pid)

@@ -4,9 +4,13 @@
 
 /*
  * Looks at the processes of a sandbox, now and then. They tell how much of a processor it uses (supervisor/lanes.h),
- * and hold it to its memory limit where there is no delegated cgroup; then a process can exceed the limit for a moment;
- * RLIMIT_DATA bounds each process at once.
+ * and what it is held to where there is no delegated cgroup (hold.c).
+ *
+ * A look reads what the kernel has counted already, and waits for no process. What processes share is counted with each
+ * of them so; to count it once, every page table has to be walked, for which the process's own lock is taken: that is
+ * for a process of its own to do (supervisor/count.h), a few at a time.
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -16,10 +20,14 @@
 /* A process of a sandbox, by its numbers out here. */
 struct cbx_process {
 	pid_t pid;
-	pid_t as;	/* the thread that tells of it in /proc */
-	uint64_t started; /* when, as /proc tells it: with the pid, it is this process and no other */
-	uint64_t bytes; /* resident set; or PSS, where that was looked at */
+	pid_t as;	  /* the thread that shows it in /proc */
+	uint64_t started; /* when, as /proc shows it: with the pid, it is this process and no other */
+	uint64_t bytes; /* resident set; or PSS, where that was counted; with its page tables */
+	uint64_t tables; /* bytes of those */
+	uint64_t resident; /* resident set when PSS was counted */
+	unsigned files; /* that its table has room for */
 	unsigned threads;
+	bool dying; /* it was killed, or ends */
 };
 
 /* One look at all processes of a sandbox but for init. */
@@ -31,28 +39,46 @@ struct cbx_look {
 };
 
 struct cbx_usage {
-	uint64_t bytes;   /* sum over the sandbox's processes: resident set, or PSS where that was looked at */
+	uint64_t bytes;   /* sum over the sandbox's processes: resident set, or PSS where that was counted */
 	struct cbx_process largest; /* its pid is 0: none */
 };
 
-/* What was found when shared pages were last looked at; all 0: never. */
+/* What was found when shared pages were last counted; all 0: never. */
 struct cbx_known {
 	uint64_t bytes; /* PSS */
 	uint64_t resident, faults, at_ms;
 	struct cbx_look *count; /* owned: that is under way; NULL: none */
+	uint64_t counting;	/* `resident` of what is being counted */
 	size_t done;		/* of its processes */
+	uint64_t cost_ms;	/* so far */
 };
 
 /* Those below init, and `other` (0: none) with those below it, breadth first. Orphans of a pid namespace become init's
- * children, so none is missed but one that is made while we look. */
-void cbx_watch_look(pid_t init, pid_t other, struct cbx_look *ret);
-/* Sum up their memory. Resident sets are cheap to read but count shared pages often; only when their sum exceeds the
- * limit is the proportional set size read: that costs a walk through every page table, so it is not done again while
- * what was added since cannot have exceeded the limit, but for once in CBX_WATCH_PAGES_MS. A count that takes long goes
- * on at the next call: until it has come to its end the sum is of those that were counted. known: NULL has none, and
- * the rest counts with its resident set. */
-void cbx_watch_measure(struct cbx_look *l, uint64_t limit, struct cbx_known *known, struct cbx_usage *ret);
-void cbx_watch_forget(struct cbx_known *known);
+ * children, so none is missed but one that is made while we look. Who has ended, or is about to, has no memory any more.
+ * limits: `tables` and `files`, too; without, it cannot tell all who are dying. */
+void cbx_watch_look(pid_t init, pid_t other, bool limits, struct cbx_look *ret);
+/* How many files its processes have open: exact where that is more than `enough` and the kernel reports it. */
+uint64_t cbx_watch_files(struct cbx_look *l, uint64_t enough);
+/* Sum up the memory of the first n. */
+void cbx_watch_sum(const struct cbx_look *l, size_t n, struct cbx_usage *ret);
+/* Can what they use, and `beside`, be more than the limit? The most that it can be is in *ret: resident sets, or what was
+ * last counted and what can have been added since, which is believed for CBX_WATCH_PAGES_MS. */
+bool cbx_watch_below(const struct cbx_look *l, uint64_t beside, uint64_t limit, const struct cbx_known *k,
+		     uint64_t *ret);
+
+struct cbx_set {
+	uint64_t proportional, resident; /* UINT64_MAX, 0: unknown; then the resident set of the look stands */
+};
+
+/* A count: begin it, take the next processes, put in what was found about them and what that took, until it is at its
+ * end. What they have grown by since each was counted is added then. */
+void cbx_watch_count(struct cbx_known *k, const struct cbx_look *l);
+size_t cbx_watch_next(const struct cbx_known *k, const struct cbx_process **ret, size_t max);
+bool cbx_watch_counted(struct cbx_known *k, const struct cbx_set *sets, size_t n, uint64_t cost_ms);
+void cbx_watch_forget(struct cbx_known *k);
+/* What a process has of its own and of what it shares. This can take long. */
+struct cbx_set cbx_watch_proportional(pid_t as);
+
 /* A pidfd of a process that was looked at; -1: it has gone, and its number may be another's. */
 int cbx_watch_hold(const struct cbx_process *process);
 /* What RLIMIT_DATA counts of a process, bytes; 0 unknown. */

@@ -11,7 +11,7 @@
  *
  * Code of an image has run in a zygote. Whatever goes wrong with one, or that it says out of turn, kills it. When it is
  * reaped, processes that it may have left behind have become our children; we know all of ours, so what we do not know
- * is killed too. Then whoever waited for an interpreter is told to start it the slow way. An interpreter that does not
+ * is killed too. Then whoever waited for an interpreter starts it the slow way. An interpreter that does not
  * pass the verification ends its sandbox: something that we do not understand is in it.
  */
 #include <errno.h>
@@ -46,15 +46,6 @@ static struct zygote *find(struct supervisor *s, uint64_t id)
 		if (s->zygotes[i].id == id)
 			return &s->zygotes[i];
 	return NULL;
-}
-
-static void tell(enum cbx_event_type type, uint64_t number, const struct cbx_err *err)
-{
-	struct cbx_event e = { .type = type, .sandbox = number };
-
-	if (err)
-		e.err = *err;
-	send_event(&e);
 }
 
 /* The reason that is given first stays. */
@@ -122,7 +113,7 @@ static int start(struct supervisor *s, const struct cbx_request *q, int blob, st
 	/* Before it exists: each message comes with the pid of who sent it. */
 	if (setsockopt(ours, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 || cbx_set_nonblock(ours, 1) < 0)
 		return cbx_fail(err, errno, "set up a zygote's socket");
-	r = cbx_sandbox_start(&s->outer, &q->plan, 0, theirs, -1, &program, &started, err);
+	r = cbx_sandbox_start(&s->outer, &q->plan, 0, theirs, -1, -1, &program, &started, err);
 	if (r < 0)
 		return r;
 	s->zygotes = cbx_xrealloc(s->zygotes, (s->nzygotes + 1) * sizeof(*s->zygotes));
@@ -139,7 +130,7 @@ void zygote_start(struct supervisor *s, const struct cbx_request *q, const int *
 			    cbx_refuse(&err, "protocol", EPROTO, "a zygote request needs one descriptor");
 
 	if (r < 0)
-		tell(CBX_EVENT_ZYGOTE_GONE, q->sandbox, &err);
+		send_about(CBX_EVENT_ZYGOTE_GONE, q->sandbox, &err);
 }
 
 void zygote_end(struct supervisor *s, uint64_t id)
@@ -168,7 +159,7 @@ static void entered(struct sandbox *b, const struct cbx_err *err)
 		e.err = *err;
 	send_event(&e);
 	free(take_ptr(&b->plan));
-	cbx_close_p(&b->landlock);
+	cbx_close_p(&b->handed.landlock);
 }
 
 /* The oldest sandbox that a zygote is still to be asked for; NULL: none. */
@@ -186,13 +177,14 @@ static struct sandbox *next_waiting(const struct supervisor *s, uint64_t zygote)
 }
 
 /* 1: its socket has no room. */
-static int ask(struct supervisor *s, struct sandbox *b, uint64_t zygote, const int fds[4], struct cbx_err *err)
+static int ask(struct supervisor *s, struct sandbox *b, uint64_t zygote, const int fds[CBX_INTERPRETER_FDS],
+	       struct cbx_err *err)
 {
 	static struct cbx_zygote_enter enter; /* 16 KiB */
 	struct zygote *z = find(s, zygote);
 	int all[CBX_ZYGOTE_DESCRIPTORS], r;
 
-	if (b->plan->landlock != CBX_LANDLOCK_OFF && s->outer.landlock_abi && b->landlock < 0)
+	if (b->plan->landlock != CBX_LANDLOCK_OFF && s->outer.landlock_abi && b->handed.landlock < 0)
 		return cbx_refuse(err, "zygote", ENOENT, "the sandbox's Landlock ruleset is not there");
 	if (!z || !z->ready || z->killed)
 		return cbx_refuse(err, "zygote", ENOENT, "the zygote has gone");
@@ -202,9 +194,10 @@ static int ask(struct supervisor *s, struct sandbox *b, uint64_t zygote, const i
 	if (r < 0)
 		return r;
 	all[0] = b->pidfd;
-	memcpy(all + 1, fds, 4 * sizeof(*fds));
-	all[5] = b->landlock;
-	r = cbx_send_fds(z->sock, &enter, sizeof(enter), all, b->landlock < 0 ? 5 : 6);
+	memcpy(all + 1, fds, CBX_INTERPRETER_FDS * sizeof(*fds));
+	all[CBX_ZYGOTE_DESCRIPTORS - 1] = b->handed.landlock;
+	r = cbx_send_fds(z->sock, &enter, sizeof(enter), all,
+			 b->handed.landlock < 0 ? CBX_ZYGOTE_DESCRIPTORS - 1 : CBX_ZYGOTE_DESCRIPTORS);
 	if (r == -EAGAIN)
 		return 1;
 	if (r < 0)
@@ -225,7 +218,7 @@ void zygote_enter(struct supervisor *s, const struct cbx_request *q, int *fds, s
 	/* Its init may have told codeboxd that it runs before we have seen the end of its set-up. */
 	while (b->report >= 0 && set_up_goes_on(b))
 		;
-	if (nfds != 4 || b->failed || b->placing.state != PLACE_NONE || !b->plan)
+	if (nfds != CBX_INTERPRETER_FDS || b->failed || b->placing.state != PLACE_NONE || !b->plan)
 		r = cbx_refuse(&err, "protocol", EPROTO, "an enter request that makes no sense");
 	else if (next_waiting(s, q->zygote))
 		r = 1;
@@ -273,7 +266,7 @@ static void finish(struct supervisor *s, struct zygote *z, struct sandbox *b)
 			    cbx_verify_interpreter(b->placing.placed, b->pid, z->pid, &want, &b->placing.inside, &err) :
 			    cbx_refuse(&err, "zygote", EPERM, "the zygote and its interpreter disagree");
 	if (r == 0)
-		r = cbx_group_add(&b->group, b->placing.placed, &err);
+		r = cbx_groups_add(&b->groups, b->placing.placed, &err);
 	if (r < 0) {
 		give_up(z, &err);
 		b->placing.inside = 0;
@@ -329,7 +322,7 @@ static int on_ready(struct zygote *z, const struct cbx_zygote_message *m, pid_t 
 	return 0;
 }
 
-/* Its init has ended, or is about to: whatever fails there is nobody's fault. */
+/* Its init has ended, or is about to: whatever fails there is not a fault. */
 static bool over(const struct sandbox *b)
 {
 	struct pollfd p = { b->pidfd, POLLIN, 0 };
@@ -391,8 +384,10 @@ static void listen_to(struct supervisor *s, struct zygote *z)
 static void set_up_done(struct zygote *z)
 {
 	struct cbx_err err;
-	int none = -1, r = cbx_sandbox_report(z->report, &none, &err);
+	struct cbx_handed none = CBX_HANDED_NONE;
+	int r = cbx_sandbox_report(z->report, &none, &err);
 
+	cbx_handed_release(&none);
 	cbx_close_p(&z->report);
 	if (r < 0)
 		give_up(z, &err);
@@ -446,7 +441,7 @@ static void zygote_reaped(struct supervisor *s, struct zygote *z, int status)
 	cbx_close_p(&z->pidfd);
 	*z = s->zygotes[--s->nzygotes];
 	s->strangers = true;
-	zygotes_check(s);
+	zygotes_check(s, 0);
 	for (size_t i = 0; i < s->n; i++) {
 		struct sandbox *b = &s->all[i];
 
@@ -488,6 +483,11 @@ static bool known(const struct supervisor *s, pid_t pid)
 	for (size_t i = 0; i < s->nzygotes; i++)
 		if (s->zygotes[i].pid == pid)
 			return true;
+	if (s->counter.pid == pid)
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(s->naming); i++)
+		if (s->naming[i] == pid)
+			return true;
 	for (size_t i = 0; i < s->n; i++)
 		if (s->all[i].pid == pid || s->all[i].opener == pid ||
 		    (s->all[i].placing.placed == pid && s->all[i].placing.inside))
@@ -510,20 +510,19 @@ static bool kill_strangers(const struct supervisor *s)
 	return none;
 }
 
-void zygotes_check(struct supervisor *s)
+void zygotes_check(struct supervisor *s, uint64_t heard_ms)
 {
 	static const struct cbx_err late = { .code = ETIMEDOUT, .kind = "zygote", .msg = "it took too long" };
-	uint64_t now = cbx_now_ms();
 	bool asked = false;
 
 	for (size_t i = 0; i < s->nzygotes; i++)
-		if (s->zygotes[i].deadline_ms && now >= s->zygotes[i].deadline_ms)
+		if (s->zygotes[i].deadline_ms && heard_ms >= s->zygotes[i].deadline_ms)
 			give_up(&s->zygotes[i], &late);
 	for (size_t i = 0; i < s->n; i++) {
 		const struct placing *p = &s->all[i].placing;
 		struct zygote *z = p->state == PLACE_ASKED ? find(s, p->zygote) : NULL;
 
-		if (z && now >= p->deadline_ms && !over(&s->all[i]))
+		if (z && heard_ms >= p->deadline_ms && !over(&s->all[i]))
 			give_up(z, &late);
 		asked = asked || (z && !z->killed);
 	}

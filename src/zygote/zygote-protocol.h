@@ -9,13 +9,14 @@
  *
  *   zygote -> supervisor   READY    it has loaded everything and has one thread. value: 0, or -errno with a text
  *   supervisor -> zygote   ENTER    fork an interpreter into a sandbox. Descriptors, in this order: a pidfd of the
- *                                   sandbox's init; the interpreter's 0, 1, 2 and 3; and the Landlock ruleset, if any
+ *                                   sandbox's init; the interpreter's own, from 0 on; and the Landlock ruleset, if any
  *   interpreter -> …       PLACED   from the new process itself, when it is in the sandbox and has given up all that
  *                                   lockdown.h lists; the kernel adds its pid. value: 0, or -errno and the step
  *   zygote -> …            FORKED   its parent has ended, so the interpreter is the supervisor's child by now.
  *                                   value: its pid in the zygote's pid namespace, or -errno and the step
  * PLACED and FORKED come in either order; PLACED does not come when FORKED is a failure.
  */
+#include "sandbox/interpreter-fds.h"
 #include "sandbox/lockdown.h"
 
 enum cbx_zygote_type {
@@ -37,7 +38,7 @@ enum cbx_zygote_step {
 };
 
 #define CBX_ZYGOTE_FD 3
-#define CBX_ZYGOTE_DESCRIPTORS 6 /* of ENTER, the ruleset included */
+#define CBX_ZYGOTE_DESCRIPTORS (2 + CBX_INTERPRETER_FDS) /* of ENTER, the ruleset included */
 
 struct cbx_zygote_message {
 	__u32 type; /* enum cbx_zygote_type */

@@ -5,8 +5,7 @@
     make bench                        all lines; results in bench/ of the build directory
     bench.py --quick [LINE...]        fewer rounds; only the lines that are named
     bench.py --compare OLD.json       and how it was then
-    bench.py --readme [--from FILE]   the README's section, of a new or of an old run
-    bench.py --into README.md         ... put in its place
+    bench.py --from FILE --out DIR    the page and the chart of an earlier run; measures nothing
 """
 import argparse
 import json
@@ -31,20 +30,18 @@ def options():
     ap.add_argument("lines", nargs="*", metavar="LINE", help="lines to measure, all by default: " + ", ".join(LINES))
     ap.add_argument("--quick", action="store_true", help="fewer rounds")
     ap.add_argument("--image", help="default: python, else host")
-    ap.add_argument("--out", default="bench", help="directory for bench.json, bench.md and bench.svg")
+    ap.add_argument("--out", default="bench", help="directory for results.json, RESULTS.md and bench.svg")
     ap.add_argument("--compare", metavar="OLD.json", help="show an earlier run beside this one")
-    ap.add_argument("--readme", action="store_true", help="print the README's section")
-    ap.add_argument("--into", metavar="FILE", help="replace that section in this file")
-    ap.add_argument("--from", dest="old", metavar="FILE", help="use this bench.json; measure nothing")
+    ap.add_argument("--from", dest="old", metavar="FILE", help="use this results.json; measure nothing")
     args = ap.parse_args()
     for name in args.lines:
         if name not in LINES:
-            ap.error(f"{name}: there is no such line; there are {', '.join(LINES)}")
+            ap.error(f"unknown line: {name}; choose from {', '.join(LINES)}")
     return args
 
 
 def enter_venv():
-    """Go on under the Python that has jupyter_client, where it can be had."""
+    """Continue under a Python that has jupyter_client, where one can be installed."""
     if os.environ.get("CODEBOX_BENCH_IN_VENV"):
         return
     r = subprocess.run([os.path.join(HERE, "..", "clients", "setup.sh"), "kernel"], stdout=subprocess.PIPE, text=True)
@@ -73,6 +70,7 @@ class Bench:
         self.share = os.environ.get("CODEBOX_SHARE_DIR") or "/usr/share/codebox"
         ready = os.environ.get("CODEBOX_BENCH_READY", "")
         self.ready = os.path.abspath(ready) if ready and os.access(ready, os.X_OK) else None
+        self.tcp = os.path.join(os.path.dirname(self.ready), "tcp") if self.ready else None
         self.peers = Peers(report, image, self.ready or "/bin/true")
         self.runcs, self._kinds = [], None
 
@@ -102,17 +100,6 @@ class Bench:
         for kind in self._kinds or []:
             kind.close()
         self.peers.close()
-
-
-def into(path, section):
-    with open(path, encoding="utf-8") as f:
-        text = f.read()
-    head, begin, rest = text.partition(measure.BEGIN)
-    _, end, tail = rest.partition(measure.END)
-    if not begin or not end:
-        sys.exit(f"bench: {path} does not have the lines {measure.BEGIN} and {measure.END}")
-    with open(path, "w", encoding="utf-8") as f:
-        f.write(head + section + tail)
 
 
 def measure_all(args):
@@ -146,19 +133,12 @@ def measure_all(args):
     return report.to_json()
 
 
-def publish(args, report):
-    if args.readme:
-        print(measure.readme(report))
-    if args.into:
-        into(args.into, measure.readme(report))
-    return 0
-
-
 def main():
     args = options()
     if args.old:
         with open(args.old) as f:
-            return publish(args, json.load(f))
+            measure.write(json.load(f), args.out)
+        return 0
     old = None
     if args.compare:
         with open(args.compare) as f:
@@ -166,10 +146,9 @@ def main():
     enter_venv()
     report = measure_all(args)
     measure.write(report, args.out)
-    print(f"\n{measure.facts_text(report)}\nResults: {args.out}/bench.json, bench.md, bench.svg")
+    print(f"\n{measure.facts_text(report)}\nResults: {args.out}/results.json, RESULTS.md, bench.svg")
     if old:
         print(measure.compare(old, report))
-    publish(args, report)
     for text in report["failures"]:
         print(f"FAILED: {text}")
     return 1 if report["failures"] else 0

@@ -102,13 +102,15 @@ class Driver:
 
     def __init__(self, image, share):
         driver = os.path.join(share, "runtimes", "python", "driver.py")
-        ours, theirs = socket.socketpair()
+        theirs_r, self.to = os.pipe()
+        self.frames, theirs_w = os.pipe()
         self.out, self.out_w = os.pipe()
-        env = dict(image.env, CODEBOX_FD=str(theirs.fileno()))
+        env = dict(image.env, CODEBOX_FD="%d,%d" % (theirs_r, theirs_w))
         self.p = subprocess.Popen(image.python + [driver], env=env, stdin=subprocess.DEVNULL, stdout=self.out_w,
-                                  stderr=self.out_w, pass_fds=[theirs.fileno()], cwd="/tmp")
-        theirs.close()
-        self.sock, self.buffer, self.n = ours, b"", 0
+                                  stderr=self.out_w, pass_fds=[theirs_r, theirs_w], cwd="/tmp")
+        os.close(theirs_r)
+        os.close(theirs_w)
+        self.buffer, self.n = b"", 0
         os.set_blocking(self.out, False)
         self.until("ready")
 
@@ -119,7 +121,7 @@ class Driver:
                 if len(self.buffer) >= 4 + size:
                     text, self.buffer = self.buffer[4:4 + size], self.buffer[4 + size:]
                     return json.loads(text)
-            data = self.sock.recv(1 << 16)
+            data = os.read(self.frames, 1 << 16)
             check(data, "the driver has ended")
             self.buffer += data
 
@@ -134,7 +136,7 @@ class Driver:
     def run(self, code, want):
         self.n += 1
         data = json.dumps({"op": "run", "id": self.n, "code": code, "silent": False}).encode()
-        self.sock.sendall(len(data).to_bytes(4, "little") + data)
+        os.write(self.to, len(data).to_bytes(4, "little") + data)
         seen = self.until("done")
         got = [f["data"]["text/plain"] for f in seen if f["ev"] == "result"]
         check(got == [want], f"result {got!r}, not {want!r}")
@@ -142,8 +144,9 @@ class Driver:
             os.read(self.out, 1 << 16)
 
     def close(self):
-        self.sock.close()
+        os.close(self.to)
         self.p.wait()
+        os.close(self.frames)
         os.close(self.out)
         os.close(self.out_w)
 

@@ -7,6 +7,7 @@ import ast
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -15,7 +16,7 @@ import time
 
 from cbxtest import Box, CODEBOX, children, command, named, wait_until
 from clients import Driver, Mcp, memory, used
-from control import Control
+from control import Control, ControlError
 from measure import check
 from peers import Worker, first_output, run
 from ready import ReadyBox
@@ -479,6 +480,100 @@ def initialize(b, out):
                     "codebox mcp, daemon is up": once}, "codebox --version, for scale", b.rounds(10, 41))
     out.interleave({"codebox mcp, daemon must be started": cold}, None, b.rounds(3, 11))
     box.stop()
+
+
+@line("proxy", "Through a session's proxy to a server at the machine's loopback", "MB/s")
+def proxy(b, out):
+    """Of both ends a program in C; the client is in the session, or beside it."""
+    if not b.tcp or not os.access(b.tcp, os.X_OK):
+        out.note("needs tests/bench/tcp, which `make bench` builds")
+        return
+    size, count, clients = (500_000_000, 5_000, 16) if b.quick else (1_000_000_000, 20_000, 16)
+    server = subprocess.Popen([b.tcp, "serve"], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    port = int(server.stdout.readline())
+    policy = os.path.join(tempfile.mkdtemp(prefix="cbxbench"), "policy.json")
+    with open(policy, "w") as f:
+        json.dump({"include": ["default"], "network": {"allow": [f"127.0.0.1:{port}"]}}, f)
+    box = Box(CODEBOX_POLICY=policy, CODEBOX_POOL="0")
+    with Control(box) as c:
+        session = c.call("session.create", image=b.image.name)["session_id"]
+        box("cp", b.tcp, f"{session}:tcp", check=True)
+
+        def inside(*args):
+            words = ["./tcp", "ask", str(port), "3128", *map(str, args)]
+            r = c.call("run", session_id=session, code=f"import subprocess\nr = subprocess.run({words}, capture_output=True)\n"
+                                                       "print(r.returncode, r.stdout.decode())")
+            check(r["output"].startswith("0 "), r)
+            return float(r["output"].split()[1])
+
+        def beside(*args):
+            return float(subprocess.run([b.tcp, "ask", str(port), "0", *map(str, args)], stdout=subprocess.PIPE, text=True,
+                                        check=True).stdout)
+
+        workers = named(box.daemon_pid(), "codebox-proxy")
+        pid = next(p for p in workers if any(p in children(q) for q in workers if q != p))
+        idle_memory(pid, out, "before its first connection")
+        for name, ask in (("directly", beside), ("codebox session, through its proxy", inside)):
+            ask(0, 100, 1)
+            begin = used(pid)
+            rates = [size / 1e6 / ask(size, 1, 1) for _ in range(b.rounds(2, 7))]
+            bulk, begin = used(pid) - begin, used(pid)
+            short = [count / ask(0, count, clients) for _ in range(b.rounds(2, 7))]
+            out.row(name, rates, codebox=ask is inside)
+            out.row(f"{name}, connections of one request, {clients} at once", short, codebox=ask is inside, unit="a second")
+            if ask is inside:
+                out.row("codebox, the proxy's processor time for a megabyte", [bulk * 1e3 / (size / 1e6) / len(rates)],
+                        codebox=True, unit="us")
+                out.row("codebox, the proxy's processor time for a connection",
+                        [(used(pid) - begin) * 1e3 / count / len(short)], codebox=True, unit="us")
+        idle_memory(pid, out, "after these")
+    os.killpg(server.pid, signal.SIGKILL)
+    server.wait()
+    server.stdout.close()
+    box.stop()
+    shutil.rmtree(os.path.dirname(policy))
+
+
+def idle_memory(pid, out, when):
+    """Only root can read the PSS of a process that is not to be looked into."""
+    try:
+        out.row(f"codebox, the proxy's memory {when}, PSS", [memory(pid, "smaps_rollup", "Pss")], codebox=True, unit="MiB")
+    except PermissionError:
+        out.row(f"codebox, the proxy's memory {when}, resident and not of files", [memory(pid, "status", "RssAnon")],
+                codebox=True, unit="MiB")
+
+
+PACKAGES = ["rich", "polars", "httpx"]
+
+
+@line("install", "Packages that the store has, until a cell can import them")
+def install(b, out):
+    """Each time a new session, which is ready; what is in its image already is of no account."""
+    use = "; ".join(f"import {p}" for p in PACKAGES)
+    with Control(b.box) as c:
+        def session():
+            s = c.call("session.create", image=b.image.name)["session_id"]
+            check(c.call("run", session_id=s, code="1+1").get("result") == "2", "a new session's answer")
+            return s
+
+        def once():
+            s = session()
+            begin = time.perf_counter()
+            answer = c.call("packages.install", session_id=s, packages=PACKAGES)
+            seconds = time.perf_counter() - begin
+            check({p["name"] for p in answer["installed"] + answer["already"]} >= set(PACKAGES), answer)
+            r = c.call("run", session_id=s, code=use)
+            check(r["status"] == "ok", r)
+            c.call("session.close", session_id=s)
+            return seconds
+
+        try:
+            answer = c.call("packages.install", session_id=session(), packages=PACKAGES)  # fills the store
+        except ControlError as e:
+            out.note(f"not measured, since they cannot be installed here: {e}")
+            return
+        out.interleave({"codebox, " + ", ".join(PACKAGES): once}, None, b.rounds(5, 21))
+        out.note("installed: " + ", ".join(f"{p['name']} {p['version']}" for p in answer["installed"]))
 
 
 def hold(box):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interleaved measuring, its statistics, and what is written of them: JSON, Markdown, a plot.
+"""Interleaved measuring, its statistics, and what is written of them: JSON, Markdown, a chart.
 
 A Report holds lines, a line holds rows. A row is a name with samples in the line's unit; its ratio is the median of the
 ratios, round by round, of its median in that round to that of the line's base: what slows a whole round down, such as a
@@ -12,7 +12,9 @@ import math
 import os
 import statistics
 import time
-import xml.sax.saxutils
+
+import chart
+from chart import number
 
 
 class Wrong(Exception):
@@ -111,13 +113,6 @@ class Report:
 
 # ---- numbers as text ----
 
-def number(x):
-    if x == 0:
-        return "0"
-    digits = max(0, 2 - math.floor(math.log10(abs(x))))
-    return f"{x:,.{min(digits, 3)}f}"
-
-
 def times(ratio):
     return "" if ratio is None else f"{number(ratio)} x"
 
@@ -146,39 +141,21 @@ def facts_text(report):
 
 
 def markdown(report):
-    out = ["# codebox: benchmark results", "", facts_text(report), ""]
+    out = ["# codebox: benchmark results", "", facts_text(report), "",
+           "A ratio compares a row with the row of its line that has 1.00: the median, over the rounds, of their ratio in one "
+           "round. `tests/bench/README.md` says what each line means, and how to repeat it.", ""]
     for line in report["lines"]:
-        out += [f"## {line['title']}", "", "| | median | p90 | p99 | ratio | n |", "|---|---:|---:|---:|---:|---:|"]
+        spread = [p for p in ("p90", "p99") if all(p in r for r in line["rows"])]
+        out += [f"## {line['title']}", "", f"| | {' | '.join(['median', *spread, 'ratio'])} |",
+                "|---|---:|---:|" + "---:|" * len(spread)]
         for r in line["rows"]:
             name = f"**{r['name']}**" if r["codebox"] else r["name"]
-            out.append(f"| {name} | {number(r['median'])} {r['unit']} | {number(r['p90'])} | {number(r['p99'])} | "
-                       f"{times(r['ratio'])} | {r['n']} |")
-        out += [""] + [f"{n}  " for n in line["notes"]] + [""]
+            cells = [f"{number(r['median'])} {r['unit']}", *[number(r[p]) for p in spread], times(r["ratio"])]
+            out.append(f"| {name} | {' | '.join(cells)} |")
+        out += [""] + [f"{n}  " for n in line["notes"]] + ([""] if line["notes"] else [])
     if report["failures"]:
         out += ["## Failures", ""] + [f"- {f}" for f in report["failures"]] + [""]
     return "\n".join(out)
-
-
-BEGIN, END = "<!-- make bench: begin -->", "<!-- make bench: end -->"
-
-
-def readme(report):
-    """The README's table: ours in one column, the rest in the other."""
-    out = [BEGIN, facts_text(report), "", "| median | codebox | beside it |", "|---|---|---|"]
-
-    def one(r):
-        name = r["name"].removeprefix("codebox").lstrip(":, ") or "a session"
-        ratio = f" ({times(r['ratio'])})" if r["ratio"] and r["ratio"] != 1 else ""
-        return f"{name}: {number(r['median'])} {r['unit']}{ratio}"
-
-    def cell(rows):
-        return "<br>".join(map(one, rows))
-
-    for line in report["lines"]:
-        if line["rows"]:
-            out.append(f"| {line['title']} | {cell([r for r in line['rows'] if r['codebox']])} | "
-                       f"{cell([r for r in line['rows'] if not r['codebox']])} |")
-    return "\n".join(out + ["", END])
 
 
 # ---- comparison with an earlier run ----
@@ -197,46 +174,20 @@ def compare(old, new):
     return "\n".join(out)
 
 
-# ---- plot ----
+def as_json(report):
+    """A row to a line, so that two runs can be compared by eye."""
+    lines = [json.dumps(line | {"rows": None}).replace('"rows": null', '"rows": [\n  ' + ",\n  ".join(
+        map(json.dumps, line["rows"])) + "]") for line in report["lines"]]
+    return json.dumps(report | {"lines": None}).replace('"lines": null', '"lines": [\n ' + ",\n ".join(lines) + "]") + "\n"
 
-def svg(report):
-    """Bars on a logarithmic scale, a group for each line; a tick at the 90th percentile."""
-    esc, width, left, bar = xml.sax.saxutils.escape, 960, 380, 16
-    body, y = [], 40
-    for line in report["lines"]:
-        rows = [r for r in line["rows"] if r["median"] > 0]
-        if not rows:
-            continue
-        low = min(r["median"] for r in rows)
-        high = max(max(r["median"], r["p90"]) for r in rows)
-        low = 10 ** math.floor(math.log10(low) - 0.3)
-        span = max(math.log10(high / low), 0.1)
 
-        def x(value):
-            return left + (width - left - 150) * math.log10(max(value, low) / low) / span
-
-        body.append(f'<text x="10" y="{y}" font-weight="bold">{esc(line["title"])}</text>')
-        y += 8
-        for r in rows:
-            colour = "#2a6fb0" if r["codebox"] else "#b0b0b0"
-            label = f'{number(r["median"])} {r["unit"]}' + (f', {times(r["ratio"])}' if r["ratio"] else "")
-            body.append(f'<text x="{left - 8}" y="{y + 12}" text-anchor="end">{esc(r["name"])}</text>'
-                        f'<rect x="{left}" y="{y + 2}" width="{x(r["median"]) - left:.1f}" height="{bar - 4}" '
-                        f'fill="{colour}"/>')
-            if r["n"] > 1:
-                body.append(f'<path d="M{x(r["p90"]):.1f} {y + 1}v{bar - 2}" stroke="#d04040"/>')
-            body.append(f'<text x="{max(x(r["median"]), x(r["p90"])) + 6:.1f}" y="{y + 12}">{esc(label)}</text>')
-            y += bar
-        y += 30
-    head = (f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{y}" font-family="sans-serif" '
-            f'font-size="11"><rect width="{width}" height="{y}" fill="white"/><text x="10" y="16">Medians, '
-            'logarithmic scale in each group; the red mark is the 90th percentile; blue is codebox.</text>')
-    return head + "\n" + "\n".join(body) + "\n</svg>\n"
+def pages(report):
+    """What is written of a report: {name of the file: its text}."""
+    return {"results.json": as_json(report), "RESULTS.md": markdown(report), "bench.svg": chart.svg(report)}
 
 
 def write(report, directory):
     os.makedirs(directory, exist_ok=True)
-    for name, text in (("bench.json", json.dumps(report, indent=1) + "\n"), ("bench.md", markdown(report)),
-                       ("bench.svg", svg(report))):
-        with open(os.path.join(directory, name), "w") as f:
+    for name, text in pages(report).items():
+        with open(os.path.join(directory, name), "w", encoding="utf-8") as f:
             f.write(text)

@@ -4,6 +4,7 @@
 The image's Python runs without a container by the image's own loader (or is the machine's, for the image "host"). A
 peer counts as there when it has run a program once; else the report says why not.
 """
+import atexit
 import json
 import os
 import platform
@@ -29,6 +30,16 @@ def run(argv, env=None, want=None, **kw):
     return r
 
 
+def mirror(source, to, root):
+    """A directory of links to what is in another one of the root file system, and to what links there mean in it."""
+    os.mkdir(to)
+    for name in os.listdir(source):
+        path = os.path.join(source, name)
+        if os.path.islink(path) and os.readlink(path).startswith("/"):
+            path = root + os.readlink(path)
+        os.symlink(path, os.path.join(to, name))
+
+
 class Image:
     """A directory with a root file system, and its Python as a command outside of any container."""
 
@@ -51,6 +62,7 @@ class Image:
             if loader:
                 self.env["PYTHONHOME"] = f"{self.root}/usr"
                 self.env["PYTHONNOUSERSITE"] = "1"
+                self.own_data_of_matplotlib()
                 self.python = [loader, "--argv0", f"{self.root}/usr/bin/python3", "--library-path",
                                f"{libs}:{libs}/blas:{libs}/lapack", f"{self.root}/usr/bin/python3"]
         self.version = run(self.python + ["-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
@@ -58,6 +70,20 @@ class Image:
         have = run(self.python + ["-c", "from importlib.util import find_spec as f\n"
                                   f"print([m for m in {STACK!r} if f(m.split('.')[0])])"], self.env).stdout.decode()
         self.stack = [m for m in STACK if repr(m) in have]
+
+    def own_data_of_matplotlib(self):
+        """Debian's matplotlib looks for its data at a fixed place of the machine, unless they are beside it."""
+        package = f"{self.root}/usr/lib/python3/dist-packages/matplotlib"
+        data = f"{self.root}/usr/share/matplotlib/mpl-data"
+        if not os.path.isdir(package) or not os.path.isdir(data):
+            return
+        self.env["MATPLOTLIBRC"] = f"{self.root}/etc/matplotlibrc"
+        self.env["PYTHONPATH"] = tempfile.mkdtemp(prefix="cbxbench")
+        atexit.register(shutil.rmtree, self.env["PYTHONPATH"], ignore_errors=True)
+        beside = os.path.join(self.env["PYTHONPATH"], "matplotlib")
+        mirror(package, beside, self.root)
+        if not os.path.exists(os.path.join(beside, "mpl-data")):
+            mirror(data, os.path.join(beside, "mpl-data"), self.root)
 
     def bwrap(self, *command):
         """The command line that runs a command on these files in bubblewrap, with all of its namespaces."""
@@ -147,11 +173,13 @@ class Kernel:
         from jupyter_client.kernelspec import KernelSpec
         site = next(p for p in sys.path if p.endswith("site-packages"))
         os.environ["JUPYTER_RUNTIME_DIR"] = directory
+        path = os.pathsep.join(p for p in (image.env.get("PYTHONPATH"), site) if p)
+        env = dict(image.env, PYTHONPATH=path, IPYTHONDIR=directory)
         self.manager = KernelManager(transport="ipc", connection_file=os.path.join(directory, f"k{id(self)}.json"))
         self.manager._kernel_spec = KernelSpec(
             argv=image.python + ["-m", "ipykernel_launcher", "-f", "{connection_file}"], language="python",
-            display_name="bench", env=dict(image.env, PYTHONPATH=site, IPYTHONDIR=directory))
-        self.manager.start_kernel(env=dict(image.env, PYTHONPATH=site, IPYTHONDIR=directory))
+            display_name="bench", env=env)
+        self.manager.start_kernel(env=env)
         self.client = self.manager.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=600)

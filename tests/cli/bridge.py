@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """codebox mcp: the bridge between standard input and output and the daemon."""
+import json
 import os
 import socket
 import time
@@ -80,18 +81,54 @@ def test_mcp_client_that_closes_a_socket():
             p.stdin.close()
 
 
+def message(rid, method, **params):
+    return json.dumps({"jsonrpc": "2.0", "id": rid, "method": method, "params": params}).encode() + b"\n"
+
+
+def notice(method, **params):
+    return json.dumps({"jsonrpc": "2.0", "method": method, "params": params}).encode() + b"\n"
+
+
+def lines_until(p, last):
+    got = []
+    while not got or last not in got[-1]:
+        got.append(p.stdout.readline())
+        assert got[-1], (got, p.stderr.read())
+    return got
+
+
 def test_mcp_daemon_goes_away():
-    box = Box()
+    """What it was told is told to the next one, and nothing of that reaches the client; what it owed is an error."""
     for word in (b"quit\n", b"die\n"):
+        box = Box()
         p = box.popen("mcp")
-        p.stdin.write(b"first\n")
+        said = [message(1, "initialize", protocolVersion="2025-06-18"), notice("notifications/initialized"),
+                message(2, "resources/subscribe", uri="a"), message(3, "resources/subscribe", uri="b"),
+                message(4, "resources/unsubscribe", uri="a"), message(5, "logging/setLevel", level="info")]
+        for line in said:
+            p.stdin.write(line)
+            p.stdin.flush()
+            if b'"id"' in line:
+                same(p.stdout.readline(), line)  # the fake's echo has the id, and so is an answer
+        p.stdin.write(b"hold\n" + message(6, "tools/call", name="x") + word)
         p.stdin.flush()
-        same(p.stdout.readline(), b"first\n")
-        p.stdin.write(word)
+        got = [json.loads(p.stdout.readline()), json.loads(p.stdout.readline())]
+        same((got[0]["id"], got[0]["error"]["code"]), (6, -32603))
+        contains(got[0]["error"]["message"].encode(), b"variables and files")
+        same((got[1]["method"], got[1]["params"]["level"]), ("notifications/message", "warning"))
+        p.stdin.write(b"spoken\n" + message("last", "ping"))
         p.stdin.flush()
-        same(p.wait(WAIT), 1)
+        spoken = lines_until(p, b'"last"')
+        same(spoken[0][:7], b"spoken ")
+        told = json.loads(spoken[0][7:])
+        same([json.loads(m)["method"] for m in told],
+             ["initialize", "notifications/initialized", "logging/setLevel", "resources/subscribe",
+              "notifications/codebox/restarted"])
+        same(json.loads(told[3])["params"], {"uri": "b"})
+        same(len(spoken), 2)  # no answer to what was said again was passed on
+        p.stdin.close()
+        same(p.wait(WAIT), 0)
         contains(p.stderr.read(), b"codeboxd has closed the connection")
-        same(p.stdout.read(), b"")
 
 
 def test_mcp_daemon_that_lingers():
@@ -103,6 +140,7 @@ def test_mcp_daemon_that_lingers():
     p.stdin.write(b"linger\n")
     p.stdin.close()
     same(p.wait(WAIT), 0)
+    same(p.stdout.read(), b"linger\n")
 
 
 def test_mcp_daemon_that_takes_its_time_to_start():

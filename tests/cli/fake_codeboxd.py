@@ -134,18 +134,6 @@ class Connection(threading.Thread):
         self.session(params).interrupted.set()
         return {}
 
-    def do_is_complete(self, params, rid):
-        code = params["code"]
-        return {"status": "incomplete" if code.startswith("begin") and not code.endswith("\n\n") else "complete",
-                "indent": ""}
-
-    def do_complete(self, params, rid):
-        code = params["code"]
-        start = code.rfind(":") + 1
-        word = code[start:]
-        return {"matches": [m for m in ("überlang", "übermut", "evil\x1b[2J") if m.startswith(word) and word],
-                "start": start, "end": params["cursor"]}
-
     def do_run(self, params, rid):
         if params.get("image") == "nosandbox":
             raise Refused("no_sandbox", "no sandbox can be made here. Remedy: sudo something")
@@ -155,29 +143,33 @@ class Connection(threading.Thread):
         self.send({"event": "start", "request": rid, "session_id": s.id, "execution_id": s.runs})
         x = {"session_id": s.id, "execution_id": s.runs, "status": "ok", "state_kept": True,
              "execution_count": s.runs, "stdout": "", "stderr": "", "output": "", "displays": [], "duration_ms": 1}
-        if params["code"].startswith("__import__('sys').argv = "):
-            s.argv = json.loads(params["code"][len("__import__('sys').argv = "):])
-            return x
-        for line in params["code"].split("\n"):
+        s.argv = params.get("argv", s.argv)
+        s.raw = params.get("raw", False)
+        code = params["code"]
+        for line in (base64.b64decode(code, validate=True).decode() if "file" in params else code).split("\n"):
             op, _, arg = line.partition(":")
             self.step(op, arg, s, x, rid, params)
         return x
 
-    def output(self, rid, x, stream, text):
+    def output(self, rid, x, stream, text, s):
         x[stream] += text
-        self.send({"event": "output", "request": rid, "stream": stream, "text": text})
+        event = {"event": "output", "request": rid, "stream": stream}
+        data = text.encode()
+        with self.write_lock:
+            self.sock.sendall(json.dumps(dict(event, bytes=len(data)) if s.raw else dict(event, text=text)).encode() +
+                              b"\n" + (data if s.raw else b""))
 
     def display(self, rid, data, is_result=False):
         self.send({"event": "display", "request": rid, "data": data, "metadata": {}, "is_result": is_result})
 
     def step(self, op, arg, s, x, rid, params):
         if op == "out":
-            self.output(rid, x, "stdout", arg.encode().decode("unicode_escape") if "\\" in arg else arg)
+            self.output(rid, x, "stdout", arg.encode().decode("unicode_escape") if "\\" in arg else arg, s)
         elif op == "err":
-            self.output(rid, x, "stderr", arg + "\n")
+            self.output(rid, x, "stderr", arg + "\n", s)
         elif op == "bytes":
             for _ in range(int(arg) // 1000):
-                self.output(rid, x, "stdout", "y" * 1000)
+                self.output(rid, x, "stdout", "y" * 1000, s)
         elif op == "result":
             x["result"] = arg
             self.display(rid, {"text/plain": arg}, True)
@@ -190,10 +182,10 @@ class Connection(threading.Thread):
         elif op == "html":
             self.display(rid, {"text/html": "<b>x</b>", "text/plain": "table"})
         elif op == "argv":
-            self.output(rid, x, "stdout", json.dumps(s.argv) + "\n")
+            self.output(rid, x, "stdout", json.dumps(s.argv) + "\n", s)
         elif op == "params":
-            self.output(rid, x, "stdout", json.dumps({k: v for k, v in params.items() if k != "code"},
-                                                     sort_keys=True) + "\n")
+            self.output(rid, x, "stdout", json.dumps({k: v for k, v in params.items() if k not in ("code", "raw", "argv")},
+                                                     sort_keys=True) + "\n", s)
         elif op == "error":
             name, _, value = arg.partition(":")
             x["status"] = "error"
@@ -205,11 +197,11 @@ class Connection(threading.Thread):
             x["status"] = op
             x["message"] = "the code was ended: " + op
         elif op == "wait":
-            self.output(rid, x, "stdout", "waiting\n")
+            self.output(rid, x, "stdout", "waiting\n", s)
             if s.interrupted.wait(60):
                 x["status"] = "cancelled"
         elif op == "stubborn":
-            self.output(rid, x, "stdout", "waiting\n")
+            self.output(rid, x, "stdout", "waiting\n", s)
             time.sleep(60)
         elif op == "die":
             os._exit(1)
@@ -290,10 +282,22 @@ class Connection(threading.Thread):
 
 
 def serve_mcp(sock):
-    """An echo: each line comes back. "quit" ends the connection, "flood" sends a megabyte."""
+    """An echo: each line comes back, but for notifications. "quit" ends the connection, "flood" sends a megabyte,
+    "spoken" tells the messages so far, "hold" leaves those that follow without an answer."""
+    spoken, hold = [], False
     try:
         f = sock.makefile("rb")
         for line in f:
+            if line.startswith(b"{"):
+                spoken.append(line.decode())
+                if hold or "id" not in json.loads(line):
+                    continue
+            if line == b"hold\n":
+                hold = True
+                continue
+            if line == b"spoken\n":
+                sock.sendall(b"spoken " + json.dumps(spoken).encode() + b"\n")
+                continue
             if line == b"quit\n":
                 break
             if line == b"die\n":
@@ -303,7 +307,7 @@ def serve_mcp(sock):
                 continue
             if line == b"linger\n":
                 f.read()
-                time.sleep(30)
+                time.sleep(2)
             sock.sendall(line)
     except OSError:
         pass

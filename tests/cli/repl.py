@@ -1,117 +1,296 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""codebox repl, without a terminal and on one."""
+"""codebox repl with a real daemon and a real image, without a terminal and on one."""
 import json
 import os
-import pty
-import select
 import stat
-import time
+import sys
+import textwrap
 
-from common_cli import Box, CODEBOX, contains, read, read_until, run, same, Skip, WAIT, wait_until
-def repl_box():
-    box = Box()
-    if not os.path.exists(box.path("libexec/codebox-repl")):
-        raise Skip("codebox-repl was not found")
-    return box
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from cbxtest import Box, CODEBOX, run, wait_until  # noqa: E402
+from terminal import Terminal  # noqa: E402
+
+box = Box(LC_ALL="C.UTF-8")
+
+def image():
+    return box.image("python", "python-minimal", "host")
 
 
-def test_repl_without_a_terminal():
-    box = repl_box()
-    r = box("repl", input="out:eins\n\nbegin\nout:zwei\n\nresult:3\npng\nerror:E:x\nout:ü".encode(), cwd=box.dir)
-    same(r.returncode, 0)
-    same(r.out, "eins\nzwei\n3\nfigure: figure-1.png (image/png, 108 bytes)\nü\n")
-    contains(r.err, "E: x")
-    assert os.path.exists(box.path("figure-1.png"))
-    same(box("repl", input=b"out:a\nexit\nout:b\n").out, "a\n")
-    same(box("repl", input=b"error:E:v\n").returncode, 1)
-    same(box("repl", input=b"out:\xff\nout:fine\n").out, "fine\n")
+def plain_session(name="plain"):
+    """A session whose image has no IPython that can be imported: the driver runs cells with its own small shell."""
+    box("run", "--session", name, "--image", image(), "-c",
+        "open('/workspace/IPython.py', 'w').write('raise ImportError')\nimport os\nos._exit(0)")
+    r = box("run", "--session", name, "-c", "get_ipython")
+    assert r.returncode == 1 and "NameError" in r.stderr, (r.stdout, r.stderr)
+    return name
+
+
+def prompt(*args, cwd=None):
+    t = Terminal([CODEBOX, "repl", *args], box.env, cwd or box.dir)
+    t.see(b">>> ")
+    return t
+
+
+def leave(t):
+    t.type("\x04")
+    assert t.end() == 0, t.got
+
+
+def test_without_a_terminal():
+    r = box("repl", "--image", image(), input="1 + 1\n\nfor i in range(2):\n    print('i', i)\n\nprint('ü')", cwd=box.dir)
+    assert (r.returncode, r.stdout) == (0, "2\ni 0\ni 1\nü\n"), (r.returncode, r.stdout, r.stderr)
+    assert box("repl", "--image", image(), input="print(1)\nexit\nprint(2)\n").stdout == "1\n"
+    r = box("repl", "--image", image(), input="1/0\n")
+    assert r.returncode == 1 and "ZeroDivisionError" in r.stderr, r
+    r = box("repl", "--image", image(), input=b"print('\xff')\nprint('fine')\n", text=False)
+    assert r.stdout == b"fine\n", r
     # What belongs to a connection goes when the daemon sees its end.
-    assert wait_until(lambda: json.loads(box.ok("session", "ls", "--json").out)["sessions"] == [], WAIT)
-    box.ok("repl", "--session", "kept", input=b"out:a\n")
-    same([s["session_id"] for s in json.loads(box.ok("session", "ls", "--json").out)["sessions"]], ["kept"])
-    same(box("repl", "extra").returncode, 2)
-    r = box("repl", "--image", "nosandbox", input=b"")
-    same(r.returncode, 3)
-    contains(r.err, "no sandbox")
+    assert wait_until(lambda: box.json("session", "ls", "--json")["sessions"] == [])
+    box("repl", "--session", "kept", "--image", image(), input="a = 1\n", check=True)
+    assert [s["session_id"] for s in box.json("session", "ls", "--json")["sessions"]] == ["kept"]
+    box("session", "rm", "kept", check=True)
+    assert box("repl", "extra").returncode == 2
+    r = box("repl", "--image", "no-such-image", input="1\n")
+    assert r.returncode == 3 or r.returncode == 1 and "no-such-image" in r.stderr, r
 
 
-class Terminal:
-    """A program on a terminal; see() waits for a text and forgets everything up to its end."""
-
-    def __init__(self, box, *args):
-        self.got = b""
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.chdir(box.dir)
-            os.execve(CODEBOX, [CODEBOX, *args], dict(box.env, TERM="xterm"))
-
-    def see(self, what):
-        if what not in self.got:
-            self.got += read_until(self.fd, what) if not self.got else b""
-        end = time.monotonic() + WAIT
-        while what not in self.got:
-            assert time.monotonic() < end, f"{what!r} did not come: {self.got!r}"
-            if select.select([self.fd], [], [], 0.1)[0]:
-                self.got += os.read(self.fd, 65536)
-        before, _, self.got = self.got.partition(what)
-        return before
-
-    def type(self, text):
-        os.write(self.fd, text.encode())
-
-    def end(self):
-        deadline = time.monotonic() + WAIT
-        while True:
-            assert time.monotonic() < deadline, f"it does not end: {self.got!r}"
-            if not select.select([self.fd], [], [], 0.1)[0]:
-                continue
-            try:
-                self.got += os.read(self.fd, 4096)
-            except OSError:
-                break
-        os.close(self.fd)
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-
-
-def test_repl_on_a_terminal():
-    box = repl_box()
-    t = Terminal(box, "repl")
-    contains(t.see(b">>> "), b"image python")
-    t.type("begin\n")
+def test_keys_on_a_terminal():
+    t = Terminal([CODEBOX, "repl", "--image", image()], box.env, box.dir)
+    assert b"image " in t.see(b">>> ")
+    t.type("if 1:\n")
     t.see(b"... ")
     t.type("\x03")  # the half cell is dropped
     t.see(b">>> ")
-    t.type("out:HEL\\x4cO\n")
-    t.see(b"\nHELLO")
+    t.type("print('HEL' + 'LO')\n")
+    t.see(b"HELLO")
     t.see(b">>> ")
-    t.type("wait\n")
+    t.type("import time; print('wait' + 'ing'); time.sleep(600)\n")
     t.see(b"waiting")
     t.type("\x03")  # the cell is interrupted, the prompt goes on
     t.see(b">>> ")
-    t.type("result:\u00fcberl\t\n")
-    t.see("\nüberlang".encode())
+    t.type("\u00fcberlang = '\u00fc' * 3\n")
     t.see(b">>> ")
-    t.type("result:\u00fcb\t\t")  # two candidates: they are listed
+    t.type("\u00fcberl\t\n")
+    t.see("'üüü'".encode())
+    t.see(b">>> ")
+    t.type("\u00fcbermut = 1\n")
+    t.see(b">>> ")
+    t.type("\u00fcber\t\t")  # two candidates: they are listed
     t.see("überlang  übermut".encode())
     t.type("\x03")
     t.see(b">>> ")
-    t.type("png\n")
-    t.see(b"figure-1.png")
+    t.type("display({'image/svg+xml': '<svg/>'}, raw=True)\n")
+    t.see(b"figure-1.svg")  # a figure is saved and named
     t.see(b">>> ")
-    t.type("\x04")
-    same(t.end(), 0)
-    history = read(box.path("state/history"))
-    contains(history, b"out:HEL")
-    contains(history, b"berlang")
-    same(stat.S_IMODE(os.stat(box.path("state/history")).st_mode), 0o600)
-    t = Terminal(box, "repl")
+    t.type("never_defined\n")
+    t.see(b"NameError")
     t.see(b">>> ")
+    leave(t)
+    with open(os.path.join(box.env["CODEBOX_STATE_DIR"], "history"), encoding="utf-8") as f:
+        history = f.read()
+        assert stat.S_IMODE(os.fstat(f.fileno()).st_mode) == 0o600
+    assert "HEL" in history and "berl" in history, history
+    t = prompt("--image", image())
     t.type("\x1b[A\n")  # the last line of the earlier prompt
-    t.see(b"figure-2.png")
+    t.see(b"NameError")
     t.see(b">>> ")
     t.type("quit\n")
-    same(t.end(), 0)
+    assert t.end() == 0, t.got
+
+
+# What is typed, line by line, where "" is Enter alone; and what is to be seen then.
+BLOCKS = (
+    (("for i in range(3):", "print('a', i)", "print('b', i)", ""), b"a 2\r\nb 2"),
+    (("if not 1:", "print('wrong')", "\x7felse:", "print('el' + 'se')", ""), b"else"),
+    (("class A:", "def f(self):", "return 'me' + 'thod'", ""), b""), (("A().f()",), b"'method'"),
+    (("@__import__('functools').lru_cache", "def g():", "return 'deco' + 'rated'", ""), b""), (("g()",), b"'decorated'"),
+    (("with __import__('io').StringIO('wi' + 'th') as f:", "print(f.read())", ""), b"with"),
+    (("try:", "1/0", "\x7fexcept ZeroDivisionError:", "print('cau' + 'ght')", "\x7ffinally:", "print('fin' + 'ally')",
+      ""), b"caught\r\nfinally"),
+    (("s = '''one", "two'''"), b""), (("s",), b"'one\\ntwo'"),
+    (("sum([1,", "2,", "39])"), b"42"),
+    (("while True:", "if 1:", "print('nes' + 'ted')", "break", ""), b"nested"),
+)
+
+
+def type_blocks(t):
+    for lines, seen in BLOCKS:
+        for line in lines:
+            t.type(line + "\n")
+            # Each line is typed at sight of its prompt, as a person does it. The editor may show a prompt twice, but
+            # asks the terminal once for each line to mark what is pasted.
+            if line is not lines[-1]:
+                before = t.see(b"\x1b[?2004h")
+                assert b"Traceback" not in before, (lines, line, before)
+        t.see(seen or b"\r\n")
+        t.see(b"\x1b[?2004h>>> ")
+    t.type("print(a, b\n")
+    t.see(b"... ")
+    t.type("\x03")
+    t.see(b">>> ")
+
+
+PASTED = textwrap.dedent("""\
+    def pasted(n):
+        '''With blank lines inside.'''
+
+        total = 0
+
+        for i in range(n):
+            total += i
+
+        return total
+
+    class Pasted:
+
+        x = pasted(10)
+
+        def y(self):
+            return self.x - 3
+    """)
+
+
+def paste_blocks(t):
+    t.paste(PASTED)
+    t.see(b"return self.x - 3")
+    assert b">>> " not in t.got, t.got  # nothing runs before Enter
+    t.type("\n")
+    t.see(b">>> ")
+    t.type("Pasted().y()\n")
+    t.see(b"42\r\n")
+    t.see(b">>> ")
+    t.type("x = ")  # into a line that was begun; the last line can be edited
+    t.paste("[1,\n\n  2,\n  3")
+    t.type("9]; x\n")
+    t.see(b"[1, 2, 39]")
+    t.see(b">>> ")
+    t.type("print(")
+    t.paste("'one ' 'line'\n")
+    t.type(")\n")
+    t.see(b"one line")
+    t.see(b">>> ")
+    t.paste("y = 40\ny + 1\ny + 2\n")  # one cell: the value of the last line alone
+    t.see(b"y + 2")
+    t.type("\n")
+    assert b"41\r\n" not in t.see(b"42\r\n")
+    t.see(b">>> ")
+    t.paste("for i in range(2):\n    print('dropped')")
+    t.see(b"dropped")
+    t.type("\x03")
+    t.see(b">>> ")
+    t.type("if 1:\n")  # lines with an indentation of their own, behind one that was typed ahead
+    t.see(b"... ")
+    t.paste("    a = 5\n    print('a is', a)\n")
+    t.type("\n")
+    t.see(b"a is 5")
+    t.see(b">>> ")
+
+
+def test_blocks_with_ipython():
+    t = prompt("--image", image())
+    type_blocks(t)
+    paste_blocks(t)
+    t.type("%%bash\n")
+    t.see(b"... ")
+    t.type("echo ba''sh\n")
+    t.see(b"... ")
+    t.type("\n")
+    t.see(b"bash")
+    t.see(b">>> ")
+    leave(t)
+
+
+def test_blocks_with_the_plain_shell():
+    t = prompt("--session", plain_session())
+    type_blocks(t)
+    paste_blocks(t)
+    t.type("%%bash\n")
+    t.see(b"... ")
+    t.type("echo ba''sh\n")
+    t.see(b"... ")
+    t.type("\n")
+    t.see(b"bash")
+    t.see(b">>> ")
+    leave(t)
+
+
+def type_into_cells(t):
+    def cell(code, *shown):
+        t.type(code + "\n")
+        for text in shown:
+            t.see(text)
+
+    def shows(*texts):
+        for text in texts:
+            t.see(text)
+        t.see(b">>> ")
+
+    cell("name = input('wh' + 'o? ')", b"who? ")
+    t.type("B\u00f6b\n")
+    shows(b"\n")
+    cell("name * 2", "'BöbBöb'".encode())
+    shows()
+    cell("a, b = input('on' + 'e: '), input('tw' + 'o: ')", b"one: ")
+    t.type("1\n")
+    t.see(b"two: ")
+    t.type("2\n")
+    shows()
+    cell("a + b", b"'12'")
+    shows()
+    cell("input('mo' + 're: ')", b"more: ")
+    t.type("\x04")  # the end for this cell alone
+    shows(b"EOFError")
+    cell("input('mo' + 're: ')", b"more: ")
+    t.type("\x03")
+    shows(b"KeyboardInterrupt")
+    cell("import sys; print('rea' + 'dy'); len(sys.stdin.read())", b"ready")
+    t.type("four\nfive\n\x04")
+    shows(b"10\r\n")
+    cell("!echo fr''om a program; read x; echo and $x$x", b"from a program")
+    t.type("aha\n")
+    shows(b"and ahaaha")
+    cell("import getpass; print(getpass.getpass('se' + 'cret: ')[::-1])", b"secret: ")
+    t.type("abc\n")
+    shows(b"cba")
+    cell("breakpoint(); print('af' + 'ter')", b"(Pdb) ")
+    t.type("c\n")
+    shows(b"after")
+    # What a cell does not read was typed ahead, for the prompt; Ctrl-C drops it.
+    cell("import os, select; print('wai' + 'ting'); select.select([0], [], [])[0]", b"waiting")
+    t.type("print('a' + 'head')\n")
+    shows(b"[0]", b"ahead")
+    cell("print('two ' + 'bytes'); os.read(0, 2)", b"two bytes")
+    t.type("xyprint('the re' + 'st')\nprint('and mo' + 're')\n")
+    shows(b"b'xy'", b"the rest", b"and more")
+    cell("print('wai' + 'ting'); _ = select.select([0], [], []); print('he' + 're'); import time; time.sleep(600)",
+         b"waiting")
+    t.type("print('dro' + 'pped')\n")
+    t.see(b"here")
+    t.type("\x03")
+    shows(b"KeyboardInterrupt")
+    t.type("print('en' + 'd')\n")
+    before = t.see(b"end")
+    assert b"dropped" not in before, before
+    t.see(b">>> ")
+
+
+def test_what_is_typed_while_a_cell_runs():
+    for t in prompt("--image", image()), prompt("--session", plain_session()):
+        type_into_cells(t)
+        leave(t)
+
+
+def test_the_end_within_a_block():
+    t = prompt("--image", image())
+    t.type("for i in 'xy':\n")
+    t.see(b"... ")
+    t.type("print(i * 3)\n")
+    t.see(b"... ")
+    t.type("\x04")  # on a line with nothing but its indentation: what is there is run
+    t.see(b"xxx\r\nyyy")
+    t.see(b">>> ")
+    leave(t)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ common.enter_venv()
 
 import base64
 import os
+import re
 import time
 
 import anyio
@@ -130,7 +131,7 @@ async def many(c):
     r = await run(c, "import shutil\nfor i in range(30): os.makedirs(f'wide/{i}/' + '/'.join(['d'] * 200))\n"
                      "for i in range(25000): open(f'wide/{i}', 'w').close() if i >= 30 else None\n1", timeout=120)
     tap.equal(r.structured_content["status"], "ok", "a tree that is too large to look at does not stop the answer")
-    tap.ok("not all of them" in (r.structured_content.get("message") or ""), "and is told of",
+    tap.ok("Not all files" in (r.structured_content.get("message") or ""), "and is told of",
            r.structured_content.get("message"))
     r = await run(c, "shutil.rmtree('wide')\nshutil.rmtree('many')", timeout=120)
     tap.equal(changed(r), [], "removed again")
@@ -140,15 +141,21 @@ HOSTILE = ["a b", "Ünïcödé", "new\nline", "tab\tname", "\x1b[31mred", "\"quo
            "#fragment?query=1", "{template}", "\u202egnp.exe", "x" * 255, "a\rb", "é́"]
 
 
+def cleaned(name):
+    """As a model sees it: what a terminal obeys is left out, what turns text round is shown."""
+    return re.sub("\x1b\\[[0-9;]*m", "", name).replace("\u202e", "\\u202e")
+
+
 async def hostile_names(c):
     r = await run(c, f"names = {HOSTILE!r}\nfor n in names: open(n, 'w').write(n)\n"
                      "with open(b'bytes\\xff\\xfe', 'w') as f: f.write('bytes')")
     found = {f["path"]: f["uri"] for f in r.structured_content["files"]}
-    tap.equal(sorted(n for n in found if n in HOSTILE), sorted(HOSTILE), "hostile names are listed as they are")
+    listed = {cleaned(n): n for n in HOSTILE}
+    tap.equal(sorted(n for n in found if n in listed), sorted(listed), "hostile names are listed, without controls")
     tap.ok("\x1b" not in shown(r) and "new\nline" not in shown(r), "and cannot disturb the text", shown(r))
     for name in HOSTILE:
         r1 = await call(c, "read_file", path=name)
-        r2 = await call(c, "read_file", path=found[name])
+        r2 = await call(c, "read_file", path=found[cleaned(name)])
         ok = not r1.is_error and not r2.is_error and \
             r1.structured_content["content"] == r2.structured_content["content"] == name
         tap.ok(ok, f"read by name and by address: {name[:20]!r}", (shown(r1), shown(r2)))

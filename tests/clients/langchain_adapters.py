@@ -43,8 +43,8 @@ async def stop_waiting(call, tool, arguments):
     tap.ok(task.done() and task.cancelled(), "then given up", task)
 
 
-def langchain_client():
-    return MultiServerMCPClient({"codebox": {"transport": "stdio", "command": common.CODEBOX, "args": ["mcp"],
+def langchain_client(*options):
+    return MultiServerMCPClient({"codebox": {"transport": "stdio", "command": common.CODEBOX, "args": ["mcp", *options],
                                              "env": common.SERVER_ENV,
                                              "session_kwargs": {"read_timeout_seconds": timedelta(seconds=PATIENCE)}}})
 
@@ -58,6 +58,21 @@ async def langchain_sessionless():
         await stop_waiting(call, tool, arguments)  # with it the connection ends, and that cancels the call
 
     await scenario(tap, "langchain, a process for each call", call, [t.name for t in tools], cancel)
+
+
+async def langchain_named():
+    """The same default, with a name for the session: the calls name none, and find what those before them have left."""
+    call = langchain_call(await langchain_client("--session", "agent").get_tools())
+    for code, want in (("x = 1", None), ("x += 1; open('kept', 'w').write(str(x)); x", "2"), ("x", "2")):
+        r = await call("run_code", {"code": code})
+        tap.equal((r.structured.get("session_id"), r.structured.get("result")), ("agent", want), f"the session: {code}")
+    r = await call("read_file", {"path": "kept"})
+    tap.ok(not r.error and r.text.startswith("2"), "and its files", r)
+    both = await asyncio.gather(*(call("run_code", {"code": "x += 1"}) for _ in range(4)))
+    tap.ok(not any(r.error for r in both), "processes at the same time share it", both)
+    r = await call("run_code", {"code": "x"})
+    tap.equal(r.structured.get("result"), "6", "and its variables")
+    await call("close_session", {"session_id": "agent"})
 
 
 async def langchain_session():
@@ -79,6 +94,7 @@ async def langchain_session():
 
 async def main():
     await tap.run_async("a process for each call", langchain_sessionless)
+    await tap.run_async("a process for each call, one session", langchain_named)
     await tap.run_async("one connection", langchain_session)
 
 

@@ -31,9 +31,12 @@ def mcpb(*args):
 def bundle(where):
     # A variable of the outer make must not reach this one.
     env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    os.unlink("codebox.mcpb")  # make the one that is compared with what was installed
     r = subprocess.run([MAKE, "-s", "mcpb"], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if not tap.ok(r.returncode == 0, "make mcpb", r.stdout):
         return
+    with open("codebox.mcpb", "rb") as made, open(os.path.join(os.environ["CODEBOX_SHARE_DIR"], "codebox.mcpb"), "rb") as there:
+        tap.equal(made.read(), there.read(), "and that is installed, made at another time: the same bytes")
     out = os.path.join(where, "out")
     r = mcpb("unpack", os.path.abspath("codebox.mcpb"), out)
     tap.ok(r.returncode == 0, "the bundle can be unpacked", r.stdout)

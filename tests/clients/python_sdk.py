@@ -11,6 +11,9 @@ common.enter_venv()
 
 import base64
 import json
+import os
+import subprocess
+import tempfile
 import warnings
 
 import anyio
@@ -22,8 +25,8 @@ from common import PATIENCE, REPLY_MAX, Raw, Tap, png_facts, text_of
 
 warnings.filterwarnings("ignore", message="ping is removed")  # not in the revisions that are spoken here
 tap = Tap()
-TOOLS = ["run_code", "get_execution", "interrupt", "create_session", "list_sessions", "session_info", "close_session",
-         "list_files", "read_file", "write_file", "upload_file"]
+TOOLS = ["run_code", "run_command", "get_execution", "interrupt", "create_session", "list_sessions", "session_info", "close_session",
+         "restart", "list_files", "read_file", "write_file", "upload_file", "install_packages", "run_sql"]
 REVISIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 
 
@@ -49,6 +52,8 @@ async def conversation():
         tap.ok(0 < len(c.instructions.encode()) < 2048, "instructions below 2 KB")
         tools = {t.name: t for t in (await c.list_tools()).tools}
         tap.equal(list(tools), TOOLS, "tools")
+        cost = sum(len(t.model_dump_json(by_alias=True, exclude_none=True).encode()) for t in tools.values())
+        tap.ok(cost <= 13000, "what the tools cost a model", cost)
         for tool in tools.values():
             jsonschema.Draft202012Validator.check_schema(tool.input_schema)
             jsonschema.Draft202012Validator.check_schema(tool.output_schema)
@@ -344,6 +349,35 @@ def sizes():
         tap.ok(0 < raw.longest < REPLY_MAX, "no message is longer than the limit", raw.longest)
 
 
+async def registered():
+    """What codebox register has put into a client's configuration, as that client starts it: a session, and a folder in
+    which the model's files are."""
+    if os.geteuid() == 0:
+        tap.skip("a folder", "root's codeboxd has the machine's policy; tests/cli/register.py sees the refusal")
+        return
+    with tempfile.TemporaryDirectory(prefix="cbxreg") as top:
+        top = os.path.realpath(top)
+        own = {f"CODEBOX_{d.upper()}_DIR": f"{top}/{d}" for d in ("runtime", "state", "config")}
+        env = dict(common.SERVER_ENV, **own)
+        folder = os.path.join(top, "work")
+        for path in folder, f"{top}/Claude":
+            os.mkdir(path)
+        subprocess.run([common.CODEBOX, "register", "--session", "s", "--folder", folder, "claude-desktop"], check=True,
+                       env=dict(os.environ, **env, XDG_CONFIG_HOME=top), stdout=subprocess.DEVNULL)
+        with open(f"{top}/Claude/claude_desktop_config.json") as f:
+            entry = json.load(f)["mcpServers"]["codebox"]
+        try:
+            for code, want in (("x = 6; open('work/a.txt', 'w').write('made')", "4"), ("x * 7", "42")):
+                async with Client(StdioServerParameters(command=entry["command"], args=entry["args"], env=env),
+                                  mode="legacy", read_timeout_seconds=PATIENCE) as c:
+                    r = await run(c, code)
+                    tap.equal(r.structured_content.get("result"), want, f"registered: {code}")
+            with open(os.path.join(folder, "a.txt")) as f:
+                tap.equal((f.read(), os.stat(f.fileno()).st_uid), ("made", os.getuid()), "the file is in the folder")
+        finally:
+            subprocess.run([common.CODEBOX, "stop", "--force"], env=dict(os.environ, **env), stderr=subprocess.DEVNULL)
+
+
 async def main():
     await tap.run_async("conversation", conversation)
     await tap.run_async("data and figures", data_and_figures)
@@ -352,6 +386,7 @@ async def main():
     await tap.run_async("concurrency", concurrency)
     await tap.run_async("survival", survival)
     await tap.run_async("big output", big_output)
+    await tap.run_async("registered", registered)
 
 
 if __name__ == "__main__":

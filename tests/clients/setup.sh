@@ -2,13 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fetch official MCP clients and tools into a cache directory, once. Prints that directory.
 #
-#   setup.sh python|node|node22|fastmcp|langchain|kernel
+#   setup.sh python|httpx|node|node22|fastmcp|langchain|duckdb|polars|kernel|notebook|schemathesis|objects|examples
 #
 # python    the Python SDK
+# httpx     httpx
 # node      the TypeScript SDK, series 1
 # node22    Node 22, and what needs it: the TypeScript SDK, series 2; the MCP Inspector; the tool for MCPB bundles
 # fastmcp   the client of fastmcp
 # langchain langchain-mcp-adapters, which want series 1 of the Python SDK
+# notebook  Jupyter's client, its kernel and nbconvert
+# objects   servers of S3 and Azure Blob that verify signatures (s3rver: Version 4, and Azurite); they run with the Node of node22
+# schemathesis  a tester of what an OpenAPI description promises
+# examples  parsers of YAML and of HCL, for the examples of Kubernetes and Nomad
+# duckdb    DuckDB for Python
+# polars    data frames of polars
 # kernel    an IPython kernel and its client, for the benchmarks
 #
 # The directory is $CODEBOX_TEST_CACHE, by default ~/.cache/codebox-tests. Exit status 77: they cannot be had (no
@@ -60,14 +67,32 @@ case $1 in
 python)
 	with_pip python 'mcp>=2.3,<3' 'jsonschema>=4.20,<5'
 	;;
+httpx)
+	with_pip httpx 'httpx>=0.27,<1'
+	;;
 fastmcp)
 	with_pip fastmcp 'fastmcp>=4.1,<5'
 	;;
 langchain)
 	with_pip langchain 'langchain-mcp-adapters>=0.3,<0.4' 'mcp>=1.9,<2'
 	;;
+notebook)
+	with_pip notebook 'ipykernel>=6.29,<8' 'jupyter_client>=8.6,<9' 'nbconvert>=7.16,<8'
+	;;
 kernel)
 	with_pip kernel 'ipykernel>=6.29,<8' 'jupyter_client>=8.6,<9'
+	;;
+duckdb)
+	with_pip duckdb 'duckdb>=1.1,<3'
+	;;
+polars)
+	with_pip polars 'polars>=1.20,<2'
+	;;
+examples)
+	with_pip examples 'python-hcl2>=7,<9' 'PyYAML>=6,<7'
+	;;
+schemathesis)
+	with_pip schemathesis 'schemathesis>=4.20,<5'
 	;;
 node)
 	with_npm node '@modelcontextprotocol/sdk@^1.29' 'ajv@^8'
@@ -76,8 +101,11 @@ node22)
 	with_npm node22 'node@22' '@modelcontextprotocol/client@2.4.0' '@modelcontextprotocol/inspector@2.12.0' \
 		'@anthropic-ai/mcpb@2.1.2'
 	;;
+objects)
+	with_npm objects '@20minutes/s3rver@4.0.4' 'azurite@3.35.0'
+	;;
 *)
-	echo "usage: setup.sh python|node|node22|fastmcp|langchain|kernel" >&2
+	echo "usage: setup.sh python|httpx|node|node22|fastmcp|langchain|duckdb|polars|kernel|notebook|schemathesis|objects|examples" >&2
 	exit 2
 	;;
 esac

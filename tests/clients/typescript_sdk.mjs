@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // codebox mcp as the official TypeScript client (npm @modelcontextprotocol/sdk 1.x) uses it.
 import { CODEBOX, PATIENCE, done, env, equal, group, ok, scenario, setup, shown, skipAll } from "./daemon.mjs";
-import { crc32, inflateSync } from "node:zlib";
+import * as zlib from "node:zlib";
 
 const require = setup("node");
 const { Client } = require("@modelcontextprotocol/sdk/client/index.js");
@@ -31,7 +31,7 @@ function call(client, name, args, options = {}) {
 const run = (client, code, more = {}, options = {}) => call(client, "run_code", { code, ...more }, options);
 
 function crc(data) {
-	if (crc32) return crc32(data);
+	if (zlib.crc32) return zlib.crc32(data); // since Node 22
 	let c = ~0;
 	for (const byte of data) {
 		c ^= byte;
@@ -54,7 +54,7 @@ function pngSize(data) {
 		if (kind === "IDAT") pixels.push(body);
 		at += 12 + length;
 	}
-	if (inflateSync(Buffer.concat(pixels)).length < size[1] * 2) throw new Error("too few pixels");
+	if (zlib.inflateSync(Buffer.concat(pixels)).length < size[1] * 2) throw new Error("too few pixels");
 	return size;
 }
 
@@ -71,8 +71,8 @@ await group("conversation", () =>
 		equal(c.getServerVersion().name, "codebox", "server name");
 		ok(c.getServerCapabilities().tools, "tools are declared");
 		const { tools } = await c.listTools();
-		equal(tools.map((t) => t.name), ["run_code", "get_execution", "interrupt", "create_session", "list_sessions",
-			"session_info", "close_session", "list_files", "read_file", "write_file", "upload_file"], "tools");
+		equal(tools.map((t) => t.name), ["run_code", "run_command", "get_execution", "interrupt", "create_session", "list_sessions",
+			"session_info", "close_session", "restart", "list_files", "read_file", "write_file", "upload_file", "install_packages", "run_sql"], "tools");
 		const ajv = new Ajv2020({ strict: false });
 		for (const t of tools)
 			ok(ajv.validateSchema(t.inputSchema) && ajv.validateSchema(t.outputSchema), `${t.name}: schemas are schemas`, ajv.errors);

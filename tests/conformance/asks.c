@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: what was asked of clients is on one list, found again by the id that the question had. A call
- * whose client has gone in the meantime stays on it until the fixture ends: it is a test.
+ * Theory of operation: what was asked of clients is on one list, found again by the id that the question had, as long
+ * as the call is there.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +12,19 @@
 
 struct ask {
 	LIST_ENTRY(ask) entry;
-	struct cbx_mcp_call *call; /* a reference */
+	struct cbx_mcp_call *call;
 	const char *prefix;
 	char id[24];
 };
 static LIST_HEAD(, ask) asks = LIST_HEAD_INITIALIZER(asks);
+
+static void ask_free(void *state)
+{
+	struct ask *a = state;
+
+	LIST_REMOVE(a, entry);
+	free(a);
+}
 
 void fixture_ask(struct cbx_mcp_call *call, const char *method, const char *params, const char *prefix)
 {
@@ -25,19 +33,20 @@ void fixture_ask(struct cbx_mcp_call *call, const char *method, const char *para
 	_cleanup_buf_ struct cbx_buf b = { 0 };
 
 	snprintf(a->id, sizeof(a->id), "ask-%lu", ++last);
-	call->refs++;
 	a->call = call;
 	a->prefix = prefix;
 	LIST_INSERT_HEAD(&asks, a, entry);
+	call->tool.state = a;
+	call->tool.release = ask_free;
 	cbx_buf_adds(&b, params);
-	cbx_mcp_request_slot(call->mcp, &call->slot, a->id, method, &b);
+	cbx_rpc_request(&call->slot, a->id, method, &b);
 }
 
 static void end_with(struct ask *a, const cJSON *answer)
 {
 	const cJSON *result = cJSON_GetObjectItemCaseSensitive(answer, "result");
 	const cJSON *content = cJSON_GetObjectItemCaseSensitive(result, "content");
-	const char *action = cbx_mcp_str_of(result, "action"), *said = cbx_mcp_str_of(content, "text");
+	const char *action = cbx_json_text(result, "action"), *said = cbx_json_text(content, "text");
 	_cleanup_buf_ struct cbx_buf text = { 0 };
 	_cleanup_buf_ struct cbx_buf shown = { 0 };
 	_cleanup_free_ char *quoted = NULL;
@@ -58,16 +67,12 @@ static void end_with(struct ask *a, const cJSON *answer)
 
 void fixture_answered(struct cbx_mcp *mcp, const cJSON *answer)
 {
-	const char *id = cbx_mcp_str_of(answer, "id");
+	const char *id = cbx_json_text(answer, "id");
 	struct ask *a;
 
 	LIST_FOREACH(a, &asks, entry)
 		if (id && strcmp(a->id, id) == 0 && a->call->mcp == mcp)
 			break;
-	if (!a)
-		return;
-	LIST_REMOVE(a, entry);
-	end_with(a, answer);
-	cbx_mcp_call_unref(a->call);
-	free(a);
+	if (a)
+		end_with(a, answer);
 }

@@ -10,6 +10,7 @@
 
 #include "fixture.h"
 #include "http/http.h"
+#include "session/principal.h"
 
 static cJSON *capabilities(const struct cbx_mcp_revision *rev)
 {
@@ -32,6 +33,8 @@ static const struct cbx_mcp_registry registry = {
 	.methods = fixture_methods,
 	.capabilities = capabilities,
 	.answered = fixture_answered,
+	.server = "codebox", /* whose instructions say nothing of an engine: there is none */
+	.instructions = "Tools of the conformance suite.",
 };
 
 static void input_ended(evutil_socket_t fd, short what, void *arg)
@@ -44,9 +47,13 @@ static void input_ended(evutil_socket_t fd, short what, void *arg)
 
 int main(int argc, char **argv)
 {
+	const char *address = argc > 1 ? argv[1] : "127.0.0.1:0";
+	static const struct cbx_principal local = CBX_PRINCIPAL_LOCAL;
 	struct cbx_http_config config = {
+		.principal = &local,
 		.registry = &registry,
-		.address = argc > 1 ? argv[1] : "127.0.0.1:0",
+		.addresses = &address,
+		.naddresses = 1,
 		.token_file = argc > 2 ? argv[2] : NULL,
 	};
 	struct event_config *ec = event_config_new();
@@ -66,7 +73,8 @@ int main(int argc, char **argv)
 		event_base_free(base);
 		return 2;
 	}
-	printf("%s\n", cbx_http_url(http));
+	cbx_http_serve(http);
+	printf("%s\n", cbx_http_url(http, 0));
 	fflush(stdout);
 	in = event_new(base, STDIN_FILENO, EV_READ | EV_PERSIST, input_ended, base);
 	event_add(in, NULL);

@@ -6,9 +6,9 @@
  * What the official conformance suite expects to find on a server, on the protocol core that codeboxd has. Never part
  * of an installed program.
  */
-#include "mcp/internal.h"
+#include "mcp/call.h"
 
-extern const struct cbx_mcp_tool *const fixture_tools[];
+extern const struct cbx_tool *const fixture_tools[];
 extern const struct cbx_mcp_method fixture_methods[];
 
 #define FIXTURE_PNG                                                                                                  \
@@ -27,12 +27,16 @@ struct fixture_round {
 	bool state;		/* with a requestState */
 	bool by_capability;	/* only what the client has declared */
 };
-void fixture_round_call(struct cbx_mcp_call *call, const cJSON *args);
+void fixture_round_call(struct cbx_tool_call *tool, const cJSON *args);
 /* The result for a request with these params: printed JSON; or NULL with an error's text. */
 char *fixture_round(const char *name, const cJSON *params, const char **ret_error);
 
 /* A result from a JSON text. */
 void fixture_end(struct cbx_mcp_call *call, const char *json);
+static inline struct cbx_mcp_call *fixture_call(struct cbx_tool_call *tool)
+{
+	return cbx_container_of(tool, struct cbx_mcp_call, tool);
+}
 char *fixture_quote(const char *text); /* as a JSON string; malloc'd */
 
 #endif

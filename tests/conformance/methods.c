@@ -8,25 +8,25 @@
 
 #define TTL_MS 60000
 
-static void end(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot, const char *json, bool cached)
+static void end(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, const char *json, bool cached)
 {
 	cJSON *result = cJSON_Parse(json);
 
 	if (cached)
 		cbx_mcp_set_caching(result, m->rev, TTL_MS, true);
-	cbx_mcp_answer(m->mcp, slot, result);
+	cbx_rpc_answer(slot, result);
 }
 
 static const char *param(const struct cbx_mcp_message *m, const char *key)
 {
-	const char *s = cbx_mcp_str_of(m->params, key);
+	const char *s = cbx_json_text(m->params, key);
 
 	return s ? s : "";
 }
 
 /* ---- resources ---- */
 
-static void resources_list(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+static void resources_list(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	end(m, slot,
 	    "{\"resources\":[{\"uri\":\"test://static-text\",\"name\":\"static-text\",\"description\":\"A text.\","
@@ -36,7 +36,7 @@ static void resources_list(const struct cbx_mcp_message *m, struct cbx_mcp_slot 
 	    true);
 }
 
-static void templates_list(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+static void templates_list(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	end(m, slot,
 	    "{\"resourceTemplates\":[{\"uriTemplate\":\"test://template/{id}/data\",\"name\":\"template\","
@@ -44,7 +44,7 @@ static void templates_list(const struct cbx_mcp_message *m, struct cbx_mcp_slot 
 	    true);
 }
 
-static void resources_read(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+static void resources_read(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	const char *uri = param(m, "uri");
 	size_t n = strlen(uri);
@@ -73,22 +73,22 @@ static void resources_read(const struct cbx_mcp_message *m, struct cbx_mcp_slot 
 		cJSON *data = cbx_json_new_obj();
 
 		cbx_json_set_str(data, "uri", uri);
-		cbx_mcp_error_data(m->mcp, slot, m->rev->modern ? CBX_RPC_INVALID_PARAMS : CBX_RPC_RESOURCE_NOT_FOUND,
+		cbx_rpc_error_data(slot, m->rev->modern ? CBX_RPC_INVALID_PARAMS : CBX_RPC_RESOURCE_NOT_FOUND,
 				   data, "Resource not found");
 	}
 }
 
-static void nothing(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+static void nothing(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	if (m->rev->modern)
-		cbx_mcp_error(m->mcp, slot, CBX_RPC_NO_METHOD, "Method not found: %.100s", m->method);
+		cbx_rpc_error(slot, CBX_RPC_NO_METHOD, "Method not found: %.100s", m->method);
 	else
-		cbx_mcp_answer(m->mcp, slot, cbx_json_new_obj());
+		cbx_rpc_answer(slot, cbx_json_new_obj());
 }
 
 /* ---- prompts ---- */
 
-static void prompts_list(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+static void prompts_list(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	end(m, slot,
 	    "{\"prompts\":[{\"name\":\"test_simple_prompt\",\"description\":\"Without arguments.\"},"
@@ -104,11 +104,11 @@ static void prompts_list(const struct cbx_mcp_message *m, struct cbx_mcp_slot *s
 
 #define USER(content) "{\"role\":\"user\",\"content\":{" content "}}"
 
-static void prompts_get(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+static void prompts_get(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	const cJSON *args = cJSON_GetObjectItemCaseSensitive(m->params, "arguments");
-	const char *name = param(m, "name"), *a = cbx_mcp_str_of(args, "arg1"), *b = cbx_mcp_str_of(args, "arg2");
-	const char *uri = cbx_mcp_str_of(args, "resourceUri"), *error = "Unknown prompt";
+	const char *name = param(m, "name"), *a = cbx_json_text(args, "arg1"), *b = cbx_json_text(args, "arg2");
+	const char *uri = cbx_json_text(args, "resourceUri"), *error = "Unknown prompt";
 	_cleanup_free_ char *text = NULL;
 	_cleanup_free_ char *json = NULL;
 
@@ -140,15 +140,15 @@ static void prompts_get(const struct cbx_mcp_message *m, struct cbx_mcp_slot *sl
 	if (json)
 		end(m, slot, json, false);
 	else
-		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "%s", error);
+		cbx_rpc_error(slot, CBX_RPC_INVALID_PARAMS, "%s", error);
 }
 
-static void complete(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+static void complete(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	end(m, slot, "{\"completion\":{\"values\":[\"paris\",\"park\",\"party\"],\"total\":3,\"hasMore\":false}}", false);
 }
 
-static void set_level(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot)
+static void set_level(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	static const char levels[] = " debug info notice warning error critical alert emergency ";
 	_cleanup_free_ char *wanted = cbx_xasprintf(" %s ", param(m, "level"));
@@ -156,7 +156,7 @@ static void set_level(const struct cbx_mcp_message *m, struct cbx_mcp_slot *slot
 	if (m->rev->modern || (strstr(levels, wanted) && strlen(wanted) > 2))
 		nothing(m, slot);
 	else
-		cbx_mcp_error(m->mcp, slot, CBX_RPC_INVALID_PARAMS, "unknown level");
+		cbx_rpc_error(slot, CBX_RPC_INVALID_PARAMS, "unknown level");
 }
 
 const struct cbx_mcp_method fixture_methods[] = {

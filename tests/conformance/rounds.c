@@ -82,7 +82,7 @@ static char *state_of(const char *name, int round)
 /* The round that the client has answered; 0: none yet; -1: the state is not ours. */
 static int round_of(const struct fixture_round *r, const cJSON *params)
 {
-	const char *given = cbx_mcp_str_of(params, "requestState");
+	const char *given = cbx_json_text(params, "requestState");
 
 	if (!r->state)
 		return cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(params, "inputResponses"));
@@ -195,10 +195,11 @@ char *fixture_round(const char *name, const cJSON *params, const char **ret_erro
 	return complete(r, params);
 }
 
-void fixture_round_call(struct cbx_mcp_call *call, const cJSON *args)
+void fixture_round_call(struct cbx_tool_call *tool, const cJSON *args)
 {
+	struct cbx_mcp_call *call = fixture_call(tool);
 	const char *error = NULL;
-	_cleanup_free_ char *result = fixture_round(call->tool->name, call->params, &error);
+	_cleanup_free_ char *result = fixture_round(tool->tool->name, call->params, &error);
 
 	if (result)
 		fixture_end(call, result);

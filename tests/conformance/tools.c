@@ -23,13 +23,10 @@ void fixture_end(struct cbx_mcp_call *call, const char *json)
 	_cleanup_buf_ struct cbx_buf b = { 0 };
 
 	cbx_buf_adds(&b, json);
-	cbx_mcp_call_end_text(call, &b);
+	cbx_tool_end_text(&call->tool, &b);
 }
 
-static cJSON *no_input(void)
-{
-	return cbx_mcp_schema_object(cbx_json_new_obj(), NULL, false);
-}
+#define NO_INPUT "{\"type\":\"object\",\"properties\":{}}"
 
 /* ---- constant results ---- */
 
@@ -55,10 +52,11 @@ static const struct {
 	  "{\"content\":[" TEXT("This tool intentionally returns an error for testing") "],\"isError\":true}" },
 };
 
-static void constant(struct cbx_mcp_call *call, const cJSON *args)
+static void constant(struct cbx_tool_call *tool, const cJSON *args)
 {
+	struct cbx_mcp_call *call = fixture_call(tool);
 	for (size_t i = 0; i < ARRAY_SIZE(constants); i++) {
-		if (strcmp(constants[i].name, call->tool->name) == 0) {
+		if (strcmp(constants[i].name, call->tool.tool->name) == 0) {
 			fixture_end(call, constants[i].result);
 			return;
 		}
@@ -69,18 +67,28 @@ static void constant(struct cbx_mcp_call *call, const cJSON *args)
 /* ---- tools that take their time ---- */
 
 struct steps {
-	struct cbx_mcp_call *call; /* a reference */
+	struct cbx_mcp_call *call;
 	struct event *timer;
 	char *token; /* NULL: no progress is wanted */
 	int step;
 };
+
+/* The call has ended, or its client has gone. */
+static void steps_free(void *state)
+{
+	struct steps *s = state;
+
+	event_free(s->timer);
+	free(s->token);
+	free(s);
+}
 
 static void say(struct cbx_mcp_call *call, const char *text)
 {
 	_cleanup_buf_ struct cbx_buf params = { 0 };
 
 	cbx_buf_addf(&params, "{\"level\":\"info\",\"logger\":\"fixture\",\"data\":\"%s\"}", text);
-	cbx_mcp_notify_slot(call->mcp, &call->slot, "notifications/message", &params);
+	cbx_rpc_notify(&call->slot, "notifications/message", &params);
 }
 
 static void step(evutil_socket_t fd, short what, void *arg)
@@ -90,30 +98,26 @@ static void step(evutil_socket_t fd, short what, void *arg)
 	struct timeval tv = { .tv_usec = STEP_MS * 1000 };
 	struct steps *s = arg;
 
-	if (s->call->mcp && s->step < 3) {
-		if (strcmp(s->call->tool->name, "test_tool_with_logging") == 0) {
+	if (s->step < 3) {
+		if (strcmp(s->call->tool.tool->name, "test_tool_with_logging") == 0) {
 			say(s->call, texts[s->step]);
 		} else if (s->token) {
 			_cleanup_buf_ struct cbx_buf params = { 0 };
 
 			cbx_buf_addf(&params, "{\"progressToken\":%s,\"progress\":%d,\"total\":100}", s->token,
 				     s->step * 50);
-			cbx_mcp_notify_slot(s->call->mcp, &s->call->slot, "notifications/progress", &params);
+			cbx_rpc_notify(&s->call->slot, "notifications/progress", &params);
 		}
 		s->step++;
 		event_add(s->timer, &tv);
 		return;
 	}
-	if (s->call->mcp)
-		fixture_end(s->call, "{\"content\":[" TEXT("Done in three steps.") "]}");
-	cbx_mcp_call_unref(s->call);
-	event_free(s->timer);
-	free(s->token);
-	free(s);
+	fixture_end(s->call, "{\"content\":[" TEXT("Done in three steps.") "]}");
 }
 
-static void stepwise(struct cbx_mcp_call *call, const cJSON *args)
+static void stepwise(struct cbx_tool_call *tool, const cJSON *args)
 {
+	struct cbx_mcp_call *call = fixture_call(tool);
 	const cJSON *meta = cJSON_GetObjectItemCaseSensitive(call->params, "_meta");
 	const cJSON *token = cJSON_GetObjectItemCaseSensitive(meta, "progressToken");
 	struct steps *s = cbx_xcalloc(1, sizeof(*s));
@@ -124,39 +128,53 @@ static void stepwise(struct cbx_mcp_call *call, const cJSON *args)
 		cbx_json_print(&b, token);
 		s->token = cbx_buf_steal(&b);
 	}
-	call->refs++;
 	s->call = call;
-	s->timer = event_new(call->mcp->base, -1, 0, step, s);
+	s->timer = event_new(tool->client->base, -1, 0, step, s);
+	tool->state = s;
+	tool->release = steps_free;
 	step(-1, 0, s);
 }
 
 /* Not of the suite but for tests/http: an answer that takes its time, with nothing before it ... */
 static void silence_ends(evutil_socket_t fd, short what, void *arg)
 {
-	struct cbx_mcp_call *call = arg;
-
-	if (call->mcp)
-		fixture_end(call, "{\"content\":[" TEXT("At last.") "]}");
-	cbx_mcp_call_unref(call);
+	fixture_end(arg, "{\"content\":[" TEXT("At last.") "]}");
 }
 
-static void silence(struct cbx_mcp_call *call, const cJSON *args)
+static void silence_free(void *state)
+{
+	event_free(state);
+}
+
+static void silence(struct cbx_tool_call *tool, const cJSON *args)
 {
 	struct timeval tv = { .tv_sec = 1, .tv_usec = 500000 };
 
-	call->refs++;
-	event_base_once(call->mcp->base, -1, EV_TIMEOUT, silence_ends, call, &tv);
+	tool->state = event_new(tool->client->base, -1, 0, silence_ends, fixture_call(tool));
+	tool->release = silence_free;
+	event_add(tool->state, &tv);
 }
 
 /* ... and much more than a client can read at once. */
-static void flood(struct cbx_mcp_call *call, const cJSON *args)
+static void flood(struct cbx_tool_call *tool, const cJSON *args)
 {
+	struct cbx_mcp_call *call = fixture_call(tool);
 	_cleanup_free_ char *text = cbx_xcalloc(1, (64 << 10) + 1);
 
 	memset(text, 'x', 64 << 10);
-	for (int i = 0; i < 600 && call->mcp; i++)
+	for (int i = 0; i < 600 && !call->ended; i++)
 		say(call, text);
 	fixture_end(call, "{\"content\":[" TEXT("That was it.") "]}");
+}
+
+/* One answer, nearly as large as they may be. */
+static void large(struct cbx_tool_call *tool, const cJSON *args)
+{
+	_cleanup_free_ char *text = cbx_xcalloc(1, (800 << 10) + 1), *json = NULL;
+
+	memset(text, 'x', 800 << 10);
+	json = cbx_xasprintf("{\"content\":[{\"type\":\"text\",\"text\":\"%s\"}]}", text);
+	fixture_end(fixture_call(tool), json);
 }
 
 /* ---- what the client can do and wants ---- */
@@ -166,8 +184,9 @@ static const cJSON *meta_of(const struct cbx_mcp_call *call, const char *key)
 	return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(call->params, "_meta"), key);
 }
 
-static void missing_capability(struct cbx_mcp_call *call, const cJSON *args)
+static void missing_capability(struct cbx_tool_call *tool, const cJSON *args)
 {
+	struct cbx_mcp_call *call = fixture_call(tool);
 	const cJSON *caps = meta_of(call, CBX_META "clientCapabilities");
 
 	if (cJSON_GetObjectItemCaseSensitive(caps, "sampling")) {
@@ -181,8 +200,9 @@ static void missing_capability(struct cbx_mcp_call *call, const cJSON *args)
 	}
 }
 
-static void logging(struct cbx_mcp_call *call, const cJSON *args)
+static void logging(struct cbx_tool_call *tool, const cJSON *args)
 {
+	struct cbx_mcp_call *call = fixture_call(tool);
 	if (meta_of(call, CBX_META "logLevel"))
 		say(call, "a log message");
 	fixture_end(call, "{\"content\":[" TEXT("Logged, if that was wanted.") "]}");
@@ -190,23 +210,13 @@ static void logging(struct cbx_mcp_call *call, const cJSON *args)
 
 /* ---- asking a legacy client ---- */
 
-static cJSON *prompt_input(void)
-{
-	static const char *const required[] = { "prompt", NULL };
-	cJSON *props = cbx_json_new_obj();
+#define PROMPT_INPUT \
+	"{\"type\":\"object\",\"properties\":{\"prompt\":{\"type\":\"string\",\"description\":\"What to ask the model.\"}}," \
+	"\"required\":[\"prompt\"],\"additionalProperties\":false}"
 
-	cbx_mcp_schema_property(props, "prompt", "string", "What to ask the model.");
-	return cbx_mcp_schema_object(props, required, true);
-}
-
-static cJSON *message_input(void)
-{
-	static const char *const required[] = { "message", NULL };
-	cJSON *props = cbx_json_new_obj();
-
-	cbx_mcp_schema_property(props, "message", "string", "What to ask the user.");
-	return cbx_mcp_schema_object(props, required, true);
-}
+#define MESSAGE_INPUT \
+	"{\"type\":\"object\",\"properties\":{\"message\":{\"type\":\"string\",\"description\":\"What to ask the user.\"}}," \
+	"\"required\":[\"message\"],\"additionalProperties\":false}"
 
 static const char *argument(const cJSON *args, const char *name)
 {
@@ -215,8 +225,9 @@ static const char *argument(const cJSON *args, const char *name)
 	return cJSON_IsString(v) ? v->valuestring : "";
 }
 
-static void sampling(struct cbx_mcp_call *call, const cJSON *args)
+static void sampling(struct cbx_tool_call *tool, const cJSON *args)
 {
+	struct cbx_mcp_call *call = fixture_call(tool);
 	_cleanup_free_ char *text = fixture_quote(argument(args, "prompt"));
 	_cleanup_free_ char *params = cbx_xasprintf(
 		"{\"messages\":[{\"role\":\"user\",\"content\":{\"type\":\"text\",\"text\":%s}}],\"maxTokens\":100}", text);
@@ -224,8 +235,9 @@ static void sampling(struct cbx_mcp_call *call, const cJSON *args)
 	fixture_ask(call, "sampling/createMessage", params, "LLM response: ");
 }
 
-static void elicitation(struct cbx_mcp_call *call, const cJSON *args)
+static void elicitation(struct cbx_tool_call *tool, const cJSON *args)
 {
+	struct cbx_mcp_call *call = fixture_call(tool);
 	_cleanup_free_ char *text = fixture_quote(argument(args, "message"));
 	_cleanup_free_ char *params = cbx_xasprintf(
 		"{\"message\":%s,\"requestedSchema\":{\"type\":\"object\",\"properties\":{\"username\":{\"type\":\"string\","
@@ -236,8 +248,9 @@ static void elicitation(struct cbx_mcp_call *call, const cJSON *args)
 	fixture_ask(call, "elicitation/create", params, "User response: ");
 }
 
-static void elicitation_defaults(struct cbx_mcp_call *call, const cJSON *args)
+static void elicitation_defaults(struct cbx_tool_call *tool, const cJSON *args)
 {
+	struct cbx_mcp_call *call = fixture_call(tool);
 	fixture_ask(call, "elicitation/create",
 		    "{\"message\":\"Please check these values\",\"requestedSchema\":{\"type\":\"object\",\"properties\":{"
 		    "\"name\":{\"type\":\"string\",\"default\":\"John Doe\"},"
@@ -248,8 +261,9 @@ static void elicitation_defaults(struct cbx_mcp_call *call, const cJSON *args)
 		    "Elicitation completed: ");
 }
 
-static void elicitation_enums(struct cbx_mcp_call *call, const cJSON *args)
+static void elicitation_enums(struct cbx_tool_call *tool, const cJSON *args)
 {
+	struct cbx_mcp_call *call = fixture_call(tool);
 	fixture_ask(
 		call, "elicitation/create",
 		"{\"message\":\"Please choose\",\"requestedSchema\":{\"type\":\"object\",\"properties\":{"
@@ -267,52 +281,50 @@ static void elicitation_enums(struct cbx_mcp_call *call, const cJSON *args)
 }
 
 /* A schema with the keywords of JSON Schema 2020-12 that must come through as they are. */
-static cJSON *schema_input(void)
-{
-	return cJSON_Parse(
-		"{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"type\":\"object\","
-		"\"$defs\":{\"address\":{\"$anchor\":\"addressDef\",\"type\":\"object\",\"properties\":{"
-		"\"street\":{\"type\":\"string\"},\"city\":{\"type\":\"string\"}}}},"
-		"\"properties\":{\"name\":{\"type\":\"string\"},\"address\":{\"$ref\":\"#/$defs/address\"},"
-		"\"contactMethod\":{\"type\":\"string\",\"enum\":[\"phone\",\"email\"]},"
-		"\"phone\":{\"type\":\"string\"},\"email\":{\"type\":\"string\"}},"
-		"\"allOf\":[{\"anyOf\":[{\"required\":[\"phone\"]},{\"required\":[\"email\"]}]}],"
-		"\"if\":{\"properties\":{\"contactMethod\":{\"const\":\"phone\"}},\"required\":[\"contactMethod\"]},"
-		"\"then\":{\"required\":[\"phone\"]},\"else\":{\"required\":[\"email\"]},"
-		"\"additionalProperties\":false}");
-}
+static const char schema_input[] =
+	"{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"type\":\"object\","
+	"\"$defs\":{\"address\":{\"$anchor\":\"addressDef\",\"type\":\"object\",\"properties\":{"
+	"\"street\":{\"type\":\"string\"},\"city\":{\"type\":\"string\"}}}},"
+	"\"properties\":{\"name\":{\"type\":\"string\"},\"address\":{\"$ref\":\"#/$defs/address\"},"
+	"\"contactMethod\":{\"type\":\"string\",\"enum\":[\"phone\",\"email\"]},"
+	"\"phone\":{\"type\":\"string\"},\"email\":{\"type\":\"string\"}},"
+	"\"allOf\":[{\"anyOf\":[{\"required\":[\"phone\"]},{\"required\":[\"email\"]}]}],"
+	"\"if\":{\"properties\":{\"contactMethod\":{\"const\":\"phone\"}},\"required\":[\"contactMethod\"]},"
+	"\"then\":{\"required\":[\"phone\"]},\"else\":{\"required\":[\"email\"]},"
+	"\"additionalProperties\":false}";
 
 /* ---- the table ---- */
 
-#define TOOL(n, in, fn) &(const struct cbx_mcp_tool){ .name = n, .title = n, .description = "For tests.", \
+#define TOOL(n, in, fn) &(const struct cbx_tool){ .name = n, .title = n, .description = "For tests.", \
 						      .input = in, .call = fn }
 
-const struct cbx_mcp_tool *const fixture_tools[] = {
-	TOOL("test_simple_text", no_input, constant),
-	TOOL("test_image_content", no_input, constant),
-	TOOL("test_audio_content", no_input, constant),
-	TOOL("test_embedded_resource", no_input, constant),
-	TOOL("test_multiple_content_types", no_input, constant),
-	TOOL("test_error_handling", no_input, constant),
-	TOOL("test_tool_with_logging", no_input, stepwise),
-	TOOL("test_tool_with_progress", no_input, stepwise),
-	TOOL("test_sampling", prompt_input, sampling),
-	TOOL("test_elicitation", message_input, elicitation),
-	TOOL("test_elicitation_sep1034_defaults", no_input, elicitation_defaults),
-	TOOL("test_elicitation_sep1330_enums", no_input, elicitation_enums),
-	TOOL("test_missing_capability", no_input, missing_capability),
-	TOOL("test_logging_tool", no_input, logging),
-	TOOL("test_streaming_elicitation", no_input, fixture_round_call),
-	TOOL("test_input_required_result_elicitation", no_input, fixture_round_call),
-	TOOL("test_input_required_result_sampling", no_input, fixture_round_call),
-	TOOL("test_input_required_result_list_roots", no_input, fixture_round_call),
-	TOOL("test_input_required_result_request_state", no_input, fixture_round_call),
-	TOOL("test_input_required_result_multiple_inputs", no_input, fixture_round_call),
-	TOOL("test_input_required_result_multi_round", no_input, fixture_round_call),
-	TOOL("test_input_required_result_tampered_state", no_input, fixture_round_call),
-	TOOL("test_input_required_result_capabilities", no_input, fixture_round_call),
+const struct cbx_tool *const fixture_tools[] = {
+	TOOL("test_simple_text", NO_INPUT, constant),
+	TOOL("test_image_content", NO_INPUT, constant),
+	TOOL("test_audio_content", NO_INPUT, constant),
+	TOOL("test_embedded_resource", NO_INPUT, constant),
+	TOOL("test_multiple_content_types", NO_INPUT, constant),
+	TOOL("test_error_handling", NO_INPUT, constant),
+	TOOL("test_tool_with_logging", NO_INPUT, stepwise),
+	TOOL("test_tool_with_progress", NO_INPUT, stepwise),
+	TOOL("test_sampling", PROMPT_INPUT, sampling),
+	TOOL("test_elicitation", MESSAGE_INPUT, elicitation),
+	TOOL("test_elicitation_sep1034_defaults", NO_INPUT, elicitation_defaults),
+	TOOL("test_elicitation_sep1330_enums", NO_INPUT, elicitation_enums),
+	TOOL("test_missing_capability", NO_INPUT, missing_capability),
+	TOOL("test_logging_tool", NO_INPUT, logging),
+	TOOL("test_streaming_elicitation", NO_INPUT, fixture_round_call),
+	TOOL("test_input_required_result_elicitation", NO_INPUT, fixture_round_call),
+	TOOL("test_input_required_result_sampling", NO_INPUT, fixture_round_call),
+	TOOL("test_input_required_result_list_roots", NO_INPUT, fixture_round_call),
+	TOOL("test_input_required_result_request_state", NO_INPUT, fixture_round_call),
+	TOOL("test_input_required_result_multiple_inputs", NO_INPUT, fixture_round_call),
+	TOOL("test_input_required_result_multi_round", NO_INPUT, fixture_round_call),
+	TOOL("test_input_required_result_tampered_state", NO_INPUT, fixture_round_call),
+	TOOL("test_input_required_result_capabilities", NO_INPUT, fixture_round_call),
 	TOOL("json_schema_2020_12_tool", schema_input, constant),
-	TOOL("silence", no_input, silence),
-	TOOL("flood", no_input, flood),
+	TOOL("silence", NO_INPUT, silence),
+	TOOL("flood", NO_INPUT, flood),
+	TOOL("large", NO_INPUT, large),
 	NULL,
 };

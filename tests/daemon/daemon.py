@@ -144,7 +144,7 @@ def test_closing_the_own_descriptors_hangs_nothing():
     c = client()
     r = c.run("import os; os.close(1); os.close(2)")
     assert r["status"] in ("ok", "error"), r
-    r = c.run(FRAME + "for fd in list(sockets()): os.dup2(os.open('/dev/null', 0), fd)\nwhile True: pass", timeout=20)
+    r = c.run(FRAME + "for fd in list(connection()): os.dup2(os.open('/dev/null', 0), fd)\nwhile True: pass", timeout=20)
     assert r["status"] == "killed" and "descriptor 3" in r["message"], r
     assert c.run("1")["status"] == "ok"
     c.close()

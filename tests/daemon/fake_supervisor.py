@@ -33,7 +33,7 @@ import time
 REQUEST = struct.Struct("=IIQ")
 HEADER = struct.Struct("=IIqQII")
 ERR = struct.Struct("=i32s600s")
-UP, CREATED, FAILED, GONE, OOM, DOWN = range(1, 7)
+UP, FAILED, GONE, OOM, DOWN = 1, 3, 4, 5, 6
 ENTERED, EXITED, ZYGOTE_READY, ZYGOTE_GONE = range(8, 12)
 CREATE, DESTROY, MOVE, ZYGOTE, ZYGOTE_END, ENTER, MEASURE, USED = range(1, 9)
 MEASURED = 12
@@ -44,7 +44,7 @@ mode = os.environ.get("FAKE_MODE", "")
 
 
 def event(kind, sandbox=0, status=0, pid=0, code=0, text=""):
-    head = struct.pack("=IiQQiI", kind, status, sandbox, 0, pid, 0)
+    head = struct.pack("=IiQQQiI", kind, status, sandbox, 0, 0, pid, 0)
     facts = struct.pack("=7I", 1, 1, 0, 250, 300, 300, 320)
     err = ERR.pack(code, b"no_sandbox" if code else b"", text.encode())
     data = head + facts + err
@@ -113,7 +113,7 @@ class Sandbox:
                 high = [os.dup2(fd, 50 + i) for i, fd in enumerate(fds)]
                 for i, fd in enumerate(high):
                     os.dup2(fd, i)
-                os.closerange(4, 200)
+                os.closerange(len(high), 200)
                 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
                 os.execve(argv[0], argv, env)
             finally:
@@ -255,7 +255,6 @@ class Supervisor:
         if mode == "fail":
             os.close(fds[0])
             return self.send(FAILED, number, code=errno.EPERM, text="make it: Operation not permitted")
-        self.send(CREATED, number)
         self.sandboxes[number] = Sandbox(number, socket.socket(fileno=fds[0]), self.sel)
 
     def reap(self):

@@ -10,21 +10,22 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
-from cbxtest import children, run, wait_until  # noqa: E402, F401
+from cbxtest import children, run, sandboxes, wait_until  # noqa: E402, F401
+from image_python import image_python  # noqa: E402
 
 DAEMON = os.environ.get("CODEBOX_DAEMON") or shutil.which("codeboxd") or "/usr/local/sbin/codeboxd"
 RUNTIMES = os.path.join(os.environ.get("CODEBOX_SHARE_DIR") or os.path.join(HERE, "../../src"), "runtimes")
 # The start of a cell that writes frames of its own to the driver's socket, wherever the driver has put that.
 FRAME = """
-import os, struct
-def sockets():
-    for name in os.listdir('/proc/self/fd'):
+import fcntl, os, struct
+def connection():
+    for name in sorted(os.listdir('/proc/self/fd'), key=int):
         try:
-            if os.readlink('/proc/self/fd/' + name).startswith('socket:'):
+            if int(name) > 2 and os.readlink('/proc/self/fd/' + name).startswith('pipe:'):
                 yield int(name)
         except OSError:
             pass
-FD = min(sockets())
+FD = max(fd for fd in connection() if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY)
 def frame(b): os.write(FD, struct.pack('<I', len(b)) + b)
 """
 running = []
@@ -99,7 +100,7 @@ class Daemon:
         manifest = {"format": 1, "name": "python", "kind": "host", "created": "2026-01-01T00:00:00Z",
                     "digest": "sha256:" + "0" * 64, "files": 1, "bytes": 1, "architecture": "amd64",
                     "layers": [{"source": "rootfs", "target": "/"}],
-                    "interpreters": {"python": {"argv": [sys.executable]}}, "environment": {"FROM_IMAGE": "yes"}}
+                    "interpreters": {"python": {"argv": image_python()}}, "environment": {"FROM_IMAGE": "yes"}}
         with open(os.path.join(image, "manifest.json"), "w") as f:
             json.dump(manifest, f)
         for top, dirs, files in os.walk(self.dir):
@@ -158,9 +159,16 @@ def session(c):
     return c.call("session.create")["session_id"]
 
 
+def end_shared():
+    """A failed test may have left anything in the daemon that most share: the next gets a new one."""
+    for daemon in shared:
+        daemon.stop()
+    shared.clear()
+
+
 def main(namespace):
     try:
-        run(namespace)
+        run(namespace, after_failure=end_shared)
     finally:
         for daemon in list(running):
             daemon.stop()

@@ -175,6 +175,28 @@ def test_streams_of_events():
     d.stop()
 
 
+def test_requests_that_do_not_end():
+    """A byte now and then puts off no deadline, of the headers or of the body."""
+    d, speed = hurried("", "--http", "127.0.0.1:0")
+    h = Http(d)
+    head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    for data in [head, head + b"Content-Length: 1000000\r\n\r\n"]:
+        with socket.create_connection(("127.0.0.1", h.port), timeout=60) as s:
+            s.sendall(data)
+            speed(50)
+            s.settimeout(0.05)  # of 2.5 seconds for the daemon
+            for _ in range(600):
+                try:
+                    s.sendall(b"x")
+                    got = s.recv(100)
+                    break
+                except TimeoutError:
+                    pass
+            speed(1)
+            assert got.startswith(b"HTTP/1.1 408 "), got
+    d.stop()
+
+
 def test_connections_and_sessions_that_are_left():
     d, speed = hurried("", "--http", "127.0.0.1:0")
     h = Http(d)

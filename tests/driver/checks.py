@@ -4,8 +4,10 @@ import base64
 import os
 import sys
 
-PYTHON = os.environ.get("CODEBOX_TEST_PYTHON") or (
-    "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable)
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from image_python import image_python  # noqa: E402
+
+PYTHON = [os.environ["CODEBOX_TEST_PYTHON"]] if "CODEBOX_TEST_PYTHON" in os.environ else image_python()
 TESTS = []
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the Python driver without a sandbox, and speaks to it as codeboxd does.
 
-When the socket has something, both pipes are read empty before it is read: what was printed before the frame is then
-known, and the driver lets nothing be printed after it until the frame has been taken. So a cell's events are in the
-order of the program.
+When the frames' pipe has something, the two others are read empty before it is read: what was printed before the frame
+is then known, and the driver lets nothing be printed after it until the frame has been taken. So a cell's events are in
+the order of the program.
 """
 import json
 import os
 import select
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -80,26 +79,28 @@ class Interpreter:
         self.own_home = home is None
         self.workspace = os.path.join(self.home, "workspace")
         os.makedirs(self.workspace, exist_ok=True)
-        ours, theirs = socket.socketpair()
+        theirs_r, ours_w = os.pipe()
+        ours_r, theirs_w = os.pipe()
         out_r, out_w = os.pipe()
         err_r, err_w = os.pipe()
         environ = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": self.home, "LANG": "C.UTF-8",
-                   "CODEBOX_FD": str(theirs.fileno())}
+                   "CODEBOX_FD": "%d,%d" % (theirs_r, theirs_w)}
         environ.update(env or {})
         if plain:
             environ["CODEBOX_DRIVER_PLAIN"] = "1"
-        self.process = subprocess.Popen([python, DRIVER], stdin=subprocess.DEVNULL, stdout=out_w, stderr=err_w,
-                                        cwd=self.workspace, env=environ, pass_fds=[theirs.fileno()],
+        self.process = subprocess.Popen([*python, DRIVER], stdin=subprocess.DEVNULL, stdout=out_w, stderr=err_w,
+                                        cwd=self.workspace, env=environ, pass_fds=[theirs_r, theirs_w],
                                         start_new_session=True)
-        theirs.close()
+        os.close(theirs_r)
+        os.close(theirs_w)
         os.close(out_w)
         os.close(err_w)
-        self.socket = ours
+        self.frames, self.to = ours_r, ours_w
         self.pipes = {out_r: "stdout", err_r: "stderr"}
-        for fd in (out_r, err_r, ours.fileno()):
+        for fd in (out_r, err_r, ours_r):
             os.set_blocking(fd, False)
         self.poll = select.poll()
-        for fd in (out_r, err_r, ours.fileno()):
+        for fd in (out_r, err_r, ours_r):
             self.poll.register(fd, select.POLLIN)
         self.buffer = bytearray()
         self.id = 0
@@ -110,9 +111,9 @@ class Interpreter:
 
     def send(self, **message):
         data = json.dumps(message).encode()
-        self.socket.setblocking(True)
-        self.socket.sendall(len(data).to_bytes(4, "little") + data)
-        self.socket.setblocking(False)
+        view = memoryview(len(data).to_bytes(4, "little") + data)
+        while view:
+            view = view[os.write(self.to, view):]
 
     def _drain(self, cell, fd=None):
         for pipe in [fd] if fd else list(self.pipes):
@@ -130,10 +131,7 @@ class Interpreter:
                 cell.add(self.pipes[pipe], data)
 
     def _frames(self):
-        try:
-            data = self.socket.recv(1 << 20)
-        except ConnectionResetError:
-            data = b""
+        data = os.read(self.frames, 1 << 20)
         if not data:
             raise Gone(self.process.wait(PATIENCE))
         self.buffer += data
@@ -158,7 +156,7 @@ class Interpreter:
                     self._drain(cell, fd)
             if during:
                 during(cell)
-            if self.socket.fileno() not in ready:
+            if self.frames not in ready:
                 continue
             found = None
             self._drain(cell)
@@ -172,10 +170,10 @@ class Interpreter:
 
     # What tests use
 
-    def run(self, code, silent=False, during=None):
+    def run(self, code, silent=False, during=None, **more):
         self.id += 1
         cell = Cell()
-        self.send(op="run", id=self.id, code=code, silent=silent)
+        self.send(op="run", id=self.id, code=code, silent=silent, **more)
         try:
             cell.done = self._until(cell, "done", during)
         except Gone as gone:
@@ -219,7 +217,8 @@ class Interpreter:
         return answer
 
     def close(self):
-        self.socket.close()
+        os.close(self.to)
+        os.close(self.frames)
         try:
             self.process.wait(10)
         except subprocess.TimeoutExpired:

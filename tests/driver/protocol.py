@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the Python driver, in TAP. No sandbox is needed.
 
-CODEBOX_TEST_PYTHON names the interpreter to test with (default: /usr/bin/python3). Each test runs over IPython and over
-the plain shell, where both apply. Arguments select tests by a part of their names.
+CODEBOX_TEST_PYTHON names the interpreter to test with (default: that of the image python). Each test runs over IPython
+and over the plain shell, where both apply. Arguments select tests by a part of their names.
 """
 import os
 import subprocess
@@ -16,9 +16,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from checks import PYTHON, TESTS, same
 from harness import Interpreter
 import cases_cells
+import cases_rules
 import cases_trouble
 
-assert cases_cells and cases_trouble  # they have registered their tests
+assert cases_cells and cases_rules and cases_trouble  # they have registered their tests
 
 
 class Runner:
@@ -28,7 +29,7 @@ class Runner:
 
     def module(self, name):
         if name not in self.known:
-            self.known[name] = subprocess.run([PYTHON, "-c", "import %s" % name], stdout=subprocess.DEVNULL,
+            self.known[name] = subprocess.run([*PYTHON, "-c", "import %s" % name], stdout=subprocess.DEVNULL,
                                               stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL).returncode == 0
         return self.known[name]
 
@@ -66,7 +67,7 @@ def main():
         name = "%d - %s: %s" % (number, mode, function.__name__.replace("_", " "))
         missing = [n for n in needs + (("IPython",) if mode == "ipython" else ()) if not runner.module(n)]
         if missing:
-            print("ok %s # SKIP %s has no %s" % (name, PYTHON, missing[0]), flush=True)
+            print("ok %s # SKIP %s has no %s" % (name, " ".join(PYTHON), missing[0]), flush=True)
             continue
         try:
             runner.run(function, mode, fresh, env)

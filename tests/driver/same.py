@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver and IPython as it comes, given the same cells: what is shown and what is kept must be the same. In TAP.
 
-CODEBOX_TEST_PYTHON names the interpreter (default: /usr/bin/python3). Arguments select scenarios by a part of their
-names. With --stock, this script is the other side: IPython's InteractiveShell, spoken to in lines of JSON.
+CODEBOX_TEST_PYTHON names the interpreter (default: that of the image python). Arguments select scenarios by a part of
+their names. With --stock, this script is the other side: IPython's InteractiveShell, spoken to in lines of JSON.
 """
 import json
 import os
@@ -289,7 +289,7 @@ def stock():
 class Stock:
     def __init__(self, python):
         self.home = tempfile.TemporaryDirectory(prefix="driver-test-")
-        self.p = subprocess.Popen([python, "-X", "utf8", os.path.abspath(__file__), "--stock"], stdin=subprocess.PIPE,
+        self.p = subprocess.Popen([*python, "-X", "utf8", os.path.abspath(__file__), "--stock"], stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=self.home.name,
                                   env={"PATH": "/usr/local/bin:/usr/bin:/bin",
                                   "HOME": self.home.name, "LANG": "C.UTF-8"})
@@ -358,11 +358,11 @@ def main():
     from checks import PYTHON
     names = [n for n in SCENARIOS if not sys.argv[1:] or any(w in n for w in sys.argv[1:])]
     print("1..%d" % len(names), flush=True)
-    have = subprocess.run([PYTHON, "-c", "import IPython"], stderr=subprocess.DEVNULL).returncode == 0
+    have = subprocess.run([*PYTHON, "-c", "import IPython"], stderr=subprocess.DEVNULL).returncode == 0
     failed = 0
     for number, name in enumerate(names, 1):
         if not have:
-            print("ok %d - %s # SKIP %s has no IPython" % (number, name, PYTHON), flush=True)
+            print("ok %d - %s # SKIP %s has no IPython" % (number, name, " ".join(PYTHON)), flush=True)
             continue
         try:
             found = compare(PYTHON, name)

@@ -10,27 +10,40 @@ breaks something is kept in DIR/found. The exit status is 1 when there was one.
 import argparse
 import concurrent.futures
 import glob
+import hashlib
+import io
 import os
 import shutil
 import struct
 import subprocess
 import sys
+import tarfile
+import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 TARGETS = {"fuzz_json": ["fuzz_json.c"], "fuzz_rpc": ["fuzz_rpc.c", "../unit/fake_engine.c", "../unit/fake_files.c"],
            "fuzz_frame": ["fuzz_frame.c"],
-           "fuzz_policy": ["fuzz_policy.c"], "fuzz_cgroup": ["fuzz_cgroup.c"], "fuzz_http": ["fuzz_http.c"],
-           "fuzz_unpack": ["fuzz_unpack.c"], "fuzz_init": ["fuzz_init.c"]}
+           "fuzz_policy": ["fuzz_policy.c"], "fuzz_runtime": ["fuzz_runtime.c"],
+           "fuzz_cgroup": ["fuzz_cgroup.c"], "fuzz_http": ["fuzz_http.c"], "fuzz_proxy": ["fuzz_proxy.c"], "fuzz_jwt": ["fuzz_jwt.c"],
+           "fuzz_clean": ["fuzz_clean.c"], "fuzz_tenants": ["fuzz_tenants.c"], "fuzz_rest": ["fuzz_rest.c"], "fuzz_multipart": ["fuzz_multipart.c"],
+           "fuzz_tar": ["fuzz_tar.c"], "fuzz_unpack": ["fuzz_unpack.c"], "fuzz_init": ["fuzz_init.c"],
+           "fuzz_packages": ["fuzz_packages.c"], "fuzz_osv": ["fuzz_osv.c"],
+           "fuzz_wheel": ["fuzz_wheel.c", "../../src/installer/wheel.c", "../../src/installer/index.c"],
+           "fuzz_html": ["fuzz_html.c"], "fuzz_audit": ["fuzz_audit.c"], "fuzz_oci": ["fuzz_oci.c"],
+           "fuzz_sql": ["fuzz_sql.c"],
+           "fuzz_objects": ["fuzz_objects.c", "../../src/objects/answer.c"],
+           "fuzz_png": ["fuzz_png.c"] + ["../../src/cli/%s.c" % s for s in ("images", "images-draw", "flate", "png", "rows", "term")]}
 SANITIZE = "address,undefined"
 FLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-g", "-O1", "-fno-omit-frame-pointer", "-DFAKE_BYTES_MAX=300000", "-Wall",
          "-Wextra",
          "-Wno-unused-parameter", "-Wno-missing-field-initializers", "-fno-sanitize-recover=undefined",
          '-DPACKAGE_VERSION="0"', '-DCBX_LIBEXEC_DIR=""', '-DCBX_SHARE_DIR=""', '-DCBX_SBIN_DIR=""',
          '-DCBX_APPARMOR_PROFILE=""']
-LIBRARIES = ["libcjson", "libevent_core", "libarchive", "nettle"]
+LIBRARIES = ["libcap", "libcjson", "libevent_core", "libevent_openssl", "openssl", "libarchive", "nettle", "libcurl", "zlib"]
 # What the targets use of the library; the linker takes from it what is needed.
-PARTS = ["base", "cgroup", "http", "image", "mcp", "policy", "session"]
+PARTS = ["base", "box", "cgroup", "command", "execution", "http", "image", "interp", "mcp", "observe", "packages", "policy", "proxy",
+         "pull", "render", "rest", "runtimes", "session", "tenant", "tools", "wire"]
 
 
 class Missing(Exception):
@@ -69,9 +82,12 @@ def build_targets(build, names):
     """Raises Missing, or subprocess.CalledProcessError after the compiler has said why."""
     os.makedirs(build, exist_ok=True)
     check_clang(build)
-    flags = FLAGS + ["-I" + TOP + "/src", "-I" + TOP + "/tests/unit", "-I" + HERE] + pkg("--cflags")
+    made = os.path.join(os.environ.get("CODEBOX_BUILD_DIR") or os.getcwd(), "src")  # sources that make has made
+    flags = FLAGS + ["-I" + TOP + "/src", "-I" + made, "-I" + TOP + "/tests/unit", "-I" + HERE] + pkg("--cflags")
     sources = sorted(s for part in PARTS for s in glob.glob("%s/src/%s/*.c" % (TOP, part)))
-    sources.append(TOP + "/src/sandbox/plan.c")  # what mounts are refused
+    sources += [TOP + "/src/sandbox/" + s for s in ("plan.c", "hostnames.c")]  # what mounts are refused
+    sources += [TOP + "/src/sql/" + s for s in ("judge.c", "words.c")]
+    sources += [TOP + "/src/objects/" + s for s in ("sign.c", "azure.c")]  # links
     own = {name: [os.path.normpath(os.path.join(HERE, s)) for s in TARGETS[name]] for name in names}
     jobs = {s: os.path.join(build, os.path.relpath(s, TOP).replace("/", "-")[:-2] + ".o")
             for s in sources + sum(own.values(), [])}
@@ -202,6 +218,16 @@ def seeds_policy():
     yield "{" + '"environment": {"A": "b"}, ' * 3 + '"x": ' + "[" * 70
 
 
+def seeds_runtime():
+    for path in sorted(glob.glob(TOP + "/src/runtimes/*/runtime.json")):
+        with open(path, "rb") as f:
+            text = f.read()
+        yield text
+        yield text.replace(os.path.basename(os.path.dirname(path)).encode(), b"python")
+    yield '{"language": "python", "driver": "../x", "fork": 1, "rank": -1}'
+    yield '{"language": "python", "driver": "d", "environment": {"": "x", "A=": "y"}, "aliases": ["", "-x"]}'
+
+
 def seeds_cgroup():
     yield "0::/user.slice/user-1000.slice/session-3.scope\n"
     yield "12:memory:/a\n1:name=systemd:/\n0::/\n"
@@ -213,11 +239,124 @@ def seeds_cgroup():
     yield "max\n"
 
 
+def seeds_rest():
+    yield from ("/sessions/a/files/b%20c/d", "/execute/a.1/stream", "/sessions/a/commands/7/output", "/sessions", "/health", "wait=5&path=a%2Fb", "wait=1&wait=2",
+                "bytes=0-5", "bytes=-3", "bytes=7-", "numpy>=1.2,<3", "a/b/../c", "/execute/a.b.18446744073709551617/status")
+
+
+def seeds_multipart():
+    def part(names, data, more=""):
+        return "--b\r\nContent-Disposition: form-data; %s%s\r\n\r\n%s\r\n" % (names, more, data)
+
+    one, two = part('name="file"; filename="a b.txt"', "x"), part("filename=c; name=d", "", "\r\nContent-Type: text/plain")
+    for body in (one + "--b--", one + two + "--b--\r\n", "--b--", part('name="x"', "1") + "--b--", one.replace("a b", "..") + "--b--",
+                 one + one + "--b--", one + "--bb--", part('name="x"; filename="%22"', "\r\n--\r\n-b") + "--b--\r\n"):
+        for kind in ("multipart/form-data; boundary=b", 'Multipart/Form-Data; charset=utf-8; boundary="b"'):
+            yield kind + "\n" + body
+
+
+def seeds_tar():
+    entries = [dict(name="./", type=tarfile.DIRTYPE, mode=0o755), dict(name="d/", type=tarfile.DIRTYPE, mode=0o1777),
+               dict(name="d/a b", size=600, mode=0o644, mtime=1700000000.25), dict(name="empty"), dict(name="\u00e9\n" * 60, size=1),
+               dict(name="d/l", type=tarfile.SYMTYPE, linkname="../empty"), dict(name="h", type=tarfile.LNKTYPE, linkname="d/a b"),
+               dict(name="l" * 120, type=tarfile.SYMTYPE, linkname="t" * 120)]
+    bad = [dict(name="../x"), dict(name="/x"), dict(name="p", type=tarfile.FIFOTYPE), dict(name="s", mode=0o4755),
+           dict(name="l", type=tarfile.SYMTYPE, linkname="/etc"), dict(name="l", type=tarfile.SYMTYPE, linkname="a/../..")]
+    for kind in (tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        for some in [entries] + [[entries[2], b] for b in bad]:
+            out = io.BytesIO()
+            with tarfile.open(fileobj=out, mode="w", format=kind) as t:
+                for fields in some:
+                    info = tarfile.TarInfo()
+                    for key, value in fields.items():
+                        setattr(info, key, value)
+                    try:
+                        t.addfile(info, io.BytesIO(b"x" * info.size))
+                    except (ValueError, UnicodeError):
+                        pass  # ustar has no room for it
+            yield out.getvalue().rstrip(b"\0") + bytes(1100)
+
+
+def seeds_packages():
+    yield from ('# /// script\n# dependencies = ["a>1", \'b\']\n# ///\n', "a>=1 # x\nb[c]==1.*; python_version > '3'\n",
+                '[project]\ndependencies = ["a>=1,<2"]\n[tool]\nx = {y = [1, """z"""]}\n', "1!2.0rc1.post2.dev3+local", ">=1,!=1.4.*")
+
+
+def seeds_osv():
+    affected = '{"package":{"ecosystem":"PyPI","name":"Some_Name"},%s}'
+    ranges = '"ranges":[{"type":"ECOSYSTEM","events":[{"introduced":"0"},{"fixed":"1.2"},{"introduced":"1.4"},{"last_affected":"2"},' \
+        '{"limit":"3"}]}]'
+    yield '{"id":"GHSA-1","summary":"\u00e9","affected":[%s,%s]}' % (affected % ranges, affected % '"versions":["1.5","1.5.0"]')
+    yield '[{"id":"A","withdrawn":null,"affected":[%s]},{"x":{}}]' % (affected % '"versions":["1.5"]')
+    yield '[{"id":"A","n\\u0061me":"\\u0061","withdrawn":"2026"},{}]'
+    yield "# popular\nsome-nam\nsomename\nname-some\nsome-name\n"
+
+
+def seeds_wheel():
+    yield "Metadata-Version: 2.1\nName: A\nVersion: 1.0\n\n[console_scripts]\nrun-it = a.main:cli.go [x]\n"
+    yield "Name:a\r\nVersion:\t1\r\n[gui_scripts]\n; no\nb=a:b\n[console_scripts]\n../x = a:b\n"
+    yield "[console_scripts]\nx = a:b\nx = c.d : e.f [y]\n[other]\nz = ../..\n"
+    yield from ("#!python\nprint()\n", "#!pythonw -E", "#!/bin/sh\n", "[console_scripts]\na = os:system('x')\n")
+    yield from ("https://a.example/x.whl", "file:///srv/wheels/a-1-py3-none-any.whl", "file:///srv/wheels/../x", "http://u:p@h:1/s",
+                "http://index.example:8080@evil/", "http://INDEX.example:8080/a", "https://[::1]:1/?#@")
+
+
+def seeds_tenants():
+    yield '// all\n{"tenants": {"a": {"sessions": 2, "memory": "4G", "disk": 5, "cpus": 1.5, "requests_per_second": 1}, "b.c": {}}}'
+    yield '{"tenants": {"a": {"policy": {"limits": {"memory": "1G"}}, "executions_per_second": 3, "requests_at_once": 2}}}'
+    yield '{"tokens": [{"id": "abcdefg2", "tenant": "a", "name": "n", "scopes": "read,run", "sha256": "%s", ' \
+          '"created": "2026-01-31T12:00:00Z", "expires": "2027-01-31T12:00:00Z"}]}' % ("0f" * 32)
+    yield "cbx_abcdefg2_" + "a" * 52
+    yield '{"jwt": {"issuer": "https://i", "audience": ["a", "b"], "keys": "k", "tenant_claim": "t", "scope_claim": "scp", ' \
+          '"tenants": {"x y": "a"}, "leeway": "5s"}, "tenants": {"a": {}}}'
+
+
+def seeds_jwt():
+    x = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"  # of RFC 8037
+    yield '{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k","use":"sig","alg":"EdDSA","key_ops":["verify"],"x":"%s"}]}' % x
+    yield '{"keys":[{"kty":"EC","crv":"P-256","x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4",' \
+          '"y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}'  # of RFC 7517
+    yield '{"keys":[{"kty":"RSA","e":"AQAB","n":"%s"},{"kty":"oct","k":"AAAA"}]}' % ("v" + "A" * 340 + "Q")
+    for header in '{"alg":"EdDSA","kid":"k","typ":"at+jwt"}', '{"alg":"EdDSA"}', '{"alg":"none"}', '{"alg":"EdDSA","crit":["b64"]}':
+        yield header + '\n{"iss":"https://i","aud":["x","a"],"exp":1800000100,"nbf":1.5,"tenant":"acme","scope":"read run x"}'
+    yield '{"alg":"EdDSA"}\n{"iss":"https://i","aud":"b","exp":1900000000,"tenant":"acme","scope":["run"],"sub":"\u00e9 \\""}'
+    yield "eyJhbGciOiJFZERTQSJ9.e30.AAAA"
+
+
+def seeds_audit():
+    line = '{"seq":1,"time":"2026-01-31T12:00:00.000Z","event":"start","prev":"%s"}' % ("0" * 64)
+    yield line + "\n"
+    yield line + '\n{"seq":2,"prev":"%s"}\n' % hashlib.sha256(line.encode()).hexdigest()
+    yield '{"se\n' + line
+    yield from ("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "01-" + "0" * 31 + "1-" + "0" * 15 + "1-00-x")
+
+
 def seeds_http():
     yield from ("localhost:8080", "127.0.0.1", "[::1]:1", "http://localhost", "https://[::1]:443",
                 "http://localhost.evil",
                 "http://127.0.0.1@evil", "Bearer 0123456789abcdef", "bearer x", "localhost:0", "[::1]:65536",
-                "127.0.0.1:")
+                "127.0.0.1:", "5\r\nhello\r\n0\r\n\r\n",
+                "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n",
+                "GET /mcp?a HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n")
+
+
+def png(width, height, depth, kind, rows, *chunks):
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, 0)) +
+            b"".join(chunk(*c) for c in chunks) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+def seeds_png():
+    for depth, kind, bits in ((1, 0, 1), (8, 0, 8), (16, 0, 16), (8, 2, 24), (16, 2, 48), (8, 4, 16), (8, 6, 32), (16, 6, 64)):
+        yield png(9, 5, depth, kind, b"".join(bytes([y]) + bytes(range((9 * bits + 7) // 8)) for y in range(5)))
+    yield png(3, 2, 2, 3, b"\0\x1b\1\xe4", (b"PLTE", bytes(range(12))), (b"tRNS", b"\0\x80"))
+    yield b"\x1b_Gi=31;OK\x1b\\\x1bP>|iTerm2 3.5\x1b\\typed\x1b[?62;4;22cmore"
+
+
+def seeds_clean():
+    yield from ("\x1b[31mred\x1b[0m", "\x1b]0;title\x07x\x1b\\\\", "\x9b2J", "\u202eevil\u2066\u200f\u061c", "a\tb\r\n\b\x7f",
+                "\x1b[?1049h\x1bc\x1b[1;2;", "\U0001f600\u20ac")
 
 
 def seeds_unpack():
@@ -246,7 +385,7 @@ def seeds_unpack():
             [("bin", dirs, ""), ("bin/sh", reg, b"#!")],
             [("x" * 200 + "/" + "y" * 200, reg, b"long")]]
     for row in rows:
-        for first in (0, 2, 12, 16):
+        for first in (0, 2, 4, 8, 16):
             yield bytes([first]) + tar(*row)
     yield b"\0" + tar(*rows[0], mode="w:gz")
     yield b"\0" + tar(*rows[1], mode="w:xz")
@@ -269,8 +408,66 @@ def seeds_init():
     yield datagram(b"x") + datagram(header(5, 99))
 
 
-SEEDS = {"fuzz_json": seeds_json, "fuzz_rpc": seeds_rpc, "fuzz_frame": seeds_frame, "fuzz_policy": seeds_policy,
-         "fuzz_cgroup": seeds_cgroup, "fuzz_http": seeds_http, "fuzz_unpack": seeds_unpack, "fuzz_init": seeds_init}
+def seeds_html():
+    yield ("<style>a{}</style><table border=1><caption>C</caption><thead><tr><th></th><th colspan=2>x|y</th></tr></thead>"
+           "<tbody><tr><th rowspan='2'>a</th><td>1</td><td>&nbsp;2</td></tr><tr><td>3<br>4<td>5</table><p>after")
+    yield "<h1>T</h1><pre> a\n  b</pre><ul><li>one<li>two</ul><hr><img alt=\"cat > dog\" src=x><!-- c --><a href='x'>y</a>"
+    yield "&amp;&#65;&#x1F600;&#0;&#xd800;&#27;&bogus;&<1 <b <script>if (a<b) {}</script <title>t</title>"
+    yield "<table><tr><td><table><tr><td>in</td></tr></table></td></tr>"
+    yield '<svg xmlns="http://www.w3.org/2000/svg"><text x="1">label</text><path d="M0 0"/></svg>'
+
+
+def seeds_oci():
+    one = '{"mediaType":"application/vnd.oci.image.%s","digest":"sha256:' + "0123456789abcdef" * 4 + '","size":7%s}'
+    layer = one % ("layer.v1.tar+gzip", "")
+    for first in "\0\1\2\4\5":
+        yield first + '{"manifests":[%s,%s,%s]}' % (
+            one % ("manifest.v1+json", ',"platform":{"os":"linux","architecture":"amd64"}'),
+            one % ("manifest.v1+json", ',"annotations":{"org.opencontainers.image.ref.name":"latest"}'),
+            one % ("index.v1+json", ',"platform":{"os":"linux","architecture":"arm","variant":"v7"}'))
+        yield first + '{"schemaVersion":2,"config":%s,"layers":[%s,%s]}' % (one % ("config.v1+json", ""), layer, layer)
+        yield first + '{"os":"linux","architecture":"amd64","config":{"Env":["A=b","HOME=/","=","B"],"User":"u",' \
+            '"WorkingDir":"/","Entrypoint":["x"],"Cmd":["y"]},"rootfs":{"diff_ids":["a","b","c"]}}'
+    yield "\0linux/arm/v7"
+    yield from ("\0a", "\0127.0.0.1:5000/a/b_c:v1.2", "\0[::1]:1/a--b@sha256:" + "0123456789abcdef" * 4)
+    yield '\0Bearer realm="https://a.b/c",service="x, \\"y",scope=z'
+    yield '\0{"auths":{"https://index.docker.io/v1/":{"auth":"dTpw"},"example.org/a":{"username":"u","password":"p"}}}'
+    yield "\0sha256:" + "0123456789abcdef" * 4 + ".json"
+
+
+def seeds_proxy():
+    hello = bytes.fromhex("16030100460100004203037272727272727272727272727272727272727272727272727272727272727272"
+                          "000002130101000017002b0003020304" "0000000c000a000007612e622e6f7267")
+    return ["GET http://a.example:81/x?y HTTP/1.1\r\nHost: a.example:81\r\nConnection: X\r\nX: y\r\n\r\n",
+            "POST /p HTTP/1.1\r\nHost: [fd00::1]\r\nContent-Length: 3\r\n\r\nabc",
+            "POST http://a/ HTTP/1.0\r\n\r\n", "CONNECT a.example:443 HTTP/1.1\r\nHost: a\r\n\r\n",
+            "PUT http://a/ HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+            "3\r\nabc\r\nA\r\n0123456789\r\n0\r\n\r\nGET", b"\5\1\0\3\3a.b\1\xbb", b"\5\2\2\0",
+            b"\5\1\0\4" + bytes(15) + b"\1\0\x50", hello, "127.0.0.1", "[::ffff:1.2.3.4]", "xn--bcher-kva.example.",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"]
+
+
+def seeds_objects():
+    yield "<Error><Code>SlowDown</Code><Message>Please &lt;wait&gt;</Message></Error>"
+    yield "<InitiateMultipartUploadResult><UploadId>a+b/c==</UploadId></InitiateMultipartUploadResult>"
+    yield "<Code></Code><UploadId><b></UploadId>"
+    yield from ('ETag: "d41d8cd98f00b204e9800998ecf8427e"\r\n', "content-length:  12 \r\n", "etag", "a/b \u00e9%.html")
+
+
+def seeds_sql():
+    for first in "\0\1\2\3\4":
+        yield first + "WITH a AS (SELECT 'it''s', \"b\"\"c\", `d`, [e]]], $x$ ; $x$, E'\\'', 1e5 FROM t) -- c\n/* /* */ */;"
+        yield first + "SELECT ?, {fn now()}, @a := 0x1F # ;\n; DELETE FROM t /*! ; */"
+        yield first + "select pg_read_file (?) into x for update"
+
+
+SEEDS = {"fuzz_json": seeds_json, "fuzz_rpc": seeds_rpc, "fuzz_frame": seeds_frame, "fuzz_policy": seeds_policy, "fuzz_runtime": seeds_runtime,
+         "fuzz_cgroup": seeds_cgroup, "fuzz_http": seeds_http, "fuzz_proxy": seeds_proxy, "fuzz_jwt": seeds_jwt, "fuzz_tenants": seeds_tenants,
+         "fuzz_rest": seeds_rest, "fuzz_multipart": seeds_multipart, "fuzz_clean": seeds_clean,
+         "fuzz_tar": seeds_tar, "fuzz_unpack": seeds_unpack, "fuzz_init": seeds_init,
+         "fuzz_packages": seeds_packages, "fuzz_osv": seeds_osv, "fuzz_wheel": seeds_wheel,
+         "fuzz_html": seeds_html, "fuzz_audit": seeds_audit, "fuzz_oci": seeds_oci, "fuzz_sql": seeds_sql,
+         "fuzz_objects": seeds_objects, "fuzz_png": seeds_png}
 
 
 def write_seeds(where, name):

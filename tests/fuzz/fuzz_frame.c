@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: what an interpreter may send to codeboxd. The frame reader and the handler of frames
- * (session/frames.c, bundle.c) are the real ones; the session that they act upon is a struct of this program, and the
- * few functions that act on processes are replaced by ones that keep its state as the engine would.
+ * Theory of operation: what an interpreter may send to codeboxd. The frame reader, what checks a frame (interp/frames.c,
+ * bundle.c, query.c) and what makes it part of an execution (execution/apply.c) are the real ones; what comes between
+ * them (interp/channel.c) is done here as it is there, upon structs of this program.
  *
  * The first byte says how the rest is to be read: odd: a stream of frames, in pieces of a few bytes; even: lines, each
  * of which becomes one frame, which lets the fuzzer work on the contents.
@@ -13,57 +13,14 @@
 #include "base/cleanup.h"
 #include "base/frame.h"
 #include "base/json.h"
+#include "execution/internal.h"
 #include "fuzz.h"
-#include "session/bundle.h"
-#include "session/internal.h"
+#include "interp/bundle.h"
+#include "interp/interp.h"
 
 #define FRAME_MAX KIB(64) /* smaller than the engine's, so that the ceiling is met */
 
-static bool faulted;
-
-void cbx_interp_fault(struct cbx_session *s, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(s->interp.fault, sizeof(s->interp.fault), fmt, ap);
-	va_end(ap);
-	must(s->interp.fault[0]);
-	faulted = true;
-}
-
-void cbx_interp_is_ready(struct cbx_session *s)
-{
-	must(s->language && s->version && s->kind);
-	s->interp.state = CBX_INTERP_READY;
-	s->interp.was_ready = true;
-}
-
-void cbx_execution_clear(struct cbx_execution *x)
-{
-	cJSON_Delete(x->displays);
-	x->displays = cbx_json_new_arr();
-	x->ndisplays = x->display_bytes = 0;
-	x->clear_pending = false;
-}
-
-void cbx_execution_done(struct cbx_execution *x, const char *status)
-{
-	must(!x->finishing);
-	must(status[0]);
-	x->finishing = true;
-}
-
-bool cbx_group_on(const struct cbx_session *s)
-{
-	return false; /* so that what an interpreter says of its own use is looked at */
-}
-
-void cbx_query_answered(struct cbx_session *s, uint64_t id, bool completion, const cJSON *answer)
-{
-	must(id >= 1 && id < s->next_query);
-	must(cJSON_IsObject(answer));
-}
+static bool ended;
 
 /* A tree, or the text of one. */
 static bool holds_object(const cJSON *v)
@@ -76,10 +33,13 @@ static bool holds_object(const cJSON *v)
 	return cbx_json_parse(v->valuestring, strlen(v->valuestring), &doc, &err) >= 0 && cJSON_IsObject(doc.root);
 }
 
-void cbx_watch_display(struct cbx_execution *x, const cJSON *bundle, bool is_result)
+static void on_progress(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress)
 {
+	const cJSON *bundle = progress->bundle;
 	const cJSON *data = cJSON_GetObjectItemCaseSensitive(bundle, "data"), *v;
 
+	if (progress->what != CBX_SHOWN)
+		return;
 	must(cJSON_IsObject(data) && data->child);
 	must(holds_object(cJSON_GetObjectItemCaseSensitive(bundle, "metadata")));
 	cJSON_ArrayForEach (v, data) {
@@ -103,11 +63,8 @@ static void check_text(const char *s, size_t max)
 	must(cbx_utf8_valid(s, strlen(s)));
 }
 
-static void check(const struct cbx_session *s, const struct cbx_execution *x)
+static void check(const struct cbx_execution *x)
 {
-	check_text(s->language, 64);
-	check_text(s->version, 64);
-	check_text(s->kind, 64);
 	check_text(x->result, KIB(64));
 	check_text(x->error_name, 200);
 	check_text(x->error_value, KIB(8));
@@ -115,12 +72,39 @@ static void check(const struct cbx_session *s, const struct cbx_execution *x)
 	must((size_t)cJSON_GetArraySize(x->displays) == x->ndisplays);
 }
 
-/* As interpreter.c does it. False: no more frames are taken. */
-static bool take(struct cbx_session *s, struct cbx_buf *rx)
+/* As interp/channel.c does it. False: no more frames are taken. */
+static bool said(struct cbx_cells *c, const struct cbx_frame *f)
+{
+	struct cbx_interp *in = &c->first.interp;
+
+	if (f->kind == CBX_FRAME_READY) {
+		must(f->language && f->version && f->type);
+		in->was_ready = true;
+		return true;
+	}
+	must(f->id >= 1);
+	if (!in->was_ready)
+		return false;
+	if (f->kind >= CBX_FRAME_IS_COMPLETE)
+		return cbx_query_answered(&in->queries, f->id, f->kind - CBX_FRAME_IS_COMPLETE + CBX_ASK_IS_COMPLETE, f->json) >= 0;
+	if (f->id > in->last_cell || (f->kind == CBX_FRAME_DONE && f->id != in->cell))
+		return false;
+	if (f->kind == CBX_FRAME_DONE) {
+		must(f->status <= CBX_DONE_EXIT && !ended);
+		in->cell = 0;
+		ended = true;
+	} else if (f->id == in->cell) {
+		cbx_apply_frame(c->running, f);
+	}
+	return true;
+}
+
+static bool take(struct cbx_cells *c, struct cbx_buf *rx)
 {
 	for (;;) {
 		_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
 		struct cbx_err err = { 0 };
+		struct cbx_frame frame;
 		const char *p = NULL;
 		size_t n = 0;
 		int r = cbx_frame_peek(rx, FRAME_MAX, &p, &n, &err);
@@ -134,13 +118,15 @@ static bool take(struct cbx_session *s, struct cbx_buf *rx)
 		cbx_buf_drop(rx, CBX_FRAME_HEADER + n);
 		if (r < 0 || !cJSON_IsObject(doc.root))
 			return false;
-		cbx_frame_handle(s, doc.root);
-		if (faulted)
+		r = cbx_frame_decode(doc.root, &frame, &err);
+		if (r < 0)
+			must(err.msg[0]);
+		if (r < 0 || !said(c, &frame))
 			return false;
 	}
 }
 
-static void feed_stream(struct cbx_session *s, const uint8_t *p, size_t n, size_t piece)
+static void feed_stream(struct cbx_cells *c, const uint8_t *p, size_t n, size_t piece)
 {
 	_cleanup_buf_ struct cbx_buf rx = { 0 };
 
@@ -150,12 +136,12 @@ static void feed_stream(struct cbx_session *s, const uint8_t *p, size_t n, size_
 		cbx_buf_add(&rx, p, k);
 		p += k;
 		n -= k;
-		if (!take(s, &rx))
+		if (!take(c, &rx))
 			return;
 	}
 }
 
-static void feed_lines(struct cbx_session *s, const char *p, size_t n)
+static void feed_lines(struct cbx_cells *c, const char *p, size_t n)
 {
 	_cleanup_buf_ struct cbx_buf rx = { 0 };
 	const char *end = p + n;
@@ -167,37 +153,44 @@ static void feed_lines(struct cbx_session *s, const char *p, size_t n)
 		cbx_frame_append(&rx, p, k);
 		p += k + (nl ? 1 : 0);
 	}
-	take(s, &rx);
+	take(c, &rx);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct cbx_execution x = { .id = 2, .status = CBX_RUNNING };
-	struct cbx_session s = { .next_execution = 4, .next_query = 3, .running = &x };
+	struct cbx_cells c = { .next_id = 4, .running = &x };
+	struct cbx_ops ops = { 0 };
+	struct cbx_watch_op watch = { .op.ops = &ops, .on_progress = on_progress };
+	struct cbx_err err;
 
 	if (size == 0)
 		return 0;
-	faulted = false;
-	s.interp.state = CBX_INTERP_STARTING;
+	ended = false;
+	cbx_queries_init(&c.first.interp.queries);
+	c.first.interp.queries.last = 2;
+	c.first.interp.last_cell = 3;
+	c.first.interp.cell = x.id;
 	/* Most inputs start behind the "ready", and some between two cells. */
 	if (data[0] & 2)
-		s.interp.was_ready = true;
+		c.first.interp.was_ready = true;
 	if ((data[0] & 12) == 12)
-		s.running = NULL;
-	x.session = &s;
+		c.first.interp.cell = 0;
+	x.cells = c.first.cells = &c;
+	x.seat = &c.first;
 	x.displays = cbx_json_new_arr();
+	TAILQ_INIT(&x.watchers);
+	must(cbx_execution_watch(&x, &watch, &err) >= 0);
 	if (data[0] & 1)
-		feed_stream(&s, data + 1, size - 1, (size_t)1 + (data[0] >> 4));
+		feed_stream(&c, data + 1, size - 1, (size_t)1 + (data[0] >> 4));
 	else
-		feed_lines(&s, (const char *)data + 1, size - 1);
-	check(&s, &x);
+		feed_lines(&c, (const char *)data + 1, size - 1);
+	check(&x);
+	cbx_watch_free(&x);
 	cJSON_Delete(x.displays);
 	free(x.result);
 	free(x.error_name);
 	free(x.error_value);
 	free(x.error_traceback);
-	free(s.language);
-	free(s.version);
-	free(s.kind);
 	return 0;
 }

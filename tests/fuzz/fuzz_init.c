@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: what the first process of a sandbox may send to codeboxd. The client of its protocol
- * (session/init_client.c) is the real one, over a real socket; requests of several kinds are waiting for an answer, and
- * lists of files go through the check that every list goes through. What the engine would do on a lie is replaced by
- * taking note of it; nothing may be handed on after that.
+ * (box/init.c) and that of its files (box/files.c) are the real ones, over a real socket; requests of several kinds are
+ * waiting for an answer. What a session would do on a lie is replaced by taking note of it; nothing may be handed on
+ * after that.
  *
  * The input is a row of datagrams: a length in two bytes, then so many bytes. A length with its top bit set asks for a
  * header that matches a waiting request, with the bytes as its payload.
@@ -16,77 +16,85 @@
 
 #include "base/cleanup.h"
 #include "fuzz.h"
-#include "session/internal.h"
+#include "box/box.h"
+#include "session/asking.h"
 
 static bool failed;
-static unsigned answers, errors, asked;
+static unsigned answers, errors, readies;
 
-void cbx_session_fail(struct cbx_session *s, const struct cbx_err *err)
+static void on_failed(struct cbx_box *box, const struct cbx_err *err)
 {
-	must(err->code && err->msg[0]);
+	must(err->code && err->msg[0] && !failed);
 	failed = true;
-	s->state = CBX_CLOSING;
-	cbx_init_shut(s);
+	cbx_box_close(box);
 }
 
-void cbx_session_init_ready(struct cbx_session *s)
+static void on_ready(struct cbx_box *box)
 {
-	must(s->state == CBX_STARTING && !failed);
-	s->state = CBX_LIVE;
+	must(!failed && !readies++);
 }
 
-void cbx_interp_ended(struct cbx_session *s, int64_t pid, int status)
+static void on_ended(struct cbx_box *box, int64_t pid, int status)
 {
 	must(!failed);
 }
 
-void cbx_timer_set(struct event *ev, uint64_t ms)
+static void on_asked(struct cbx_box *box, uint64_t number, const char *p, size_t n)
 {
-	must(ev);
+	uint64_t sum = number;
+	cJSON *packages = NULL;
+	struct cbx_err err;
+
+	must(!failed && !p == !n && n <= CBX_ASK_MAX);
+	for (size_t i = 0; i < n; i++)
+		sum += (uint8_t)p[i];
+	__asm__ volatile("" : : "r"(sum));
+	if (p)
+		must((cbx_asked_parse(p, n, &packages, &err) >= 0) >= (packages != NULL));
+	cJSON_Delete(packages);
 }
 
-static void answered(void *arg, const struct cbx_init_header *h, const char *payload, size_t len, const struct cbx_err *err)
-{
-	uint32_t type = (uint32_t)(uintptr_t)arg;
-	const char *at = payload;
+static const struct cbx_box_events events = { .failed = on_failed, .ready = on_ready, .ended = on_ended, .asked = on_asked };
 
+static void answered(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err)
+{
+	uint64_t sum = 0;
+
+	must(!reply != !err);
 	if (err) {
+		must(err->code && err->msg[0]);
 		errors++;
 		return;
 	}
+	must(!failed);
 	answers++;
-	must(!failed && h->type == type && h->len == len);
-	if (h->type != CBX_INIT_LIST || h->value < 0 || !cbx_entries_valid(payload, len, h->value, false))
-		return;
-	for (int64_t i = 0; i < h->value; i++) {
-		struct cbx_init_entry e;
+	for (size_t i = 0; i < reply->nentries; i++) {
+		const char *name = reply->entries[i].name;
 
-		must((size_t)(at - payload) + sizeof(e) <= len);
-		memcpy(&e, at, sizeof(e));
-		must(e.entry_len >= sizeof(e) && e.name_len > 0 && e.name_len <= e.entry_len - sizeof(e));
-		must((size_t)(at - payload) + e.entry_len <= len);
-		must(!memchr(at + sizeof(e), '/', e.name_len) && !memchr(at + sizeof(e), '\0', e.name_len));
-		at += e.entry_len;
+		must(!strstr(name, "//") && strcmp(name, "..") != 0 && strncmp(name, "../", 3) != 0);
+		sum += strlen(name) + reply->entries[i].size;
 	}
-	must((size_t)(at - payload) == len);
+	for (size_t i = 0; reply->data && i < reply->len; i++)
+		sum += ((const uint8_t *)reply->data)[i];
+	__asm__ volatile("" : : "r"(sum)); /* all of it is there to be read */
 }
 
-static void ask_all(struct cbx_session *s)
+static const uint32_t types[] = { CBX_INIT_READ, CBX_INIT_LIST, CBX_INIT_STAT, CBX_INIT_SCAN };
+
+static void ask_all(struct cbx_box *box, struct cbx_ops *ops, struct cbx_file_op *op)
 {
-	static const uint32_t types[] = { CBX_INIT_READ, CBX_INIT_LIST, CBX_INIT_STAT, CBX_INIT_LIST };
+	struct cbx_err err = { 0 };
 
-	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
-		struct cbx_init_header h = { .type = types[i], .value = 100 };
-		struct cbx_err err = { 0 };
-
-		must(cbx_init_ask(s, &h, "x", 2, NULL, 0, NULL, 0, false, answered, (void *)(uintptr_t)types[i], &err) >= 0);
-		asked++;
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		op[i] = (struct cbx_file_op){ .op.ops = ops, .done = answered };
+	must(cbx_file_read(box, "x", 0, 100, &op[0], &err) >= 0);
+	must(cbx_file_list(box, "x", 0, &op[1], &err) >= 0);
+	must(cbx_file_stat(box, "x", &op[2], &err) >= 0);
+	must(cbx_file_scan(box, "x", 0, &op[3], &err) >= 0);
 }
 
 static void send_all(int sock, const uint8_t *p, size_t n)
 {
-	static const uint32_t types[] = { CBX_INIT_READ, CBX_INIT_LIST, CBX_INIT_STAT, CBX_INIT_LIST };
 	uint32_t next = 0;
 
 	while (n >= 2) {
@@ -115,26 +123,31 @@ static void send_all(int sock, const uint8_t *p, size_t n)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct event_base *loop;
-	struct cbx_engine engine = { 0 };
-	struct cbx_session s = { .engine = &engine, .state = CBX_STARTING };
+	struct cbx_boxes boxes = { 0 };
+	struct cbx_boxes_config config = { 0 };
+	struct cbx_box box = { 0 };
+	struct cbx_ops ops = { 0 };
+	struct cbx_file_op op[ARRAY_SIZE(types)];
 	struct cbx_err gone = { .code = EPIPE, .msg = "gone" };
 	int pair[2];
 
 	if (!loop)
 		loop = event_base_new();
-	engine.base = loop;
 	failed = false;
-	answers = errors = asked = 0;
+	answers = errors = readies = 0;
+	cbx_boxes_init(&boxes, loop, &config, &events, NULL);
+	cbx_box_init(&box, &boxes);
 	must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
-	must(cbx_init_open(&s, pair[0]) == 0);
-	ask_all(&s);
+	must(cbx_init_open(&box, pair[0]) == 0);
+	ask_all(&box, &ops, op);
 	send_all(pair[1], data, size);
 	for (int i = 0; i < 8 && !failed; i++)
 		event_base_loop(loop, EVLOOP_NONBLOCK | EVLOOP_ONCE);
-	cbx_init_shut(&s);
-	cbx_init_fail_all(&s, &gone);
-	must(answers + errors == asked); /* every request got one answer */
-	must(s.init.count == 0);
+	cbx_box_close(&box);
+	cbx_init_fail_all(&box, &gone);
+	must(answers + errors == ARRAY_SIZE(types)); /* every request got one answer */
+	must(box.init.count == 0 && LIST_EMPTY(&ops.pending));
+	cbx_box_release(&box);
 	close(pair[1]);
 	return 0;
 }

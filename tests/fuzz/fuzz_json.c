@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "fuzz.h"
-#include "mcp/internal.h"
+#include "base/jsonscan.h"
 
 static void check_id(const char *text, size_t len, const char *id)
 {
@@ -33,7 +33,7 @@ static void check_member(struct cbx_raw text, const cJSON *child)
 	/* Names are compared as they are written; nobody asks for one that has to be written with an escape. */
 	if (strpbrk(child->string, "\\\""))
 		return;
-	raw = cbx_mcp_raw_member(text, child->string);
+	raw = cbx_raw_member(text, child->string);
 	if (!raw.p) {
 		/* Only a name that was written with escapes is not found. */
 		must(memchr(text.p, '\\', text.n));
@@ -45,7 +45,7 @@ static void check_member(struct cbx_raw text, const cJSON *child)
 	cbx_json_print(&one, child);
 	cbx_json_print(&two, doc.root);
 	must(one.len == two.len && memcmp(one.data, two.data, one.len) == 0);
-	if (cbx_mcp_raw_is_token(raw))
+	if (cbx_raw_is_token(raw))
 		must(cJSON_IsString(doc.root) || cJSON_IsNumber(doc.root));
 }
 
@@ -55,7 +55,7 @@ static void check_elements(struct cbx_raw text, const cJSON *root)
 
 	for (;;) {
 		_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
-		struct cbx_raw raw = cbx_mcp_raw_element(text, &pos);
+		struct cbx_raw raw = cbx_raw_element(text, &pos);
 		struct cbx_err err = { 0 };
 
 		if (!raw.p)

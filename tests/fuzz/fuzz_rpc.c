@@ -12,7 +12,8 @@
 #include "base/limits.h"
 #include "fake_engine.h"
 #include "fuzz.h"
-#include "mcp/internal.h"
+#include "mcp/mcp.h"
+#include "tools/tools.h"
 
 static void check_message(const cJSON *m)
 {
@@ -30,7 +31,7 @@ static void check_message(const cJSON *m)
 /* Ids go back as they came, even one that holds half a surrogate: then nothing else may be at fault. */
 static bool id_is_odd(struct cbx_raw message)
 {
-	struct cbx_raw id = cbx_mcp_raw_member(message, "id");
+	struct cbx_raw id = cbx_raw_member(message, "id");
 	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
 	struct cbx_err err = { 0 };
 
@@ -44,7 +45,7 @@ static bool only_ids_are_odd(struct cbx_raw text)
 
 	if (text.p[0] != '[')
 		return id_is_odd(text);
-	for (struct cbx_raw m; (m = cbx_mcp_raw_element(text, &pos)).p;)
+	for (struct cbx_raw m; (m = cbx_raw_element(text, &pos)).p;)
 		odd = odd || id_is_odd(m);
 	return odd;
 }
@@ -76,16 +77,17 @@ static void settle(struct event_base *base)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static const struct cbx_mcp_registry registry = { .tools = cbx_tools };
 	static struct event_base *base;
 	const char *p = (const char *)data, *end = p + size;
-	struct cbx_mcp_io io = { receive, NULL };
+	struct cbx_rpc_io io = { receive, NULL };
 	struct cbx_engine *engine;
 	struct cbx_mcp *mcp;
 
 	if (!base)
 		base = event_base_new();
 	engine = fake_engine_new(base);
-	mcp = cbx_mcp_new(engine, base, &io);
+	mcp = cbx_mcp_new(engine, &fake_principal, base, &io, &registry);
 	while (p < end) {
 		const char *nl = memchr(p, '\n', (size_t)(end - p));
 		size_t n = (size_t)((nl ? nl : end) - p);

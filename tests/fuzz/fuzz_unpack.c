@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: any bytes as an archive, unpacked into a directory that is thrown away. Beside that directory lies
- * a file that links and names from the archive must not reach, and whatever comes of it, nothing that was made is a
- * device, or has an identity or extra rights of its own, and the limits hold.
+ * Theory of operation: any bytes as an archive, unpacked into a directory that is thrown away. Beside that directory
+ * lies a file that links and names from the archive must not reach, and whatever comes of it, nothing that was made is
+ * a device, or has an identity or extra rights of its own, and the limits hold. A layer is then put onto what a lower
+ * one could have left, which must not lead out either, and the layer must stay as it was.
  *
  * The first byte chooses the options.
  */
@@ -17,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "fuzz.h"
+#include "image/compose.h"
 #include "image/unpack.h"
 
 #define ENTRIES_MAX 200
@@ -56,6 +58,30 @@ static void check_secret(const char *path)
 	must(read(fd, text, sizeof(text)) == 6 && memcmp(text, "secret", 6) == 0);
 }
 
+static void compose(const char *in, int layer, uint64_t entries)
+{
+	static char out[64];
+	_cleanup_fd_ int root = -1;
+	struct cbx_err err = { 0 };
+	int r;
+
+	snprintf(out, sizeof(out), "%s/out", base);
+	must(mkdir(out, 0755) == 0);
+	root = open(out, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	must(root >= 0 && symlinkat("..", root, "l") == 0 && symlinkat("../secret", root, "c") == 0);
+	must(mkdirat(root, "a", 0755) == 0 && mkdirat(root, "a/b", 0755) == 0 &&
+	     symlinkat("/dev/shm", root, "a/b/d") == 0);
+	r = cbx_compose_layer(layer, root, &err);
+	must(r >= 0 || (err.code && err.msg[0]));
+	found = bytes = 0;
+	must(nftw(out, look, 16, FTW_PHYS) == 0);
+	must(found <= entries + 6);
+	must(nftw(out, drop, 16, FTW_DEPTH | FTW_PHYS) == 0);
+	found = bytes = 0;
+	must(nftw(in, look, 16, FTW_PHYS) == 0);
+	must(found <= entries + 1);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct cbx_unpack_options o = { .max_entries = ENTRIES_MAX, .max_bytes = BYTES_MAX };
@@ -79,8 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	o.format = data[0] & 1 ? CBX_ARCHIVE_DEB : CBX_ARCHIVE_TAR;
 	o.merge_usr = data[0] & 2;
-	o.whiteouts = data[0] & 4;
-	o.over_lower = data[0] & 8;
+	o.whiteouts = (data[0] >> 2 & 3) % (CBX_WHITEOUTS_KEPT + 1);
 	o.add_only = data[0] & 16;
 	must(mkdir(in, 0755) == 0);
 	root = open(in, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -94,6 +119,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	must(found <= stats.entries + 1); /* the directory itself */
 	if (r >= 0)
 		must(bytes <= BYTES_MAX && stats.entries <= ENTRIES_MAX);
+	if (o.whiteouts == CBX_WHITEOUTS_KEPT)
+		compose(in, root, stats.entries);
 	check_secret(secret);
 	must(nftw(in, drop, 16, FTW_DEPTH | FTW_PHYS) == 0);
 	return 0;

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs in the guest, as root, from a unit; see run. $PARTS: some of base, limits and probes.
+# Runs in the guest, as root, from a unit; see run. $PARTS: some of base, limits, probes and package.
 # Every line that starts with ok, not ok or # goes to the console.
 export PATH=$PREFIX/bin:/usr/bin:/bin:/usr/sbin:/sbin
 n=0
@@ -212,6 +212,35 @@ probes() {
 	check "root's image for the probes" codebox image build --force host
 	codebox stop >/dev/null
 	python 'probes as root' env "CODEBOX=$PREFIX/bin/codebox" python3 /opt/codebox-tests/probe/run.py
+}
+# The packages, as apt sees them. What PREFIX has is out of the way.
+package_upgraded() {
+	local deb dir
+	for deb in /root/debs/*.deb; do
+		dir=$(mktemp -d)
+		dpkg-deb -R "$deb" "$dir/tree" && sed -i 's/^Version: .*/&+next/' "$dir/tree/DEBIAN/control" &&
+			dpkg-deb -b "$dir/tree" "/root/debs/next-$(basename "$deb")" && rm -rf "$dir" || return 1
+	done
+	codebox run --image host --session kept -c 'x = 42' && apt-get install -y -qq /root/debs/next-*.deb &&
+		dpkg -s codebox | grep '^Version: .*+next$' && [ "$(codebox run --session kept -c 'print(x)')" = 42 ]
+}
+package_purged() {
+	apt-get purge -y -qq codebox codebox-server || return 1
+	find / -xdev \( -path "$PREFIX" -o -path /root -o -path /home -o -path /opt -o -path /proc \) -prune -o \
+		-iname '*codebox*' -print | tee /dev/stderr | wc -l | grep -qx 0 && [ -e /home/tester/.local/share/codebox ] &&
+		! pgrep -x 'codeboxd|codebox-supervi|codebox-init'
+}
+package() {
+	local PATH=/usr/bin:/bin:/usr/sbin:/sbin name
+	export DEBIAN_FRONTEND=noninteractive
+	check "an image of a user's own, of another installation" user "$PREFIX/bin/codebox image build --force host"
+	user "$PREFIX/bin/codebox stop --force" >/dev/null 2>&1
+	check "apt installs the packages" apt-get install -y -qq --no-install-recommends /root/debs/*.deb
+	for name in user service; do
+		check "debian/tests/$name" env -C /opt/codebox-tests/source "debian/tests/$name"
+	done
+	check "an upgrade leaves a session alone" package_upgraded
+	check "a purge leaves nothing, and what users have" package_purged
 }
 for part in $PARTS; do
 	before=$failed

@@ -33,8 +33,8 @@ os.makedirs("/workspace/made", exist_ok=True)
 for d in ("/workspace", "/tmp", "/home/user", "/dev/shm"):
     open(d + "/written-inside", "w").write("x")
 print("SAFE",
-      sorted(os.listdir("/dev")) == ["fd", "full", "null", "random", "shm", "stderr", "stdin", "stdout", "urandom",
-                                     "zero"],
+      sorted(os.listdir("/dev")) == ["fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin",
+                                     "stdout", "tty", "urandom", "zero"],
       os.stat("/dev/null").st_rdev == 0x103, os.path.realpath("/dev") == "/dev",
       os.path.exists("/proc/self/status"), os.path.realpath("/proc") == "/proc",
       all(os.path.realpath(d) == d for d in ("/workspace", "/tmp", "/home/user", "/run/codebox")),

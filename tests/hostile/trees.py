@@ -281,7 +281,7 @@ def test_what_is_copied_out_is_plain():
     cell(f"""
 import os
 os.makedirs("plain/sub", exist_ok=True)
-open("plain/file", "w").write("x"); os.chmod("plain/file", 0o6777)
+open("plain/file", "w").write("x"); os.chmod("plain/file", 0o1777)
 os.symlink({os.path.join(top, "secret")!r}, "plain/link")
 os.symlink({top!r}, "plain/sub/dir")
 os.mkfifo("plain/fifo")
@@ -292,7 +292,7 @@ os.mkfifo("plain/fifo")
         for name in dirs + files:
             st = os.lstat(os.path.join(path, name))
             assert stat.S_ISREG(st.st_mode) or stat.S_ISDIR(st.st_mode) or stat.S_ISLNK(st.st_mode), name
-            assert not st.st_mode & 0o6000, (name, oct(st.st_mode))
+            assert not st.st_mode & 0o7000, (name, oct(st.st_mode))
             if stat.S_ISREG(st.st_mode):
                 with open(os.path.join(path, name)) as f:
                     assert SECRET not in f.read(), name

@@ -5,13 +5,16 @@ import http.client
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "lib"))
-from cbxtest import Box, Skip  # noqa: E402
+from cbxtest import Box, Skip, wait_until  # noqa: E402
 
 FIXTURE = os.environ.get("CODEBOX_CONFORMANCE_FIXTURE") or os.path.abspath("tests/conformance/fixture")
 DAEMON = os.environ.get("CODEBOX_DAEMON") or "codeboxd"
@@ -40,24 +43,76 @@ class Fixture:
 
 
 class Daemon:
-    """A codeboxd of its own, with --http."""
+    """A codeboxd of its own, with --http. tenants: what tenants.json has, if there is one."""
 
-    def __init__(self):
+    def __init__(self, *args, tenants=None, address="127.0.0.1:0"):
         self.box = Box()
-        self.process = subprocess.Popen([DAEMON, "--foreground", "--http", "127.0.0.1:0"], env=self.box.env,
+        self.config = self.box.env["CODEBOX_CONFIG_DIR"] = os.path.join(self.box.dir, "config")
+        self.log = []
+        if tenants is not None:
+            self.write(tenants)
+        self.process = subprocess.Popen([DAEMON, "--foreground", "--http", address, *args], env=self.box.env,
                                         stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
         self.pid = self.process.pid
         for line in self.process.stderr:
-            m = re.search(r"http://127\.0\.0\.1:(\d+)/mcp", line)
+            self.log.append(line)
+            m = re.search(r"(https?)://(127\.0\.0\.1|0\.0\.0\.0):(\d+)/mcp", line)
             if m:
-                self.url, self.port = m.group(0), int(m.group(1))
+                self.url, self.port = f"{m.group(1)}://127.0.0.1:{m.group(3)}/mcp", int(m.group(3))
+                self.reader = threading.Thread(target=lambda: self.log.extend(self.process.stderr), daemon=True)
+                self.reader.start()
                 return
-        raise AssertionError("codeboxd did not start")
+        raise AssertionError("codeboxd did not start: " + "".join(self.log))
+
+    def write(self, tenants):
+        """A new tenants.json, in the place of the old one."""
+        os.makedirs(self.config, 0o755, exist_ok=True)
+        path = os.path.join(self.config, "tenants.json")
+        with open(path + ".new", "w") as f:
+            f.write(tenants if isinstance(tenants, str) else json.dumps({"tenants": tenants}))
+        os.chmod(path + ".new", 0o644)
+        os.rename(path + ".new", path)
+
+    def token(self, tenant, *args):
+        """The text of a new token."""
+        return self.box.json("token", "create", "--json", "--tenant", tenant, *args)["token"]
+
+    def reload(self):
+        """SIGHUP, and what the log says of it."""
+        n = len(self.log)
+        self.process.send_signal(signal.SIGHUP)
+        assert wait_until(lambda: any("tenants and" in line or "as they were" in line for line in self.log[n:])), self.log
+        return "".join(self.log[n:])
 
     def stop(self):
         self.process.terminate()
-        self.process.stderr.read()
+        self.reader.join(PATIENCE)
         return self.process.wait(PATIENCE)
+
+
+def openssl(*args):
+    if not shutil.which("openssl"):
+        raise Skip("there is no openssl")
+    r = subprocess.run(["openssl", *args], capture_output=True, text=True, timeout=PATIENCE)
+    assert r.returncode == 0, r.stderr
+    return r
+
+
+def certificate(path, *args):
+    """A certificate for localhost and box.example.org in PATH.pem, its key in PATH.key; returns both."""
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj",
+            f"/CN={os.path.basename(path)}", "-addext", "subjectAltName=DNS:localhost,DNS:box.example.org,IP:127.0.0.1",
+            "-keyout", path + ".key", "-out", path + ".pem", *args)
+    return path + ".pem", path + ".key"
+
+
+def let_service_read(d, *paths):
+    """Root's codeboxd is another user by the time that it reads them again."""
+    if os.getuid() == 0:
+        group = int(re.search(r"^Gid:\s+(\d+)", Path(f"/proc/{d.pid}/status").read_text(), re.M).group(1))
+        for path in paths:
+            os.chown(path, 0, group)
+            os.chmod(path, 0o640)
 
 
 class Answer:
@@ -80,7 +135,7 @@ def events(text):
     out = []
     for block in re.split(r"\r?\n\r?\n", text):
         data = [line[5:].strip() for line in block.splitlines() if line.startswith("data:")]
-        if data:
+        if any(data):
             out.append(json.loads("\n".join(data)))
     return out
 

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import select
 import socket
 import subprocess
 import sys
@@ -190,13 +191,147 @@ def test_malformed_requests():
         assert b" 200 " in s.recv(65536)[:20]
 
 
+def test_requests_of_two_meanings():
+    """What a proxy before us, or the check of a token, could read otherwise than we do is refused, and nothing after it
+    on the connection is looked at."""
+    body = json.dumps(INITIALIZE).encode()
+    n = len(body)
+    start, host, kind = b"POST /mcp HTTP/1.1\r\n", b"Host: localhost\r\n", b"Content-Type: application/json\r\n"
+    length = b"Content-Length: %d\r\n" % n
+    good = [start, host, kind, length]
+    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (n, body)
+
+    def answers(*lines, data=body):
+        second = b"GET /other HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        return re.findall(rb"HTTP/1\.1 (\d+) ", raw(b"".join(lines) + b"\r\n" + data + second, half_closed=False))
+
+    same(answers(*good), [b"200", b"404"])
+    same(answers(start, host, kind, b"Transfer-Encoding: chunked\r\n", data=chunks), [b"200", b"404"])
+    same(answers(*good, b"Origin: http://localhost\r\n", b"Accept: a/b\r\n", b"Accept: */*\r\n"), [b"200", b"404"])
+    for more in [b"Host: localhost\r\n", b"host: evil.example.com\r\n", length, b"content-length: 0\r\n",
+                 b"Transfer-Encoding: chunked\r\n", b"Transfer-Encoding: identity\r\n",
+                 b"Origin: http://localhost\r\nOrigin: http://evil.example.com\r\n",
+                 b"Authorization: Bearer x\r\nAuthorization: Bearer y\r\n", b"X: a\r\n b\r\n", b"X: a\r\n\tb\r\n",
+                 b" X: a\r\n", b"X : a\r\n", b"X\t: a\r\n", b": a\r\n", b"X\r\n", b"X: a\nY: b\r\n", b"X: a\rY: b\r\n",
+                 b"X: a\0b\r\n", b"X: a\x7fb\r\n", b"X: \x1b[2J\r\n", b"X(: a\r\n", b"X\xe9: a\r\n",
+                 b"".join(b"X%d: y\r\n" % i for i in range(200))]:
+        same((more, answers(*good, more)), (more, [b"400"]))
+    for value in [b"+%d" % n, b"-%d" % n, b"0x%x" % n, b"%d," % n, b"%d, %d" % (n, n), b"", b"%d 0" % n, b"%d.0" % n,
+                  b"1e2"]:
+        line = b"Content-Length: " + value + b"\r\n"
+        same((line, answers(start, host, kind, line)), (line, [b"400"]))
+    for line in [b"Transfer-Encoding : chunked\r\n", b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+                 b"Transfer-Encoding: gzip, chunked\r\n", b"Transfer-Encoding: chunked, identity\r\n",
+                 b"Transfer-Encoding: xchunked\r\n", b"Transfer-Encoding: \x0bchunked\r\n"]:
+        same((line, answers(start, host, kind, line, data=chunks)), (line, [b"400"]))
+    for first in [b"POST http://localhost/mcp HTTP/1.1\r\n", b"POST  /mcp HTTP/1.1\r\n", b"POST /mcp  HTTP/1.1\r\n",
+                  b"POST /mcp HTTP/1.1 \r\n", b"POST /mcp\r\n", b"POST * HTTP/1.1\r\n",
+                  b"POST /m\x01cp HTTP/1.1\r\n",
+                  b"POST /mcp#x HTTP/1.1\r\n", b"P(ST /mcp HTTP/1.1\r\n", b"\r\nPOST /mcp HTTP/1.1\r\n",
+                  b" POST /mcp HTTP/1.1\r\n", b"POST\t/mcp HTTP/1.1\r\n", b"POST /mcp HTTP/1.1\n"]:
+        same((first, answers(first, host, kind, length)), (first, [b"400"]))
+    for bad in [b"+%x\r\n" % n, b"0x%x\r\n" % n, b" %x\r\n" % n, b"%x \r\n" % n, b"%x;a=b\r\n" % n, b"%x\n" % n,
+                b"\r\n", b"-1\r\n", b"0000000%x\r\n" % n]:
+        data = bad + body + b"\r\n0\r\n\r\n"
+        same((bad, answers(start, host, kind, b"Transfer-Encoding: chunked\r\n", data=data)), (bad, [b"400"]))
+    for end in [b"X: trailer\r\n\r\n", b"\n", b"\r\r"]:
+        data = b"%x\r\n%s\r\n0\r\n%s" % (n, body, end)
+        same((end, answers(start, host, kind, b"Transfer-Encoding: chunked\r\n", data=data)), (end, [b"400"]))
+    same(answers(b"POST /mcp HTTP/1.0\r\n", host, kind, b"Transfer-Encoding: chunked\r\n", data=chunks), [b"400"])
+
+
+def test_bytes_one_by_one():
+    data = json.dumps(INITIALIZE).encode()
+    for framing in [b"Content-Length: %d\r\n\r\n%s" % (len(data), data),
+                    b"Transfer-Encoding: chunked\r\n\r\n3\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n" % (
+                        data[:3], len(data) - 3, data[3:])]:
+        whole = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + framing
+        with socket.create_connection(("127.0.0.1", fixture().port), timeout=PATIENCE) as s:
+            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for i in range(len(whole)):
+                s.sendall(whole[i:i + 1])
+            assert b" 200 " in s.recv(65536)[:20]
+
+
+def test_expected_bodies():
+    """The token is judged, and a length that is too large refused, before the body is sent."""
+    with tempfile.TemporaryDirectory() as d:
+        path = os.path.join(d, "token")
+        with open(path, "w") as f:
+            f.write("correct-horse-battery-staple\n")
+        os.chmod(path, 0o600)
+        server = Fixture("127.0.0.1:0", path)
+        body = json.dumps(INITIALIZE).encode()
+        for token, length, status in [("correct-horse-battery-staple", len(body), b"100"),
+                                      ("wrong-horse-battery-staple", 1 << 20, b"401"),
+                                      ("correct-horse-battery-staple", 1 << 40, b"413")]:
+            with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as s:
+                s.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                          b"Expect: 100-continue\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n" %
+                          (token.encode(), length))
+                same(s.recv(65536)[9:12], status)
+                if status == b"100":
+                    s.sendall(body)
+                    same(s.recv(65536)[9:12], b"200")
+        same(server.stop(), 0)
+
+
+def test_many_bodies():
+    """Bodies that do not come to their end take memory up to a bound, and the oldest gives way."""
+    server = Fixture()
+    before = server_memory(server.pid)
+    head = (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" %
+            (8 << 20))
+    piece, slow = b"x" * (7 << 20), []
+    for _ in range(30):
+        s = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
+        s.sendall(head)
+        s.sendall(piece)
+        slow.append(s)
+    big = {**INITIALIZE, "params": {**INITIALIZE["params"], "x": "y" * (23 << 20)}}
+    same(Client(server.port).send("POST", big).status, 200)
+    if not os.environ.get("CBX_SANITIZED"):  # freed memory is kept then
+        assert server_memory(server.pid) - before < 160 << 20, server_memory(server.pid)
+    slow[0].settimeout(PATIENCE)
+    try:
+        same(slow[0].recv(1), b"")  # the first was cut off
+    except ConnectionResetError:
+        pass
+    for s in slow:
+        s.close()
+    same(server.stop(), 0)
+
+
+def test_half_open_requests():
+    """As many as there are connections, of which none comes to its end: others are served, and who was served stays."""
+    server = Fixture()
+    mine = Legacy(server.port)
+    half = []
+    for data in [b"", b"POST", b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n",
+                 b"POST /mcp HTTP/1.1\r\nHost: evil.example.com\r\nContent-Length: 9\r\n\r\n"]:
+        for _ in range(80):
+            s = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
+            try:
+                s.sendall(data)
+            except OSError:
+                pass
+            half.append(s)
+        same(Legacy(server.port).request("ping").message["result"], {})
+    first = mine.open().sock
+    same(mine.request("ping").message["result"], {})
+    assert mine.open().sock is first, "a client that was served made room for those that were not"
+    for s in half:
+        s.close()
+    same(server.stop(), 0)
+
+
 def test_bodies_too_large():
     head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     with socket.create_connection(("127.0.0.1", fixture().port), timeout=PATIENCE) as s:
-        s.sendall(head + b"Content-Length: %d\r\n\r\n" % (9 << 20))
+        s.sendall(head + b"Content-Length: %d\r\n\r\n" % (25 << 20))
         sent, answer = 0, b""
         try:
-            while sent < 9 << 20:
+            while sent < 25 << 20:
                 sent += s.send(b"x" * 65536)
             answer = s.recv(65536)
         except OSError:
@@ -232,12 +367,16 @@ def test_old_http():
         "name": "test_tool_with_progress", "_meta": {"progressToken": "t", META + "protocolVersion": MODERN,
                                                      META + "clientCapabilities": {}}}})
     for more in ["", "Connection: keep-alive\r\n", "Accept: application/json\r\n"]:
+        idle = socket.create_connection(("127.0.0.1", fixture().port))
         answer = raw((f"POST /mcp HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\n{more}"
                       f"MCP-Protocol-Version: {MODERN}\r\nMcp-Method: tools/call\r\n"
                       f"Mcp-Name: test_tool_with_progress\r\nContent-Length: {len(body)}\r\n\r\n{body}").encode(),
                      half_closed=False)
         assert b" 200 " in answer[:20] and b"Done in three steps." in answer, (more, answer)
         same((more, b"data: " in answer), (more, "Accept" not in more))
+        # It did not end because nothing came any more: one that has been silent for longer is still there.
+        same((more, select.select([idle], [], [], 0)[0]), (more, []))
+        idle.close()
     alive()
 
 
@@ -433,24 +572,6 @@ def test_clients_that_do_not_read():
     same(server.stop(), 0)
 
 
-def test_many_connections():
-    server = Fixture()
-
-    def open_ones():
-        return len(os.listdir(f"/proc/{server.pid}/fd"))
-
-    # Above the bound, 128, but no more than the kernel keeps for the server besides: who comes then has to try again.
-    idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(240)]
-    assert cbxtest.wait_until(lambda: open_ones() >= 128, PATIENCE), open_ones()
-    assert open_ones() < 200, "the number of connections has no bound"
-    for s in idle:
-        s.close()
-    for _ in range(3):
-        same(Modern(server.port).call("test_simple_text").status, 200)
-    assert cbxtest.wait_until(lambda: open_ones() < 50, PATIENCE), "connections leak"
-    same(server.stop(), 0)
-
-
 def test_many_sessions():
     server = Fixture()
     sessions = [Legacy(server.port) for _ in range(100)]
@@ -573,7 +694,7 @@ def test_the_same_id_again():
         *(call(f"new{i}", "run_code", session_id="work", code=f"{i}") for i in range(10)),
         *({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": f"old{i}"}}
           for i in range(10)),
-        *(call(f"info{i}", "session_info", session_id="work") for i in range(10))])
+        *(call(f"info{i}", "session_info", session_id="work") for i in range(10))], Accept="application/json")
     told = {m["id"]: m["result"]["content"][0]["text"] for m in json.loads(a.body)}
     same([told[f"new{i}"].split("\n")[0] for i in range(10)], [str(i) for i in range(10)])
     assert "is ready" in told["create"], told["create"]

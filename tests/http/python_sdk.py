@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """codeboxd --http as the official Python client (PyPI mcp) uses it, in both eras."""
+import base64
 import sys
 from pathlib import Path
 
@@ -11,11 +12,32 @@ import common  # noqa: E402
 common.enter_venv()
 
 import anyio  # noqa: E402
-from mcp import Client  # noqa: E402
+from mcp import Client, MCPError  # noqa: E402
 
 from common_http import Daemon, Legacy  # noqa: E402
 
 tap = common.Tap()
+
+
+async def files(c, run, mode, session):
+    """A file of the size that upload_file names, and one beyond what a request may have."""
+    async def upload(size):
+        content = base64.b64encode(bytes(range(256)) * (size // 256)).decode()
+        return await c.call_tool("upload_file", {"session_id": session, "filename": f"{size}.bin",
+                                                 "content_base64": content})
+
+    size = (16 << 20) - (64 << 10)
+    r = await upload(size)
+    tap.ok(not r.is_error and r.structured_content["written"] == size, f"{mode}: a file of nearly 16 MiB", r.content)
+    r = await run(f"data = open('{size}.bin', 'rb').read()\n(len(data), data == bytes(range(256)) * (len(data) // 256))")
+    tap.equal(r.structured_content["result"], f"({size}, True)", f"{mode}: it is there")
+    try:
+        r = await upload(20 << 20)
+        tap.ok(r.is_error, f"{mode}: one that is too large", r.content)
+    except MCPError as e:
+        tap.ok(True, f"{mode}: one that is too large", e)
+    tap.equal((await run("x, len(data)")).structured_content["result"], f"(6, {size})",
+              f"{mode}: the session goes on after both")
 
 
 async def scenario(url, mode, version):
@@ -45,6 +67,7 @@ async def scenario(url, mode, version):
         tap.ok(len(heard) >= 2 and heard == sorted(heard), f"{mode}: progress", heard)
         r = await run("import time\ntime.sleep(3)\n'late'")
         tap.equal(r.structured_content["result"], "'late'", f"{mode}: an answer that takes its time")
+        await files(c, run, mode, session)
         r = await c.call_tool("close_session", {"session_id": session})
         tap.ok(not r.is_error, f"{mode}: closed")
         tap.ok((await run("x")).is_error, f"{mode}: gone")

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a model reads in the answers of `codebox mcp`: what happened, said once, and what to do about it."""
 import os
+import re
 import sys
 import time
 
@@ -55,10 +56,75 @@ def test_warnings_of_user_code_are_not_the_drivers():
         assert text.startswith("'yyy"), text[:300]
 
 
+EVIL = "\x1b[31m\x1b[3J\x1b[2A\x1b]0;t\x07\x1b]52;c;ZQ==\x1b\\ \x7f\x9b5n \u202eevil\u2066\u200f\u061c \x01"
+UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def strings(v):
+    if isinstance(v, dict):
+        for k, x in v.items():
+            yield k
+            yield from strings(x)
+    elif isinstance(v, list):
+        for x in v:
+            yield from strings(x)
+    elif isinstance(v, str):
+        yield v
+
+
+def test_nothing_that_a_terminal_obeys_is_in_an_answer():
+    """Of all that a session can name or print, and of what a client's own words come back in; a file's text alone is
+    as it is."""
+    with Client() as c:
+        c.made()
+        answers = [c.cell(code) for code in (
+            f"import sys; print({EVIL!r}); sys.stderr.write({EVIL!r}); {EVIL!r}",
+            f"class X:\n    def __repr__(self): return {EVIL!r}\nX()",
+            "from IPython.display import display\n"
+            f"for kind in ('text/plain', 'text/html', 'text/markdown', {EVIL!r}):\n"
+            f"    display({{kind: {EVIL!r}, 'text/plain': {EVIL!r}}}, raw=True)",
+            f"raise ValueError({EVIL!r})", f"raise type({EVIL!r}, (Exception,), {{}})({EVIL!r})", f"def f(): {EVIL}",
+            f"open({EVIL.replace('/', '')!r}, 'w').write({EVIL!r})", f"import os; os.mkdir({'d' + EVIL!r})",
+            f"sys.exit({EVIL!r})")]
+        answers += [c.tool("list_files", session_id="s"), c.tool("session_info", session_id=EVIL),
+                    c.tool("run_code", code="1", session_id=EVIL), c.tool("run_code", code="1", **{EVIL: 1}),
+                    c.tool("read_file", session_id="s", path=EVIL + "x")]
+        answers += [("", c.ask("resources/list")), ("", c.ask(EVIL)), ("", c.call(EVIL, {}))]
+        for n, (_, r) in enumerate(answers):
+            bad = [x for x in strings(r) if UNSAFE.search(x)]
+            assert not bad, (n, bad)
+        text = answers[0][0]
+        assert "\\x9b5n \\u202eevil\\u2066\\u200f\\u061c \\x01" in text, text
+        assert "[31m" not in text.split("\n")[0] and "52;c" not in text.split("\n")[0], text
+        assert "evil" in answers[6][0], answers[6]
+        uri = answers[6][1]["structuredContent"]["files"][0]["uri"]
+        _, r = c.tool("read_file", session_id="s", path=uri)
+        assert r["structuredContent"]["content"] == EVIL, r
+
+
+def test_a_terminal_gets_colours_and_nothing_else():
+    main, sub = os.openpty()
+    p = box.popen("run", "--image", IMAGE, "-c", f"print('<' + {EVIL!r} + '>', end='')", stdout=sub, stderr=sub)
+    os.close(sub)
+    got = b""
+    while not got.endswith(b">"):
+        got += os.read(main, 4096)
+    p.wait()
+    os.close(main)
+    got = got.decode()
+    assert re.findall("\x1b[^m]*m", got) == ["\x1b[31m"] and got.count("\x1b") == 1, got
+    assert not UNSAFE.search(got.replace("\x1b", "")) and "\\u202eevil\\u2066" in got and "\\x9b5n" in got, got
+    # Neither has a table of names.
+    r = box("session", "info", "none" + EVIL)
+    assert r.returncode and not UNSAFE.search(r.stdout + r.stderr), r
+
+
 def test_a_limit_is_named_with_what_to_do():
     with Client() as c:
         c.made(memory="300M", disk="16M")
         message = c.cell("bytearray(1 << 30)")[1]["structuredContent"]["message"]
+        once(message, "limit of 300 MiB", "more memory")
+        message = c.cell("raise MemoryError")[1]["structuredContent"]["message"]
         once(message, "limit is 300 MiB", "more memory")
         assert message.endswith("."), message
         message = c.cell("open('f', 'wb').write(b'x' * (32 << 20))")[1]["structuredContent"]["message"]
@@ -167,10 +233,10 @@ def test_a_schema_describes_the_type_that_it_names():
         p = tools["create_session"]["inputSchema"]["properties"]
         for name, what in p.items():
             assert isinstance(what["type"], str), (name, what)
-            assert ("512M" in what["description"]) == (name in ("memory", "disk", "io")), (name, what)
-            assert "512M" not in what["description"] or what["type"] == "string", (name, what)
-            assert "5m" not in what["description"] and ("in seconds" not in what["description"] or
-                                                        what["type"] == "number"), (name, what)
+            says = what.get("description", "")
+            assert ("512M" in says) == (name in ("memory", "disk", "io")), (name, what)
+            assert "512M" not in says or what["type"] == "string", (name, what)
+            assert "5m" not in says and ("in seconds" not in says or what["type"] == "number"), (name, what)
         for t in tools.values():
             assert len(t["description"]) < 2048, t["name"]
 

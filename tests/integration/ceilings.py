@@ -35,7 +35,7 @@ def many(c, code):
     cell(c, sid, "import os, time\n" + code)
     r = cell(c, sid, "open('changed', 'w').close()")
     c.call("session.close", session_id=sid)
-    return [f["path"] for f in r["files"]], "or not all of them" in r.get("message", "")
+    return [f["path"] for f in r["files"]], "Not all files" in r.get("message", "")
 
 
 def test_more_files_than_are_looked_at():

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, children, run, wait_until  # noqa: E402
+from cbxtest import Box, children, run, sandboxes, wait_until  # noqa: E402
 
 box = Box()
 
@@ -29,6 +29,15 @@ def test_variables_persist():
     assert r.stdout.strip() == "42", r
     r = cell("b", "x")
     assert r.returncode == 1 and "NameError" in r.stderr + r.stdout, r
+
+
+def test_tasks_run_on_between_cells():
+    r = cell("tasks", "import asyncio, os\nasync def work():\n    await asyncio.sleep(0.05)\n"
+                      "    open('made', 'w').close()\n    print('from the task')\ntask = asyncio.create_task(work())")
+    assert r.returncode == 0, r
+    assert wait_until(lambda: box("cp", "tasks:made", os.path.join(box.dir, "made")).returncode == 0)  # no cell runs
+    r = cell("tasks", "print(task.done())")
+    assert r.stdout == "from the task\nTrue\n", r
 
 
 def test_arguments_leave_no_trace():
@@ -217,11 +226,11 @@ def test_input_is_a_clear_error():
 def test_sessions_end():
     box = Box(CODEBOX_POOL="0")  # no other session is on its way
     box("run", "--session", "gone", "--image", image(), "-c", "pass", check=True)
-    assert len(children(box.daemon_pid())) == 3, children(box.daemon_pid())  # with the supervisor
+    assert len(sandboxes(box.daemon_pid())) == 3, sandboxes(box.daemon_pid())  # with the supervisor
     ids = [s["session_id"] for s in box.json("session", "ls", "--json")["sessions"]]
     assert "gone" in ids, ids
     box("session", "rm", "gone", check=True)
-    assert wait_until(lambda: len(children(box.daemon_pid())) == 1)
+    assert wait_until(lambda: len(sandboxes(box.daemon_pid())) == 1)
     assert "gone" not in [s["session_id"] for s in box.json("session", "ls", "--json")["sessions"]]
     assert box("session", "rm", "gone").returncode != 0
 

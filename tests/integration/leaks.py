@@ -8,13 +8,16 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, children, named, run, wait_until  # noqa: E402
+from cbxtest import Box, children, named, run, sandboxes, wait_until  # noqa: E402
 from control import Control  # noqa: E402
 
 CELLS = int(os.environ.get("CBX_CELLS", "10000"))
 SESSIONS = int(os.environ.get("CBX_SESSIONS", "200"))
 SLACK_KIB = int(os.environ.get("CBX_SLACK_KIB", "2048"))
 box = Box(CODEBOX_POOL="0")
+box.env["CODEBOX_POLICY"] = os.path.join(box.dir, "policy.json")
+with open(box.env["CODEBOX_POLICY"], "w") as f:  # what is kept for an export is full after a few cells
+    f.write('{"include": ["default"], "limits": {"history": "16K"}}')
 
 
 def field(pid, name):
@@ -75,7 +78,7 @@ def sessions_one_after_another(box, n):
     def at_rest():
         """Only the supervisor is left, and nothing of the pool is on its way: so it stays for longer than that waits."""
         def alone():
-            return len(children(box.daemon_pid())) <= 1
+            return len(sandboxes(box.daemon_pid())) <= 1
 
         def for_long():
             return alone() and not wait_until(lambda: not alone(), 2)

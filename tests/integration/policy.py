@@ -4,10 +4,11 @@
 import hashlib
 import json
 import os
+import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, Skip, run, wait_until  # noqa: E402
+from cbxtest import Box, Skip, children, named, run, wait_until  # noqa: E402
 
 POLICY = """// for this test
 {
@@ -45,6 +46,40 @@ def info(session, box=box):
 
 def close(*sessions):
     box("session", "rm", *sessions, check=True)
+
+
+def test_what_is_shipped_follows_the_machine():
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    b = Box()
+    limits = b.json("policy", "show", "--json")["limits"]
+    assert limits["memory"]["max"] <= max(machine // 2, 64 << 20) and limits["processes"]["max"] == 1024, limits
+    assert limits["memory_together"] <= machine // 2, limits
+    # A model that asks for more gets no more, and how it is isolated is not its to say.
+    calls = [("memory", "64G"), ("processes", 4096), ("profile", "dev")]
+    lines = [{"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"}]
+    lines += [{"jsonrpc": "2.0", "id": i, "method": "tools/call", "params": {
+        "name": "create_session", "arguments": {k: v, "image": b.image("host", "python-minimal", "python")}}}
+        for i, (k, v) in enumerate(calls, 1)]
+    r = b("mcp", input="".join(json.dumps(line) + "\n" for line in lines))
+    got = {m["id"]: m["result"] for m in map(json.loads, r.stdout.splitlines()) if m.get("id")}
+    assert got[1]["structuredContent"]["limits"]["memory_bytes"] == limits["memory"]["max"], got[1]
+    assert got[2]["structuredContent"]["limits"]["processes"] == 1024, got[2]
+    assert got[3]["isError"] and "profile" in got[3]["content"][0]["text"], got[3]
+    b.stop()
+
+
+def test_all_sessions_together_have_a_bound():
+    b = with_policy('{"limits": {"memory": "512M", "memory_together": "384M"}}', CODEBOX_POOL="0")
+    # The smaller one is at no time the one that uses most while there is too little for both.
+    hold = "import time\nb = b'x' * (%d << 20)\ntime.sleep(%d)"
+    assert make("small", box=b, code=hold % (120, 0)).returncode == 0
+    r = make("large", box=b, code=hold % (300, 20))
+    if info("small", b)["limits"]["backend"] == "none":
+        assert r.returncode != 0 and "group of sessions as a whole" in r.stderr, (r.returncode, r.stderr)
+        assert make("small", box=b, code="print(len(b))").stdout == f"{120 << 20}\n"
+    b.stop()
 
 
 def test_defaults_are_the_policys():
@@ -201,6 +236,230 @@ def test_no_session_without_a_valid_policy():
     missing = Box(CODEBOX_POLICY="/nonexistent/policy.json")
     assert "/nonexistent/policy.json" in missing("run", "-c", "1").stderr
     missing.stop()
+
+
+def limits(memory, processes=32, **more):
+    return json.dumps({"limits": {"memory": memory, "processes": processes}, **more})
+
+
+def write(box, text, name=None):
+    """In place; or as editors do it, by another file that takes its name."""
+    path = name or box.env["CODEBOX_POLICY"]
+    with open(path + ".new" if name else path, "w") as f:
+        f.write(text)
+    if name:
+        os.replace(path + ".new", path)
+
+
+def log(box):
+    with open(os.path.join(box.env["CODEBOX_STATE_DIR"], "codeboxd.log")) as f:
+        return f.read()
+
+
+def has(box, session):
+    got = info(session, box)
+    return got["limits"]["memory_bytes"] >> 20, got["limits"]["processes"], got["policy"]["digest"]
+
+
+NPROC = "import resource; print(resource.getrlimit(resource.RLIMIT_NPROC)[0])"
+
+
+def test_reload():
+    b = with_policy(limits("512M"), CODEBOX_POOL="0")
+    assert b("policy", "reload").returncode == 0, "there is no daemon, and so nothing to be done"
+    assert make("old", box=b).returncode == 0
+    first = has(b, "old")
+    assert first[:2] == (512, 32), first
+    write(b, limits("256M", 16))
+    assert has(b, "old") == first
+    r = b("policy", "reload")
+    assert r.returncode == 0 and "1 keeps what they have" in r.stderr, r
+    made = make("new", "--memory", "8G", code=NPROC, box=b)
+    assert made.returncode == 0, made.stderr
+    second = has(b, "new")
+    assert second[:2] == (256, 16) and int(made.stdout) < int(make("old", code=NPROC, box=b).stdout), (second, made)
+    assert has(b, "old") == first and make("old", "--memory", "512M", box=b).returncode == 0
+    # What is in force is what show says; --json says what was read.
+    got = b.json("policy", "reload", "--json")
+    assert got["digest"] == second[2] == hashlib.sha256(b("policy", "show", "--json").stdout.encode()).hexdigest()
+    assert got["file"] == b.env["CODEBOX_POLICY"] and got["sessions"] == 2, got
+    # A session whose policy has gone twice since is whole until its end.
+    assert make("old", "--timeout", "10m", box=b).returncode == 0
+    assert b("policy", "reload", "strict").returncode == 2
+    b.stop()
+
+
+def test_a_reload_that_fails_changes_nothing():
+    b = with_policy(limits("512M"))
+    assert make("a", box=b).returncode == 0
+    before = has(b, "a")
+    for text, why in (('{\n"limits": {"memory": "1X"}}', "site.json:2:12: memory"), ("{", "site.json:1:"),
+                      ('{"include": ["/nonexistent.json"]}', "/nonexistent.json"),
+                      ("//" + "x" * (64 << 10) + "\n{}", "longer than")):
+        write(b, text)
+        r = b("policy", "reload")
+        assert r.returncode == 1 and why in r.stderr, (why, r)
+        assert "old policy stays in force" in r.stderr and "codebox policy reload" in r.stderr, r
+    assert b.json("policy", "reload", "--json")["error"]["kind"] == "invalid_policy"
+    assert make("b", box=b).returncode == 0 and has(b, "b") == before
+    os.remove(b.env["CODEBOX_POLICY"])
+    os.mkfifo(b.env["CODEBOX_POLICY"])
+    assert b("policy", "reload").returncode != 0
+    os.remove(b.env["CODEBOX_POLICY"])
+    assert b("policy", "reload").returncode != 0 and has(b, "a") == before
+    b.stop()
+
+
+def test_sighup_reloads():
+    b = with_policy(limits("512M"))
+    assert make("old", box=b).returncode == 0
+    write(b, limits("256M"))
+    pid = b.daemon_pid()
+    os.kill(pid, signal.SIGHUP)
+    assert wait_until(lambda: log(b).count("policy site (") == 2), log(b)
+    assert make("new", box=b).returncode == 0
+    assert (has(b, "old")[0], has(b, "new")[0]) == (512, 256)
+    write(b, '{\n"limits": {"memory": "1X"}}')
+    os.kill(pid, signal.SIGHUP)
+    assert wait_until(lambda: "site.json:2:12" in log(b)), log(b)
+    assert "old policy stays in force" in log(b)
+    assert make("newer", box=b).returncode == 0 and has(b, "newer")[0] == 256 and b.daemon_pid() == pid
+    b.stop()
+
+
+def test_a_daemon_without_a_valid_policy_gets_one():
+    b = with_policy('{\n"limits": {"memory": "1X"}}')
+    r = make("a", box=b)
+    assert r.returncode == 3 and "codebox policy reload" in r.stderr, r
+    pid = b.daemon_pid()
+    assert b("policy", "reload").returncode == 1 and make("a", box=b).returncode == 3
+    write(b, limits("256M"))
+    assert b("policy", "reload").returncode == 0
+    r = make("a", box=b)
+    assert r.returncode == 0 and has(b, "a")[0] == 256 and b.daemon_pid() == pid, r
+    b.stop()
+
+
+def test_ready_sessions_of_the_old_policy_go():
+    b = with_policy(limits("512M"), CODEBOX_POOL="1")
+    assert make("old", box=b).returncode == 0
+
+    def ready():
+        pool = b.hello()["pool"]
+        return pool["ready"] == 1 and not pool["starting"]
+    assert wait_until(ready), b.hello()
+    before = set(named(b.daemon_pid(), "codebox-init"))
+    assert len(before) == 2
+    write(b, limits("256M", 16))
+    assert b("policy", "reload").returncode == 0
+    assert wait_until(lambda: len(before & set(named(b.daemon_pid(), "codebox-init"))) == 1)  # the session's own
+    r = make("new", box=b, code=NPROC)
+    assert r.returncode == 0 and has(b, "new")[:2] == (256, 16), r
+    # One that is made under the new policy serves.
+    assert wait_until(ready), b.hello()
+    taken = b.hello()["pool"]["taken"]
+    assert make("newer", box=b, code=NPROC).stdout == r.stdout and has(b, "newer")[:2] == (256, 16)
+    assert b.hello()["pool"]["taken"] == taken + 1
+    b.stop()
+
+
+def test_reloads_leave_nothing_behind():
+    b = with_policy(limits("512M"), CODEBOX_POOL="1")
+    assert make("a", box=b).returncode == 0
+
+    def state():
+        hello = b.hello()
+        if hello["pool"]["starting"] or hello["pool"]["ready"] != 1:
+            return None
+        return hello["descriptors"], len(children(hello["pid"]))
+    assert wait_until(state)
+    before = state()
+    for i in range(12):
+        write(b, limits("256M" if i % 2 else "300M") if i % 3 else "{")
+        assert b("policy", "reload").returncode == (0 if i % 3 else 1)
+    assert wait_until(lambda: state() == before), (before, state(), b.hello())
+    b.stop()
+
+
+def test_what_a_confined_daemon_reads_again():
+    """Its own directory, and what that includes, also where files were exchanged; and a file elsewhere, in place."""
+    own = Box()
+    own.env.pop("CODEBOX_POLICY", None)
+    config = own.env["CODEBOX_CONFIG_DIR"] = os.path.join(own.dir, "config")
+    if os.getuid() == 0:  # root's is /etc/codebox, and its daemon does not make one
+        os.mkdir(config)
+    assert make("a", box=own).returncode == 0 and info("a", own)["policy"]["name"] == "default"
+    for memory in "256M", "300M":
+        write(own, '{"include": ["more.json", "strict"], "limits": {"memory": {"default": "%s", "max": "%s"}}}'
+              % (memory, memory), os.path.join(config, "policy.json"))
+        write(own, '{"limits": {"processes": 20}}', os.path.join(config, "more.json"))
+        r = own("policy", "reload")
+        assert r.returncode == 0, r
+        assert make("b", box=own).returncode == 0
+        assert info("b", own)["limits"]["memory_bytes"] == int(memory[:-1]) << 20
+        own("session", "rm", "b", check=True)
+    own.stop()
+    b = with_policy(limits("512M"))
+    assert make("a", box=b).returncode == 0
+    if not b.hello()["confinement"]["landlock_abi"]:
+        raise Skip("the kernel has no Landlock")
+    write(b, limits("256M"), b.env["CODEBOX_POLICY"])
+    r = b("policy", "reload")
+    assert r.returncode == 1 and "in place, or restart" in r.stderr and "old policy stays in force" in r.stderr, r
+    b.stop()
+
+
+def allow(*dirs):
+    return json.dumps({"mounts": {"allow": [{"path": d, "writable": True} for d in dirs]}})
+
+
+def test_mounts_and_reloads():
+    b = with_policy(limits("512M"))
+    site, other, secret, link = (os.path.join(b.dir, "site", name) for name in ("rw", "other", "secret", "link"))
+    for path in site, other, secret:
+        os.makedirs(path)
+        os.chmod(path, 0o777)
+    os.symlink(other, link)
+    with open(os.path.join(secret, "key"), "w") as f:
+        f.write("the key")
+
+    def mount(source, session="m", code="import os; print(os.listdir('/mnt'))"):
+        return make(session, "--mount", f"{source}:rw", box=b, code=code)
+    assert make("a", box=b).returncode == 0
+    write(b, allow(site))
+    r = b("policy", "reload")  # this supervisor was started without: all else is in force
+    assert r.returncode == 1 and "need a restart" in r.stderr and "in force for new sessions" in r.stderr, r
+    r = mount(site)
+    assert r.returncode != 0 and "codebox stop" in r.stderr, r
+    b("stop", check=True)
+    r = mount(site)
+    assert r.returncode == 0, r
+    # A session that may write to the machine: a link that it could have made leads nowhere new.
+    write(b, allow(site, link))
+    assert b("policy", "reload").returncode == 0
+    r = mount(link, "n")
+    assert r.returncode != 0 and "symbolic link" in r.stderr and "session m" in r.stderr, r
+    trap = os.path.join(site, "trap")
+    write(b, allow(site, other, trap))
+    assert b("policy", "reload").returncode == 0
+    assert mount(other, "n").returncode == 0
+    assert mount(site, code=f"import os; os.symlink({secret!r}, '/mnt/rw/trap')").returncode == 0
+    assert os.readlink(trap) == secret
+    assert "not in a directory" in mount(trap, "o").stderr
+    assert b("policy", "reload").returncode == 0  # it was no link when it was allowed
+    r = mount(trap, "o")
+    assert r.returncode != 0 and "not in a directory" in r.stderr, r
+    # As at the start, once nobody can write, which is when the sandboxes have ended.
+    os.remove(trap)
+    b("session", "rm", "m", "n", check=True)
+    write(b, allow(site, link))
+    last = []
+
+    def as_at_the_start():
+        last[:] = [b("policy", "reload"), mount(link, "n")]
+        return last[0].returncode == 0 and last[1].stdout == "['other']\n"
+    assert wait_until(as_at_the_start), last
+    b.stop()
 
 
 def test_the_users_own_policy_is_found():

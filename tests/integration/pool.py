@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, CODEBOX, Skip, children, named, run, wait_until  # noqa: E402
+from cbxtest import Box, CODEBOX, Skip, children, named, run, sandboxes, wait_until  # noqa: E402
 from control import Control  # noqa: E402
 
 box = Box(CODEBOX_POOL="1")
@@ -233,7 +233,7 @@ def test_entries_go_when_nobody_asks():
         full(b)
         daemon = b.daemon_pid()
         assert wait_until(lambda: pool(b)["ready"] + pool(b)["starting"] == 0), pool(b)
-        assert wait_until(lambda: len(children(daemon)) == 1), children(daemon)
+        assert wait_until(lambda: len(sandboxes(daemon)) == 1), children(daemon)
         s = c.call("session.create", image=image)["session_id"]
         assert c.call("run", session_id=s, code="1+1")["result"] == "2"
 

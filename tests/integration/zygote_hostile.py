@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, Skip, children, run, wait_until  # noqa: E402
+from cbxtest import Box, Skip, children, run, sandboxes, wait_until  # noqa: E402
 
 # Python runs this at each start; in the zygote it takes over.
 SITE = r'''
@@ -219,7 +219,7 @@ def test_a_flood_of_reports():
 def test_what_it_leaves_is_killed():
     b = goes_wrong("strangers", "unknown message")
     b("session", "rm", "a", "b")
-    assert wait_until(lambda: len(children(b.daemon_pid())) == 1), children(b.daemon_pid())
+    assert wait_until(lambda: len(sandboxes(b.daemon_pid())) == 1), children(b.daemon_pid())
     b.stop()
 
 
@@ -234,7 +234,7 @@ def is_refused(mode, reason):
     session(b, "c")
     assert started_by(b, "c") == "exec"
     b("session", "rm", "a", "c")
-    assert wait_until(lambda: len(children(b.daemon_pid())) <= 2), children(b.daemon_pid())
+    assert wait_until(lambda: len(sandboxes(b.daemon_pid())) <= 2), children(b.daemon_pid())
     b.stop()
 
 

@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import kill  # noqa: E402
 import cbxtest  # noqa: E402
-from cbxtest import Box, Skip, children, identity, run, wait_until  # noqa: E402
+from cbxtest import Box, Skip, children, identity, run, sandboxes, wait_until  # noqa: E402
 from tracing import Strace, status, supervisor  # noqa: E402
 
 MORE = int(os.environ.get("CBX_KILL_POINTS", "0"))
@@ -44,7 +44,7 @@ POINTS = [
     ("zygote", "in the midst of the verification", "supervisor", r'newfstatat\(AT_FDCWD, "/proc/\d+/ns/net'),
     ("zygote", "after the control group was moved into", "supervisor", r'openat\(\d+, "cgroup.procs"'),
     ("zygote", "after the verification", "supervisor", r'newfstatat\(AT_FDCWD, "/proc/\d+/root'),
-    ("export", "when the file is opened", "init", r'openat\(AT_FDCWD, "/workspace/big"'),
+    ("export", "when the file is opened", "init", r'open(at\(AT_FDCWD, |\()"/workspace/big"'),
     ("export", "in the midst of the file", "init", r"pread64\("),
     ("import", "in the midst of the file", "init", r"(write|pwrite64)\("),
     ("close", "when the sandbox is told to die", "supervisor", r"pidfd_send_signal\("),
@@ -81,7 +81,7 @@ def ready(what):
     # Beside the supervisor: the zygote and its embryo, or a session's init and interpreter. What was before has then
     # ended.
     expected = {"create": 1}.get(what, 3)
-    assert wait_until(lambda: len(children(box.daemon_pid())) == expected), "a session does not end"
+    assert wait_until(lambda: len(sandboxes(box.daemon_pid())) == expected), "a session does not end"
     return box, image
 
 
@@ -120,7 +120,7 @@ def role(pid, sup, before, what):
 def left(box, sup, before, what):
     """What has come since, and is not the next embryo."""
     try:
-        return [p for p in set(children(box.daemon_pid())) - before if role(p, sup, before, what) != "embryo"]
+        return [p for p in set(sandboxes(box.daemon_pid())) - before if role(p, sup, before, what) != "embryo"]
     except OSError:  # it has just ended; look again
         return [0]
 
@@ -130,7 +130,7 @@ def trace(what):
     if what in traces:
         return traces[what]
     box, image = ready(what)
-    sup, before = supervisor(box), set(children(box.daemon_pid()))
+    sup, before = supervisor(box), set(sandboxes(box.daemon_pid()))
     roles = {pid: role(pid, sup, before, what) for pid in before}
     with Strace(box, before) as s:
         r = box(*command(box, image, what))
@@ -196,7 +196,7 @@ def once(what, whose, name, number, victim):
     box, image = ready(what)
     before_mounts, before_tmp = kill.mounts(), set(os.listdir("/tmp"))
     daemon, sup = box.daemon_pid(), supervisor(box)
-    before = set(children(daemon))
+    before = set(sandboxes(daemon))
     client, pid, seen = None, None, set()
     with Strace(box, before, "-e", f"trace={name}", "-e", f"inject={name}:signal=STOP:when={number}") as s:
         client = box.popen(*command(box, image, what), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

@@ -2,8 +2,8 @@
 """What the integration tests share: TAP, a daemon of their own, and the codebox command.
 
 A test is a function; run(globals()) runs all whose names start with "test_", in order, and prints TAP. A failed assert
-is "not ok" with its text; Skip is "ok # SKIP reason". Each script has its own run-time directory, and so its own
-codeboxd, which is stopped at the end, whatever happens.
+is "not ok" with its text, and the sessions that the test has left are closed; Skip is "ok # SKIP reason". Each script
+has its own run-time directory, and so its own codeboxd. At the end nothing is left of them, whatever happens (guard.py).
 """
 import atexit
 import json
@@ -17,10 +17,15 @@ import tempfile
 import time
 import traceback
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from guard import children, guard, scratch  # noqa: E402
+
 # A test run in a shell's background has SIGINT ignored, and so would have all that it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CODEBOX = os.environ.get("CODEBOX") or shutil.which("codebox") or "codebox"
+boxes = []
+directory = scratch()
 
 
 class Skip(Exception):
@@ -41,6 +46,7 @@ class Box:
         # Warm interpreters are processes too, and take a second of a processor to start: for those who ask.
         self.env.setdefault("CODEBOX_ZYGOTES", "0")
         self.env.update(env)
+        boxes.append(self)
         atexit.register(self.stop)
 
     def stop(self):
@@ -81,33 +87,25 @@ class Box:
 
     def hello(self):
         """What this box's codeboxd says of itself, or None when none listens."""
+        return self.ask("hello")
+
+    def ask(self, method, seconds=120, **params):
+        """One request on the control socket, or None when there is no answer. No daemon is started."""
         try:
             with socket.socket(socket.AF_UNIX) as sock:
-                sock.settimeout(120)
+                sock.settimeout(seconds)
                 sock.connect(os.path.join(self.env["CODEBOX_RUNTIME_DIR"], "control.sock"))
-                sock.sendall(b'{"id":1,"method":"hello","params":{}}\n')
+                sock.sendall(json.dumps({"id": 1, "method": method, "params": params}).encode() + b"\n")
                 return json.loads(sock.makefile("rb").readline())["result"]
-        except (OSError, ValueError):
+        except (OSError, ValueError, KeyError):
             return None
+
+    def sessions(self):
+        return {s["session_id"] for s in (self.ask("session.list", 10) or {}).get("sessions", ())}
 
     def daemon_pid(self):
         hello = self.hello()
         return hello and hello["pid"]
-
-
-def children(pid):
-    """All descendants of a process."""
-    out, todo = [], [pid]
-    while todo:
-        p = todo.pop()
-        try:
-            with open(f"/proc/{p}/task/{p}/children") as f:
-                kids = [int(x) for x in f.read().split()]
-        except OSError:
-            kids = []
-        out += kids
-        todo += kids
-    return out
 
 
 def command(pid):
@@ -117,6 +115,12 @@ def command(pid):
             return f.read().rstrip("\n")
     except OSError:
         return ""
+
+
+def sandboxes(daemon):
+    """The descendants of a codeboxd, but for its workers, which wait in case that they are wanted."""
+    return [p for p in children(daemon) if command(p) not in (
+        "codebox-proxy", "codebox-package", "codebox-store", "codebox-sql", "codebox-tls", "codebox-upload")]
 
 
 def named(pid, name):
@@ -143,11 +147,21 @@ def wait_until(condition, seconds=120.0):
     return bool(condition())
 
 
-def run(namespace):
+def close_sessions(before):
+    """Those that a failed test has made: the tests after it are not to meet them."""
+    for box in boxes:
+        for session in box.sessions() - before.get(box, set()):
+            box.ask("session.close", 30, session_id=session)
+
+
+def run(namespace, after_failure=None):
     tests = [(n[5:].replace("_", " "), f) for n, f in namespace.items() if n.startswith("test_") and callable(f)]
     failed = 0
+    guard(directory)
     print(f"1..{len(tests)}", flush=True)
     for number, (name, f) in enumerate(tests, 1):
+        before = {box: box.sessions() for box in boxes}
+        begun = time.monotonic()
         try:
             f()
         except Skip as e:
@@ -159,6 +173,10 @@ def run(namespace):
                 print("#   " + line, flush=True)
             if isinstance(e, KeyboardInterrupt):
                 break
+            close_sessions(before)
+            if after_failure:
+                after_failure()
         else:
             print(f"ok {number} - {name}", flush=True)
+        print(f"# it took {time.monotonic() - begun:.1f} s", flush=True)
     sys.exit(1 if failed else 0)

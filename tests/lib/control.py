@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the control socket (src/daemon/control-protocol.h), for tests and benchmarks."""
+"""A client of the control socket (src/client/protocol.h), for tests and benchmarks."""
 import json
 import os
 import socket

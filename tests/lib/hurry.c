@@ -71,7 +71,9 @@ int epoll_wait(int fd, struct epoll_event *events, int n, int ms)
 
 int poll(struct pollfd *fds, nfds_t n, int ms)
 {
-	return (int)syscall(SYS_poll, fds, n, soon(ms));
+	struct timespec t = { .tv_sec = soon(ms) / 1000, .tv_nsec = soon(ms) % 1000 * 1000000l };
+
+	return (int)syscall(SYS_ppoll, fds, n, soon(ms) < 0 ? NULL : &t, NULL, 0);
 }
 
 int setsockopt(int fd, int level, int name, const void *value, socklen_t len)

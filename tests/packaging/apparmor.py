@@ -13,7 +13,8 @@ from cbxtest import CODEBOX, Skip, run  # noqa: E402
 
 LIBEXEC = os.environ.get("CODEBOX_LIBEXEC_DIR", "/usr/local/libexec/codebox")
 STAGE = CODEBOX[:CODEBOX.index("/tests/stage/") + len("/tests/stage")] if "/tests/stage/" in CODEBOX else None
-PROGRAMS = (CODEBOX, os.environ.get("CODEBOX_DAEMON"), LIBEXEC + "/codebox-supervisor", LIBEXEC + "/codebox-image")
+PROGRAMS = (CODEBOX, os.environ.get("CODEBOX_DAEMON"), LIBEXEC + "/codebox-supervisor", LIBEXEC + "/codebox-image",
+            LIBEXEC + "/codebox-packages")
 
 
 def profile():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every ceiling in src/base/limits.h and src/image/image-limits.h has an owner, says what happens when it is hit,
+"""Every ceiling in src/base/limits-*.h and src/image/image-limits.h has an owner, says what happens when it is hit,
 stands in codebox-limits(7), and the tests that are named there exist."""
 import os
 import re
@@ -12,18 +12,54 @@ TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(TOP, "tests", "lib"))
 from cbxtest import Skip, run  # noqa: E402
 
-HEADERS = ("src/base/limits.h", "src/image/image-limits.h")
+HEADERS = ("src/base/limits-artifacts.h", "src/base/limits-clients.h", "src/base/limits-network.h", "src/base/limits-sessions.h", "src/base/limits-sandboxes.h",
+           "src/image/image-limits.h")
 # Those that no test comes to, and why.
 UNTESTED = {
+    "CBX_ARTIFACTS_MAX": "two thousand files",
+    "CBX_SAMPLES_MAX": "what is looked at later is looked at all the same",
+    "CBX_SAMPLE_MS": "how often is a matter of time",
+    "CBX_ARTIFACTS_ANSWER_MAX": "what lists two thousand files is smaller",
+    "CBX_ARTIFACT_REQUESTS_MAX": "64 answers of codebox-store that wait at once",
+    "CBX_ARTIFACTS_WAIT_MS": "five minutes",
+    "CBX_UPLOAD_PAUSE_MS": "how long something takes is not tested",
+    "CBX_UPLOAD_CONNECT_S": "tests send nothing beyond this machine, and here nobody leaves a connection unanswered",
+    "CBX_UPLOAD_STALL_S": "half a minute, six times",
+    "CBX_UPLOAD_REMOVE_MS": "a minute",
+    "CBX_ARTIFACT_ABANDONED_S": "an hour, and nobody can set a file's ctime",
+    "CBX_DOWNLOAD_MS": "five minutes",
+    "CBX_REST_TAR_ENTRIES": "a million entries",
     "CBX_ROOTS_MAX": "of a client's roots, those beyond are left out: a sandbox takes fewer mounts than that",
+    "CBX_HTTP_SESSIONS_ALL": "sessions of 32 tenants, each of which has as many as it may; those are tested",
+    "CBX_HTTP_KEPT_SESSION": "a stream of more is continued at what is left, which always has the answer",
+    "CBX_HTTP_KEPT_ALL": "sixteen sessions with as much as each may have",
+    "CBX_HTTP_KEPT_S": "a minute of waiting",
+    "CBX_HTTP_EXPIRY_S": "who sets the clock back meanwhile",
+    "CBX_JWKS_LOOK_S": "how often is a matter of time",
     "CBX_HTTP_WAITING_MAX": "what is dropped beyond it, a client without a stream would not have had in time",
+    "CBX_COMMAND_UNREAD_MOST": "what is in the pipes of a program when it ends is not more",
+    "CBX_COMMANDS_UNREAD_TENANT": "64 commands, in four sessions",
+    "CBX_COMMANDS_UNREAD_ALL": "512 commands, in 32 sessions of eight tenants",
+    "CBX_COMMAND_UNREAD_S": "ten minutes",
+    "CBX_COMMANDS_TOGETHER": "2049 commands, in eleven sessions",
     "CBX_HOLD_MS": "ten minutes after an execution's end, in which nothing else may end either",
     "CBX_REMOVE_ENTRIES": "most of a minute for one request, and the memory of four million files",
     "CBX_WATCH_AT_ONCE": "more than 64 sessions that all use memory",
+    "CBX_WATCH_HANG_MS": "a kernel that does not give a lock back for seconds",
+    "CBX_WATCH_PLAIN_MS": "what comes after that",
+    "CBX_OPEN_FILE_BYTES": "part of CBX_OPEN_FILES_ALL",
+    "CBX_HOST_NAMES_MAX": "eight processes that the kernel does not let go of, for a file system that does not answer",
     "CBX_IO_DISKS": "there is a place for the image and each mount; the compiler checks that",
     "CBX_IO_DISKS_KNOWN": "a machine of 4096 disks",
     "CBX_CGROUP_MOUNTS_MAX": "ten thousand mounts, on a machine that delegates control groups",
+    "CBX_PULL_CONNECT_S": "a machine that swallows packets",
+    "CBX_PULL_STALL_S": "half a minute of waiting",
     "CBX_PACKAGES_MAX": "a recipe of 4000 packages",
+    "CBX_TRUST_MAX": "a megabyte of the machine's own certificates",
+    "CBX_SQL_MEMORY_MAX": "what a driver takes for a result is no more than a piece of it",
+    "CBX_INSTALL_TIMEOUT_S": "a quarter of an hour",
+    "CBX_ADVISORY_FILES_MAX": "two hundred thousand files",
+    "CBX_INSTALL_QUESTIONS_MAX": "five thousand pages of an index",
     "CBX_COPY_BYTES_MAX": "half a gigabyte of the machine's own /etc",
     "CBX_COMPILED_MAX": "a gigabyte of compiled Python",
     "CBX_FINISH_TIMEOUT_S": "twenty minutes of compiling",

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -232,14 +233,49 @@ static int find_kind(char **args)
 }
 
 /* A set-user-id file that the prober makes: allowed, but the mount says that it counts for nothing. */
+/* "make-setuid PATH HOW MODE [BITS]": a file with these permissions, 6755 and the like, by each way there is. The kernel
+ * ignores BITS, above the 32 of a mode. Whether it has them then is what counts. */
 static int make_setuid(char **args)
 {
-	const char *path = args[0];
-	int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0755), code;
+	const char *path = args[0], *how = args[1] ? args[1] : "fchmod";
+	unsigned long mode = (args[1] && args[2] ? strtoul(args[2], NULL, 8) : 06755);
+	unsigned long long high = args[1] && args[2] && args[3] ? strtoull(args[3], NULL, 0) : 0, full = mode | high;
+	const struct { unsigned long long flags, mode, resolve; } wants = { O_CREAT | O_RDWR, mode, 0 };
+	const int later = strstr(how, "chmod") != NULL;
+	struct stat st;
+	long fd = -1, r = -1;
+	int code;
 
-	if (fd < 0)
+	unlink(path);
+	if (later && (fd = r = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0755)) < 0)
 		return answer_call(-1);
-	code = answer_call(fchmod(fd, 06755));
+	if (!strcmp(how, "fchmod"))
+		r = syscall(SYS_fchmod, fd, full);
+	else if (!strcmp(how, "fchmodat"))
+		r = syscall(SYS_fchmodat, AT_FDCWD, path, full);
+	else if (!strcmp(how, "fchmodat2"))
+		r = syscall(452, AT_FDCWD, path, full, 0);
+	else if (!strcmp(how, "openat"))
+		r = fd = syscall(SYS_openat, AT_FDCWD, path, O_CREAT | O_RDWR, full);
+	else if (!strcmp(how, "openat2"))
+		r = fd = syscall(SYS_openat2, AT_FDCWD, path, &wants, sizeof(wants));
+	else if (!strcmp(how, "tmpfile"))
+		r = fd = syscall(SYS_openat, AT_FDCWD, ".", O_TMPFILE | O_RDWR, full);
+	else if (!strcmp(how, "mknodat"))
+		r = syscall(SYS_mknodat, AT_FDCWD, path, full | S_IFREG, 0);
+#ifdef SYS_chmod
+	else if (!strcmp(how, "chmod"))
+		r = syscall(SYS_chmod, path, full);
+	else if (!strcmp(how, "open"))
+		r = fd = syscall(SYS_open, path, O_CREAT | O_RDWR, full);
+	else if (!strcmp(how, "creat"))
+		r = fd = syscall(SYS_creat, path, full);
+	else if (!strcmp(how, "mknod"))
+		r = syscall(SYS_mknod, path, full | S_IFREG, 0);
+#endif
+	code = answer_call(r);
+	if (code == DONE && (fd >= 0 ? fstat((int)fd, &st) : stat(path, &st)) == 0 && (st.st_mode & 07000) != (mode & 07000))
+		code = answer(REFUSED, "%o", st.st_mode & 07777);
 	unlink(path);
 	return code;
 }

@@ -160,6 +160,36 @@ static int interfaces(char **args)
 	return DONE;
 }
 
+/* "peer-pidfd [BITS]": a descriptor of the process that made the other end; BITS are above what the kernel looks at. */
+static int peer_pidfd(char **args)
+{
+	unsigned long long high = args[0] ? number(args[0]) : 0;
+	int fd[2], pidfd = -1;
+	socklen_t len = sizeof(pidfd);
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd) < 0)
+		return answer_call(-1);
+	return answer_call(syscall(SYS_getsockopt, fd[0], high | SOL_SOCKET, high | 77 /* SO_PEERPIDFD */, &pidfd, &len));
+}
+
+/* "oob CALL": a byte out of band between two unix sockets, by sendto, sendmsg or sendmmsg. */
+static int oob(char **args)
+{
+	char byte = 'x';
+	struct iovec iov = { &byte, 1 };
+	struct mmsghdr msg = { .msg_hdr = { .msg_iov = &iov, .msg_iovlen = 1 } };
+	const char *how = args[0] ? args[0] : "sendto";
+	int fd[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd) < 0)
+		return answer_call(-1);
+	if (!strcmp(how, "sendmsg"))
+		return answer_call(sendmsg(fd[0], &msg.msg_hdr, MSG_OOB));
+	if (!strcmp(how, "sendmmsg"))
+		return answer_call(sendmmsg(fd[0], &msg, 1, MSG_OOB));
+	return answer_call(send(fd[0], "x", 1, MSG_OOB));
+}
+
 static int unix_pair(char **args)
 {
 	int fd[2];
@@ -268,5 +298,6 @@ const struct probe net_probes[] = {
 	{ "udp6-route", udp6_route },	  { "loopback", loopback },
 	{ "interfaces", interfaces },	  { "unix-pair", unix_pair },
 	{ "unix-connect", unix_connect }, { "ioctl", ioctl_request },
-	{ "ioctl-socket", ioctl_socket }, { NULL, NULL },
+	{ "ioctl-socket", ioctl_socket }, { "peer-pidfd", peer_pidfd },
+	{ "oob", oob },			  { NULL, NULL },
 };

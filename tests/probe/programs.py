@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What people run in a session works under the default profile, and under the others where it should: a sandbox that
-refuses too much is a defect, too."""
+refuses too much is a defect, too. What the machine has is run on an image "host", made here."""
+import hashlib
+import json
 import os
 import sys
 import textwrap
@@ -11,21 +13,27 @@ from cbxtest import Box, Skip, run  # noqa: E402
 from control import Control  # noqa: E402
 
 box = Box()
+machine = Box()
+machine.env["CODEBOX_DATA_DIR"] = os.path.join(machine.dir, "data")
 sessions = {}
 
 
 def session(images, profile="default"):
+    """(box, session) on the first of the images that there is."""
     key = f"{images[0]}-{profile}"
     if key not in sessions:
-        image = box.image(*images)
-        with Control(box) as c:
-            c.call("session.create", session_id=key, image=image, profile=profile, memory="4G")
-        sessions[key] = key
-    return key
+        where = machine if images[0] == "host" else box
+        if where is machine and not machine.images():
+            machine("image", "build", "host", check=True)
+        with Control(where) as c:
+            c.call("session.create", session_id=key, image=where.image(*images), profile=profile, memory="4G")
+        sessions[key] = where
+    return sessions[key], key
 
 
 def cell(code, images=("host",), profile="default"):
-    r = box("run", "--session", session(images, profile), "--timeout", "200", "-c", textwrap.dedent(code), timeout=250)
+    where, name = session(images, profile)
+    r = where("run", "--session", name, "--timeout", "200", "-c", textwrap.dedent(code), timeout=250)
     assert r.returncode == 0, (r.returncode, r.stdout[-2000:], r.stderr[-2000:])
     return r.stdout.strip()
 
@@ -239,6 +247,78 @@ def test_a_server_and_its_client_on_loopback():
             print(pool.submit(lambda: asyncio.run(main())).result())
     """)
     assert got.split() == ["served", "echo"], got
+
+
+def test_a_build_in_the_temporary_directory():
+    got = shell("""
+        cd /var/tmp && printf '#!/bin/sh\\necho script\\n' >s && chmod +x s && ./s
+        printf 'int answer(void) { return 42; }\\n' >a.c && gcc -shared -fPIC -o /dev/shm/a.so a.c
+        python3 -c 'import ctypes, shutil; print(ctypes.CDLL("/dev/shm/a.so").answer(), shutil.which("/var/tmp/s"))'
+    """, ["gcc"])
+    assert got.split() == ["script", "42", "/var/tmp/s"], got
+
+
+GO = """
+export HOME=/home/user GOCACHE=/home/user/go-cache GOTOOLCHAIN=local GOFLAGS=-mod=mod PATH=/usr/local/go/bin:$PATH
+mkdir -p /tmp/m && cd /tmp/m && printf 'module m\n' >go.mod
+printf 'package main\nimport "fmt"\nfunc main() { fmt.Println("ran") }\n' >m.go
+go run . && go vet .
+"""
+
+
+def test_go_runs_what_it_builds():
+    if not os.path.exists("/usr/local/go/bin/go") and not os.path.exists("/usr/bin/go"):
+        raise Skip("the machine has no Go beneath /usr")
+    assert shell(GO, []) == "ran"
+
+
+def test_java():
+    """By links to /etc: its security settings. Several threads, and a heap below the session's memory when told so."""
+    got = shell("""
+        cd /workspace && printf 'public class T { public static void main(String[] a) throws Exception {
+            var t = new Thread(() -> System.out.println("thread")); t.start(); t.join();
+            System.out.println(java.security.MessageDigest.getInstance("SHA-256").getDigestLength()); } }' >T.java
+        java -Xmx256m -XX:-UsePerfData T.java
+    """, ["java"])
+    assert got.split() == ["thread", "32"], got
+
+
+def test_a_terminal_multiplexer():
+    got = shell("""
+        tmux -S /tmp/tmux new-session -d -x 80 -y 24 'tty; sleep 100'
+        for i in $(seq 100); do tmux -S /tmp/tmux capture-pane -p | grep -m1 pts && break; sleep 0.1; done
+        tmux -S /tmp/tmux kill-server
+    """, ["tmux"])
+    assert got == "/dev/pts/0", got
+
+
+IMAGE = """
+    import ctypes.util, curses, os, socket, subprocess
+    print(ctypes.util.find_library("c"), ctypes.util.find_library("sqlite3"))
+    print(socket.getservbyname("https"), socket.getprotobyname("tcp"))
+    curses.setupterm("xterm-256color", os.open("/dev/null", os.O_WRONLY)); print(curses.tigetnum("colors"))
+    for command in ("python3 -m venv /tmp/v && /tmp/v/bin/pip --version | cut -c-3", "jq -nc '{a: 1}'",
+                    "sqlite3 :memory: 'select 6 * 7'", "tput -T xterm cols", "TERM=xterm top -bn1 | grep -c Tasks",
+                    "curl -s file:///etc/hostname", "script -qec tty /dev/null"):
+        print(subprocess.run(command, shell=True, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout.strip())
+"""
+
+
+def test_what_the_image_python_brings():
+    got = cell(IMAGE, images=("python",)).splitlines()
+    assert got == ["libc.so.6 libsqlite3.so.0", "443 6", "256", "pip", '{"a":1}', "42", "80", "1", "codebox",
+                   "/dev/pts/0"], got
+
+
+def test_an_image_of_an_older_recipe_is_made_anew():
+    """bootstrap compares: the manifest names the recipe by its digest."""
+    share = os.environ.get("CODEBOX_SHARE_DIR")
+    if not share:
+        raise Skip("CODEBOX_SHARE_DIR does not say where the recipes are")
+    session(("host",))
+    with open(os.path.join(share, "recipes", "host.json"), "rb") as f:
+        want = "sha256:" + hashlib.sha256(f.read()).hexdigest()
+    assert json.loads(machine("image", "show", "host", check=True).stdout)["recipe"] == want
 
 
 def test_other_programs():

@@ -8,11 +8,15 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "policy/policy.h"
+#include "session/commands.h"
+#include "session/databases.h"
 
 #ifndef FAKE_BYTES_MAX
 #define FAKE_BYTES_MAX 4000000 /* of one fill or show: a fuzzer finds larger numbers */
@@ -24,11 +28,11 @@ struct cbx_execution {
 	uint64_t id;
 	enum cbx_status status;
 	char *code;
-	struct cbx_watch watch[4]; /* those without an arg are free */
+	struct cbx_op *watch[CBX_WATCHERS_MAX];
 	struct event *ev;
 	struct cbx_buf out, err, both;
 	char *result, *message;
-	bool raised, killed_by_close;
+	bool raised, killed_by_close, told; /* told: its end was */
 	char key[CBX_HOLD_KEY + 1];
 	cJSON *displays, *files;
 };
@@ -37,10 +41,11 @@ struct cbx_session {
 	TAILQ_ENTRY(cbx_session) entry;
 	struct cbx_engine *engine;
 	struct cbx_session_spec spec;
+	char tenant[CBX_NAME_MAX + 1];
 	char *closed; /* why; NULL: alive */
+	bool fails;   /* its set-up will */
 	uint64_t executions;
-	cbx_ready_fn on_ready;
-	void *arg;
+	struct cbx_op *op;
 	struct event *ready;
 	TAILQ_HEAD(, cbx_execution) list;
 	struct fake_files *files;
@@ -56,6 +61,9 @@ struct cbx_engine {
 };
 
 static void session_news(struct cbx_session *s, bool gone);
+static void on_ready(evutil_socket_t fd, short what, void *arg);
+
+const struct cbx_principal fake_principal = CBX_PRINCIPAL_LOCAL;
 
 struct cbx_engine *fake_engine_new(struct event_base *base)
 {
@@ -90,7 +98,9 @@ void fake_engine_free(struct cbx_engine *e)
 {
 	struct cbx_session *s;
 
-	while ((s = TAILQ_FIRST(&e->sessions))) {
+	while (e && (s = TAILQ_FIRST(&e->sessions))) {
+		cbx_session_close(s, "codeboxd is stopping");
+		on_ready(-1, 0, s);
 		while (TAILQ_FIRST(&s->list))
 			execution_free(TAILQ_FIRST(&s->list));
 		TAILQ_REMOVE(&e->sessions, s, entry);
@@ -130,6 +140,12 @@ size_t fake_engine_running(const struct cbx_engine *e)
 	return n;
 }
 
+void cbx_engine_reach(const struct cbx_caller *caller, struct cbx_buf *ret_hosts, bool *ret_packages)
+{
+	cbx_buf_adds(ret_hosts, "none");
+	*ret_packages = true;
+}
+
 bool cbx_engine_takes_roots(const struct cbx_engine *e)
 {
 	return false;
@@ -142,21 +158,54 @@ const struct cbx_err *cbx_engine_trouble(const struct cbx_engine *e)
 
 /* ---- sessions ---- */
 
+static bool is_of(const struct cbx_session *s, const struct cbx_caller *caller)
+{
+	return !s->closed && strcmp(s->tenant, caller->principal->tenant) == 0;
+}
+
 static void on_ready(evutil_socket_t fd, short what, void *arg)
 {
 	struct cbx_session *s = arg;
+	struct cbx_ready_op *op = cbx_op_take(&s->op);
 	struct cbx_err err;
 
+	if (s->fails)
+		cbx_session_close(s, "the image's interpreter does not start");
 	if (s->closed)
 		cbx_refuse(&err, "session_expired", ENOENT, "the session is gone: %s", s->closed);
-	if (s->on_ready)
-		s->on_ready(s->arg, s, s->closed ? &err : NULL);
-	s->on_ready = NULL;
+	if (op)
+		op->done(op, s, s->closed ? &err : NULL);
 }
 
-int cbx_session_create(struct cbx_engine *e, const struct cbx_session_spec *spec, cbx_ready_fn fn, void *arg,
+static uint64_t settled(const struct cbx_caller *caller, enum cbx_key key, uint64_t asked)
+{
+	struct cbx_policy *standard = cbx_policy_new("fake");
+	const struct cbx_policy *ceiling = caller->principal->ceiling;
+	uint64_t v = asked ? asked : standard->values[key].standard;
+
+	if (ceiling && v > ceiling->values[key].ceiling)
+		v = ceiling->values[key].ceiling;
+	cbx_policy_free(standard);
+	return v;
+}
+
+static int check_quota(const struct cbx_caller *caller, struct cbx_err *err)
+{
+	struct cbx_session *s;
+	size_t n = 0;
+
+	TAILQ_FOREACH(s, &caller->engine->sessions, entry)
+		n += is_of(s, caller);
+	if (!caller->principal->sessions_max || n < caller->principal->sessions_max)
+		return 0;
+	return cbx_refuse(err, "too_many_sessions", EMFILE, "you have %zu sessions, and no more than %llu are allowed",
+			  n, (unsigned long long)caller->principal->sessions_max);
+}
+
+int cbx_session_create(struct cbx_caller *caller, const struct cbx_session_spec *spec, struct cbx_ready_op *op,
 		       struct cbx_session **ret, struct cbx_err *err)
 {
+	struct cbx_engine *e = caller->engine;
 	struct timeval now = { 0, 0 };
 	struct cbx_session *s;
 
@@ -168,34 +217,41 @@ int cbx_session_create(struct cbx_engine *e, const struct cbx_session_spec *spec
 		return cbx_refuse(err, "image_not_found", ENOENT, "image: there is no \"%s\"; there are: python",
 				  spec->image);
 	TAILQ_FOREACH(s, &e->sessions, entry)
-		if (!s->closed && strcmp(s->spec.id, spec->id) == 0)
+		if (is_of(s, caller) && strcmp(s->spec.id, spec->id) == 0)
 			return cbx_refuse(err, "session_exists", EEXIST, "session_id: %s exists already", spec->id);
+	if (check_quota(caller, err) < 0)
+		return -err->code;
 	s = cbx_xcalloc(1, sizeof(*s));
 	s->engine = e;
 	s->spec = *spec;
+	s->spec.memory_bytes = settled(caller, CBX_KEY_MEMORY, spec->memory_bytes);
+	s->spec.processes = settled(caller, CBX_KEY_PROCESSES, spec->processes);
+	memcpy(s->tenant, caller->principal->tenant, sizeof(s->tenant));
 	if (!s->spec.id[0])
 		snprintf(s->spec.id, sizeof(s->spec.id), "fake-%zu", ++e->made);
-	s->on_ready = fn;
-	s->arg = arg;
 	s->files = fake_files_new();
 	TAILQ_INIT(&s->list);
 	TAILQ_INSERT_TAIL(&e->sessions, s, entry);
 	session_news(s, false);
 	s->ready = event_new(e->base, -1, 0, on_ready, s);
-	if (e->fail_setup)
-		cbx_session_close(s, "the image's interpreter does not start");
+	s->fails = e->fail_setup;
 	event_add(s->ready, &now);
+	if (op) {
+		op->session = s;
+		cbx_op_begin(&op->op, &s->op);
+	}
 	*ret = s;
 	return 0;
 }
 
-int cbx_session_find(struct cbx_engine *e, const char *id, struct cbx_session **ret, struct cbx_err *err)
+int cbx_session_find(const struct cbx_caller *caller, const char *id, struct cbx_session **ret, struct cbx_err *err)
 {
+	struct cbx_engine *e = caller->engine;
 	struct cbx_session *s;
 	const char *why = NULL;
 
 	TAILQ_FOREACH(s, &e->sessions, entry) {
-		if (strcmp(s->spec.id, id) != 0)
+		if (strcmp(s->spec.id, id) != 0 || strcmp(s->tenant, caller->principal->tenant) != 0)
 			continue;
 		if (!s->closed) {
 			*ret = s;
@@ -208,6 +264,13 @@ int cbx_session_find(struct cbx_engine *e, const char *id, struct cbx_session **
 	return cbx_refuse(err, "session_not_found", ENOENT, "session_id: there is no session %s", id);
 }
 
+int cbx_session_same(const struct cbx_session *s, const struct cbx_session_spec *spec, struct cbx_err *err)
+{
+	if (strcmp(s->spec.policy, spec->policy) == 0)
+		return 0;
+	return cbx_refuse(err, "session_differs", EEXIST, "policy: session %s has another value", s->spec.id);
+}
+
 const char *cbx_session_id(const struct cbx_session *s)
 {
 	return s->spec.id;
@@ -216,11 +279,6 @@ const char *cbx_session_id(const struct cbx_session *s)
 bool cbx_session_one_shot(const struct cbx_session *s)
 {
 	return s->spec.one_shot;
-}
-
-bool cbx_session_awaited(const struct cbx_session *s, const void *arg)
-{
-	return s->on_ready && s->arg == arg;
 }
 
 /* ---- for fake_files.c ---- */
@@ -233,6 +291,11 @@ struct fake_files *fake_session_files(struct cbx_session *s)
 struct cbx_engine *fake_session_engine(struct cbx_session *s)
 {
 	return s->engine;
+}
+
+bool fake_session_closed(const struct cbx_session *s)
+{
+	return s->closed;
 }
 
 struct fake_listeners *fake_engine_listeners(struct cbx_engine *e)
@@ -250,19 +313,21 @@ static void session_news(struct cbx_session *s, bool gone)
 	struct cbx_engine_listener *l;
 
 	TAILQ_FOREACH(l, &s->engine->listeners, entry)
-		l->on_session(l->arg, s->spec.id, s->spec.one_shot, gone);
+		if (strcmp(l->principal->tenant, s->tenant) == 0)
+			l->on_session(l->arg, s->spec.id, s->spec.one_shot, gone);
 }
 
-void cbx_engine_files_changed(struct cbx_engine *e, const char *session_id, const cJSON *files)
+void cbx_engine_files_changed(struct cbx_caller *caller, const char *session_id, const cJSON *files)
 {
 	struct cbx_engine_listener *l;
 	struct cbx_session *s;
 	struct cbx_err err;
 
-	if (cbx_session_find(e, session_id, &s, &err) < 0)
+	if (cbx_session_find(caller, session_id, &s, &err) < 0)
 		return;
-	TAILQ_FOREACH(l, &e->listeners, entry)
-		l->on_files(l->arg, session_id, s->spec.one_shot, files);
+	TAILQ_FOREACH(l, &caller->engine->listeners, entry)
+		if (strcmp(l->principal->tenant, s->tenant) == 0)
+			l->on_files(l->arg, session_id, s->spec.one_shot, files);
 }
 
 static void wake(struct cbx_execution *x)
@@ -270,6 +335,29 @@ static void wake(struct cbx_execution *x)
 	struct timeval now = { 0, 0 };
 
 	event_add(x->ev, &now);
+}
+
+cJSON *cbx_engine_databases(const struct cbx_caller *caller)
+{
+	return cbx_json_new_arr();
+}
+
+int cbx_engine_query(struct cbx_caller *caller, const struct cbx_query_spec *spec, struct cbx_answer_op *op,
+		     struct cbx_err *err)
+{
+	return cbx_refuse(err, "no_connection", ENOENT, "there are no databases here");
+}
+
+int cbx_session_install(struct cbx_session *s, const cJSON *requirements, struct cbx_answer_op *op, struct cbx_err *err)
+{
+	return cbx_refuse(err, "package_refused", EPERM, "%d packages cannot be installed here",
+			  cJSON_GetArraySize(requirements));
+}
+
+int cbx_session_restart(struct cbx_session *s, const char *language, size_t *ret, struct cbx_err *err)
+{
+	*ret = s->closed ? 0 : 1;
+	return 0;
 }
 
 void cbx_session_close(struct cbx_session *s, const char *why)
@@ -283,6 +371,7 @@ void cbx_session_close(struct cbx_session *s, const char *why)
 	TAILQ_FOREACH(x, &s->list, entry) {
 		if (x->status <= CBX_RUNNING) {
 			x->killed_by_close = true;
+			x->status = CBX_KILLED;
 			wake(x);
 		}
 	}
@@ -290,14 +379,15 @@ void cbx_session_close(struct cbx_session *s, const char *why)
 
 void fake_session_expire(struct cbx_engine *e, const char *id)
 {
+	struct cbx_caller caller = { .engine = e, .principal = &fake_principal };
 	struct cbx_session *s;
 	struct cbx_err err;
 
-	if (cbx_session_find(e, id, &s, &err) >= 0)
+	if (cbx_session_find(&caller, id, &s, &err) >= 0)
 		cbx_session_close(s, "it was idle for an hour");
 }
 
-cJSON *cbx_session_to_json(const struct cbx_session *s)
+cJSON *cbx_session_list_entry(const struct cbx_session *s)
 {
 	cJSON *o = cbx_json_new_obj(), *limits;
 
@@ -309,20 +399,31 @@ cJSON *cbx_session_to_json(const struct cbx_session *s)
 	cbx_json_set_bool(o, "one_shot", s->spec.one_shot);
 	limits = cbx_json_new_obj();
 	cbx_json_set_u64(limits, "memory_bytes", s->spec.memory_bytes);
+	cbx_json_set_u64(limits, "processes", s->spec.processes);
 	cbx_json_set_u64(limits, "disk_bytes", s->spec.disk_bytes);
 	cbx_json_set(o, "limits", limits);
 	return o;
 }
 
-cJSON *cbx_session_list(const struct cbx_engine *e)
+cJSON *cbx_session_to_json(struct cbx_session *s)
+{
+	return cbx_session_list_entry(s);
+}
+
+cJSON *cbx_session_list(const struct cbx_caller *caller)
 {
 	cJSON *a = cbx_json_new_arr();
 	struct cbx_session *s;
 
-	TAILQ_FOREACH(s, &e->sessions, entry)
-		if (!s->closed)
+	TAILQ_FOREACH(s, &caller->engine->sessions, entry)
+		if (is_of(s, caller))
 			cbx_json_push(a, cbx_session_to_json(s));
 	return a;
+}
+
+cJSON *cbx_session_names(const struct cbx_caller *caller)
+{
+	return cbx_session_list(caller);
 }
 
 /* ---- executions ---- */
@@ -334,15 +435,20 @@ const char *cbx_status_name(enum cbx_status status)
 	return names[status];
 }
 
+static struct cbx_watch_op *watch_of(const struct cbx_execution *x, size_t i)
+{
+	return (struct cbx_watch_op *)x->watch[i];
+}
+
 static void end(struct cbx_execution *x, enum cbx_status status)
 {
 	x->status = status;
+	x->told = true;
 	for (size_t i = 0; i < ARRAY_SIZE(x->watch); i++) {
-		struct cbx_watch w = x->watch[i];
+		struct cbx_watch_op *op = cbx_op_take(&x->watch[i]);
 
-		memset(&x->watch[i], 0, sizeof(x->watch[i]));
-		if (w.on_end)
-			w.on_end(w.arg, x);
+		if (op)
+			op->done(op, x);
 	}
 }
 
@@ -351,8 +457,10 @@ static void print(struct cbx_execution *x, const char *stream, const char *p, si
 	cbx_utf8_append(strcmp(stream, "stdout") == 0 ? &x->out : &x->err, p, n);
 	cbx_utf8_append(&x->both, p, n);
 	for (size_t i = 0; i < ARRAY_SIZE(x->watch); i++)
-		if (x->watch[i].on_output)
-			x->watch[i].on_output(x->watch[i].arg, x, stream, p, n);
+		if (watch_of(x, i) && watch_of(x, i)->on_progress)
+			watch_of(x, i)->on_progress(
+				watch_of(x, i), x,
+				&(struct cbx_progress){ .what = CBX_PRINTED, .stream = stream, .p = p, .n = n });
 }
 
 static void print_raw(struct cbx_execution *x, const char *s)
@@ -470,6 +578,10 @@ static bool command(struct cbx_execution *x, const char *line)
 		print(x, "stdout", b.data, n);
 	} else if (sscanf(line, "show-text %63s %n", mime, &at) == 1 && at) {
 		show(x, mime, line + at, false);
+	} else if (sscanf(line, "page %zu %n", &n, &at) == 1 && at) {
+		_cleanup_free_ char *s = cbx_xasprintf("<p>%*s%s</p>", (int)n, "", line + at);
+
+		show(x, "text/html", s, false);
 	} else if (sscanf(line, "show-two %zu %zu", &n, &more) == 2 && n <= FAKE_BYTES_MAX && more <= FAKE_BYTES_MAX) {
 		show_two(x, n, more);
 	} else if (sscanf(line, "show %63s %zu", mime, &n) == 2 && n <= FAKE_BYTES_MAX) {
@@ -503,8 +615,8 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	}
 	x->status = CBX_RUNNING;
 	for (size_t i = 0; i < ARRAY_SIZE(x->watch); i++)
-		if (x->watch[i].on_start)
-			x->watch[i].on_start(x->watch[i].arg, x);
+		if (watch_of(x, i) && watch_of(x, i)->on_progress)
+			watch_of(x, i)->on_progress(watch_of(x, i), x, &(struct cbx_progress){ .what = CBX_STARTED });
 	for (char *line = strtok_r(x->code, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		if (strcmp(line, "die") == 0) {
 			x->message = cbx_xstrdup("the interpreter was killed: memory limit; variables are gone");
@@ -522,16 +634,31 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	end(x, x->raised ? CBX_ERROR : CBX_OK);
 }
 
-int cbx_session_run(struct cbx_session *s, const char *code, uint64_t timeout_ms, const struct cbx_watch *watch,
-		    struct cbx_execution **ret, struct cbx_err *err)
+int cbx_session_start(struct cbx_session *s, const struct cbx_cell_spec *cell, struct cbx_watch_op *watch,
+		      struct cbx_execution **ret, struct cbx_err *err)
 {
-	struct cbx_execution *x = cbx_xcalloc(1, sizeof(*x));
+	const char *code = cell->code;
+	struct cbx_execution *x;
+	size_t queued = 0;
 
+	if (cell->language && strcmp(cell->language, "python") != 0)
+		return cbx_refuse(err, "no_interpreter", ENOENT,
+				  "language: the image cannot run \"%s\"; use one of \"python\"", cell->language);
+
+	if (s->closed)
+		return cbx_refuse(err, "session_expired", ENOENT, "session %s was closed: %s", s->spec.id, s->closed);
+	if (strlen(code) > CBX_CODE_MAX)
+		return cbx_refuse(err, "code_too_long", EMSGSIZE, "code: it is too long");
+	TAILQ_FOREACH(x, &s->list, entry)
+		queued += x->status == CBX_QUEUED;
+	if (queued >= CBX_QUEUE_MAX)
+		return cbx_refuse(err, "queue_full", EBUSY, "%zu cells are waiting", queued);
+	x = cbx_xcalloc(1, sizeof(*x));
 	x->session = s;
 	x->id = ++s->executions;
 	x->code = cbx_xstrdup(code);
 	if (watch)
-		x->watch[0] = *watch;
+		cbx_execution_watch(x, watch, err);
 	x->displays = cbx_json_new_arr();
 	x->files = cbx_json_new_arr();
 	x->ev = event_new(s->engine->base, -1, 0, on_event, x);
@@ -541,26 +668,131 @@ int cbx_session_run(struct cbx_session *s, const char *code, uint64_t timeout_ms
 	return 0;
 }
 
-int cbx_execution_watch(struct cbx_execution *x, const struct cbx_watch *watch, struct cbx_err *err)
+/* ---- commands: it has none ---- */
+
+int cbx_session_command(struct cbx_session *s, const struct cbx_command_spec *spec, struct cbx_command_op *op,
+			struct cbx_command **ret, struct cbx_err *err)
 {
+	return cbx_refuse(err, "too_many_commands", EAGAIN, "session %s takes no commands", s->spec.id);
+}
+
+int cbx_command_find(struct cbx_session *s, uint64_t id, struct cbx_command **ret, struct cbx_err *err)
+{
+	return cbx_refuse(err, "execution_not_found", ENOENT, "session %s has no command", s->spec.id);
+}
+
+struct cbx_session *cbx_command_session(const struct cbx_command *c)
+{
+	abort();
+}
+
+int cbx_command_watch(struct cbx_command *c, struct cbx_command_op *op, struct cbx_err *err)
+{
+	abort();
+}
+
+void cbx_command_interrupt(struct cbx_command *c)
+{
+	abort();
+}
+
+uint64_t cbx_command_id(const struct cbx_command *c)
+{
+	abort();
+}
+
+enum cbx_status cbx_command_status(const struct cbx_command *c)
+{
+	abort();
+}
+
+cJSON *cbx_command_describe(const struct cbx_command *c)
+{
+	abort();
+}
+
+cJSON *cbx_command_to_json(const struct cbx_command *c)
+{
+	abort();
+}
+
+bool cbx_command_output(const struct cbx_command *c, uint64_t from, size_t max, struct cbx_buf *out,
+			struct cbx_output_extent *ret)
+{
+	abort();
+}
+
+cJSON *cbx_session_commands(const struct cbx_session *s)
+{
+	return cbx_json_new_arr();
+}
+
+uint64_t cbx_command_given(const struct cbx_command *c)
+{
+	abort();
+}
+
+bool cbx_command_terminal(const struct cbx_command *c)
+{
+	abort();
+}
+
+bool cbx_command_kept(const struct cbx_command *c, uint64_t *ret_from, uint64_t *ret_end)
+{
+	abort();
+}
+
+bool cbx_command_waits(const struct cbx_command *c)
+{
+	abort();
+}
+
+void cbx_command_since(const struct cbx_command *c, uint64_t from,
+		       void (*fn)(void *arg, const char *stream, const char *p, size_t n), void *arg)
+{
+	abort();
+}
+
+void cbx_command_confirm(struct cbx_command *c, uint64_t before)
+{
+	abort();
+}
+
+void cbx_command_discard(struct cbx_command *c)
+{
+	abort();
+}
+
+int cbx_command_input(struct cbx_command *c, const char *p, size_t n, struct cbx_input_op *op, struct cbx_err *err)
+{
+	abort();
+}
+
+void cbx_command_resize(struct cbx_command *c, uint16_t rows, uint16_t columns)
+{
+	abort();
+}
+
+int cbx_session_run(struct cbx_session *s, const char *code, uint64_t timeout_ms, struct cbx_watch_op *watch,
+		    struct cbx_execution **ret, struct cbx_err *err)
+{
+	struct cbx_cell_spec cell = { .code = code, .timeout_ms = timeout_ms };
+
+	return cbx_session_start(s, &cell, watch, ret, err);
+}
+
+int cbx_execution_watch(struct cbx_execution *x, struct cbx_watch_op *op, struct cbx_err *err)
+{
+	if (x->told)
+		return cbx_refuse(err, "ended", EALREADY, "execution %llu has ended", (unsigned long long)x->id);
 	for (size_t i = 0; i < ARRAY_SIZE(x->watch); i++) {
-		if (!x->watch[i].arg) {
-			x->watch[i] = *watch;
+		if (!x->watch[i]) {
+			op->x = x;
+			cbx_op_begin(&op->op, &x->watch[i]);
 			return 0;
 		}
 	}
 	return cbx_refuse(err, "too_many_watchers", EBUSY, "too many calls wait");
-}
-
-bool cbx_execution_unwatch(struct cbx_execution *x, const void *arg)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(x->watch); i++) {
-		if (x->watch[i].arg == arg) {
-			memset(&x->watch[i], 0, sizeof(x->watch[i]));
-			return true;
-		}
-	}
-	return false;
 }
 
 struct cbx_session *cbx_execution_session(const struct cbx_execution *x)
@@ -620,6 +852,8 @@ bool cbx_execution_held(const struct cbx_execution *x, struct cbx_hold *ret)
 
 void cbx_execution_interrupt(struct cbx_execution *x)
 {
+	if (x->killed_by_close)
+		return; /* it has ended, which is only to be told yet */
 	x->session->engine->interrupts++;
 	if (x->status == CBX_QUEUED)
 		x->status = CBX_CANCELLED;

@@ -11,12 +11,14 @@
  *   fill N C       N times the character C            show MIME N  a display of N bytes; PNG data where MIME says so
  *   show-two N M   one display: PNG of N bytes, JPEG of M
  *   show-text MIME TEXT                               raise        an exception
+ *   page N TEXT    HTML: N spaces and TEXT
  *   wait           run until interrupted              die          the interpreter is killed
  *   time           the time is up, state is kept
  *   write PATH TEXT  a file that the cell changes     png PATH N     the same with N bytes of an image
  */
 #include "session/session.h"
 
+extern const struct cbx_principal fake_principal;
 struct cbx_engine *fake_engine_new(struct event_base *base);
 void fake_engine_free(struct cbx_engine *e);
 /* From now on no sandbox can be made. */
@@ -37,6 +39,7 @@ struct fake_files *fake_files_new(void);
 void fake_files_free(struct fake_files *f);
 struct fake_files *fake_session_files(struct cbx_session *s);
 struct cbx_engine *fake_session_engine(struct cbx_session *s);
+bool fake_session_closed(const struct cbx_session *s);
 struct event_base *fake_engine_base(struct cbx_engine *e);
 TAILQ_HEAD(fake_listeners, cbx_engine_listener);
 struct fake_listeners *fake_engine_listeners(struct cbx_engine *e);

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "fake_engine.h"
-#include "sandbox/init-protocol.h"
+#include "session/commands.h"
 
 struct file {
 	TAILQ_ENTRY(file) entry;
@@ -23,11 +23,14 @@ struct fake_files {
 	TAILQ_HEAD(, file) list;
 };
 
+#define PAGE 300 /* names in one answer */
+
 struct later {
-	cbx_file_fn fn;
-	void *arg;
+	struct cbx_session *session;
+	struct cbx_op *op;
 	struct cbx_file_reply reply;
 	struct cbx_buf data;
+	struct cbx_file_entry *entries; /* with names of their own */
 	struct cbx_err err;
 };
 
@@ -66,10 +69,11 @@ static struct file *put(struct fake_files *files, const char *path, const void *
 
 void fake_session_put(struct cbx_engine *e, const char *id, const char *path, const void *data, size_t n)
 {
+	struct cbx_caller caller = { .engine = e, .principal = &fake_principal };
 	struct cbx_session *s;
 	struct cbx_err err;
 
-	if (cbx_session_find(e, id, &s, &err) >= 0)
+	if (cbx_session_find(&caller, id, &s, &err) >= 0)
 		put(fake_session_files(s), path, data, n);
 }
 
@@ -94,24 +98,44 @@ void fake_files_free(struct fake_files *files)
 	free(files);
 }
 
+static int refuse_closed(struct cbx_session *s, struct cbx_err *err)
+{
+	return fake_session_closed(s) ? cbx_refuse(err, "session_expired", ENOTCONN, "session %s has been closed",
+						   cbx_session_id(s))
+				      : 0;
+}
+
 static void call(evutil_socket_t fd, short what, void *arg)
 {
 	struct later *l = arg;
+	struct cbx_file_op *op = cbx_op_take(&l->op);
 
-	l->reply.data = cbx_buf_str(&l->data);
-	l->reply.len = l->data.len;
-	l->fn(l->arg, l->err.code ? NULL : &l->reply, l->err.code ? &l->err : NULL);
+	(void)refuse_closed(l->session, &l->err);
+	if (l->data.len) {
+		l->reply.data = l->data.data;
+		l->reply.len = l->data.len;
+	}
+	l->reply.entries = l->entries;
+	if (op)
+		op->done(op, l->err.code ? NULL : &l->reply, l->err.code ? &l->err : NULL);
 	cbx_buf_release(&l->data);
+	for (size_t i = 0; i < l->reply.nentries; i++)
+		free((char *)l->entries[i].name);
+	free(l->entries);
 	free(l);
 }
 
-static struct later *later(struct cbx_session *s, cbx_file_fn fn, void *arg)
+/* NULL: the session is closed. */
+static struct later *later(struct cbx_session *s, struct cbx_file_op *op, struct cbx_err *err)
 {
-	struct later *l = cbx_xcalloc(1, sizeof(*l));
 	struct timeval now = { 0, 0 };
+	struct later *l;
 
-	l->fn = fn;
-	l->arg = arg;
+	if (refuse_closed(s, err) < 0)
+		return NULL;
+	l = cbx_xcalloc(1, sizeof(*l));
+	l->session = s;
+	cbx_op_begin(&op->op, &l->op);
 	event_base_once(fake_engine_base(fake_session_engine(s)), -1, EV_TIMEOUT, call, l, &now);
 	return l;
 }
@@ -129,12 +153,14 @@ static struct file *regular(struct cbx_session *s, const char *path, struct late
 	return NULL;
 }
 
-int cbx_session_file_read(struct cbx_session *s, const char *path, uint64_t offset, size_t max, cbx_file_fn fn,
-			  void *arg, struct cbx_err *err)
+int cbx_session_file_read(struct cbx_session *s, const char *path, uint64_t offset, size_t max,
+			  struct cbx_file_op *op, struct cbx_err *err)
 {
-	struct later *l = later(s, fn, arg);
-	struct file *f = regular(s, path, l);
+	struct later *l = later(s, op, err);
+	struct file *f = l ? regular(s, path, l) : NULL;
 
+	if (!l)
+		return -err->code;
 	if (!f)
 		return 0;
 	if (offset < f->data.len) {
@@ -146,24 +172,25 @@ int cbx_session_file_read(struct cbx_session *s, const char *path, uint64_t offs
 			n = CBX_FILE_CHUNK;
 		cbx_buf_add(&l->data, f->data.data + offset, n);
 	}
-	l->reply.value = (int64_t)l->data.len;
 	l->reply.size = f->data.len;
 	return 0;
 }
 
 int cbx_session_file_write(struct cbx_session *s, const char *path, uint64_t offset, unsigned flags, const void *p,
-			   size_t n, cbx_file_fn fn, void *arg, struct cbx_err *err)
+			   size_t n, struct cbx_file_op *op, struct cbx_err *err)
 {
-	struct later *l = later(s, fn, arg);
+	struct later *l = later(s, op, err);
 	struct file *f = find(fake_session_files(s), path);
 
+	if (!l)
+		return -err->code;
 	if (!f)
 		f = put(fake_session_files(s), path, "", 0);
 	if (!S_ISREG(f->mode)) {
 		cbx_refuse(&l->err, "is_a_directory", EISDIR, "%s: Is a directory", path);
 		return 0;
 	}
-	if (flags & CBX_INIT_WRITE_TRUNCATE)
+	if (flags & CBX_FILE_TRUNCATE)
 		f->data.len = 0;
 	if (f->data.len + n > FAKE_DISK) {
 		cbx_refuse(&l->err, "disk_full", ENOSPC, "%s: No space left on device", path);
@@ -172,79 +199,93 @@ int cbx_session_file_write(struct cbx_session *s, const char *path, uint64_t off
 	if (offset != UINT64_MAX && offset < f->data.len)
 		f->data.len = (size_t)offset;
 	cbx_buf_add(&f->data, p, n);
-	l->reply.value = (int64_t)n;
+	l->reply.len = n;
 	return 0;
 }
 
-int cbx_session_file_stat(struct cbx_session *s, const char *path, cbx_file_fn fn, void *arg, struct cbx_err *err)
+static void add_entry(struct later *l, const struct file *f, const char *name)
 {
-	struct later *l = later(s, fn, arg);
-	struct file *f = find(fake_session_files(s), path);
-	struct cbx_init_stat st = { .mode = f ? f->mode : 0, .size = f ? f->data.len : 0 };
+	size_t n = l->reply.nentries++;
 
+	l->entries = cbx_xrealloc(l->entries, (n + 1) * sizeof(*l->entries));
+	l->entries[n] = (struct cbx_file_entry){ .name = cbx_xstrdup(name), .mode = f->mode, .size = f->data.len };
+}
+
+int cbx_session_file_stat(struct cbx_session *s, const char *path, struct cbx_file_op *op, struct cbx_err *err)
+{
+	struct later *l = later(s, op, err);
+	struct file *f = find(fake_session_files(s), path);
+
+	if (!l)
+		return -err->code;
 	if (f)
-		cbx_buf_add(&l->data, &st, sizeof(st));
+		add_entry(l, f, "");
 	else
 		cbx_refuse(&l->err, "file_not_found", ENOENT, "%s: No such file or directory", path);
 	return 0;
 }
 
 /* Names below a directory; without `deep` only those without a slash. */
-static int list(struct cbx_session *s, const char *path, uint64_t skip, bool deep, cbx_file_fn fn, void *arg)
+static int list(struct cbx_session *s, const char *path, uint64_t skip, bool deep, struct cbx_file_op *op,
+		struct cbx_err *err)
 {
 	_cleanup_free_ char *dir = strcmp(path, ".") == 0 ? cbx_xstrdup("") : cbx_xasprintf("%s/", normal(path));
-	struct later *l = later(s, fn, arg);
+	struct later *l = later(s, op, err);
 	uint64_t seen = 0;
 	struct file *f;
 
+	if (!l)
+		return -err->code;
 	if (find(fake_session_files(s), path)) {
 		cbx_refuse(&l->err, "not_a_directory", ENOTDIR, "%s: Not a directory", path);
 		return 0;
 	}
 	TAILQ_FOREACH(f, &fake_session_files(s)->list, entry) {
 		const char *name = f->path + strlen(dir);
-		size_t n = strlen(f->path) - strlen(dir);
-		struct cbx_init_entry e = { .st = { .mode = f->mode, .size = f->data.len },
-					    .name_len = (uint32_t)n,
-					    .entry_len = (uint32_t)((sizeof(e) + n + 8) & ~(size_t)7) };
 
 		if (!cbx_starts_with(f->path, dir) ||
 		    (!deep && strchr(name, '/')) || seen++ < skip)
 			continue;
-		if (l->reply.more || l->data.len + e.entry_len > 16384) {
-			l->reply.more = true;
-			continue;
-		}
-		cbx_buf_add(&l->data, &e, sizeof(e));
-		cbx_buf_add(&l->data, name, n);
-		while (l->data.len % 8 || l->data.data[l->data.len - 1])
-			cbx_buf_addc(&l->data, '\0');
-		l->reply.value++;
+		l->reply.more = l->reply.nentries == PAGE;
+		if (!l->reply.more)
+			add_entry(l, f, name);
 	}
 	l->reply.size = seen;
 	return 0;
 }
 
-int cbx_session_file_list(struct cbx_session *s, const char *path, uint64_t skip, cbx_file_fn fn, void *arg,
+int cbx_session_file_list(struct cbx_session *s, const char *path, uint64_t skip, struct cbx_file_op *op,
 			  struct cbx_err *err)
 {
-	return list(s, path, skip, false, fn, arg);
+	return list(s, path, skip, false, op, err);
 }
 
-int cbx_session_file_scan(struct cbx_session *s, const char *path, uint64_t skip, cbx_file_fn fn, void *arg,
+int cbx_session_file_scan(struct cbx_session *s, const char *path, uint64_t skip, struct cbx_file_op *op,
 			  struct cbx_err *err)
 {
-	return list(s, path, skip, true, fn, arg);
+	return list(s, path, skip, true, op, err);
 }
 
 /* ---- news ---- */
 
-void cbx_engine_listen(struct cbx_engine *e, struct cbx_engine_listener *l)
+void cbx_engine_listen(struct cbx_caller *caller, struct cbx_engine_listener *l)
 {
-	TAILQ_INSERT_TAIL(fake_engine_listeners(e), l, entry);
+	l->principal = caller->principal;
+	TAILQ_INSERT_TAIL(fake_engine_listeners(caller->engine), l, entry);
 }
 
-void cbx_engine_unlisten(struct cbx_engine *e, struct cbx_engine_listener *l)
+void cbx_engine_unlisten(struct cbx_caller *caller, struct cbx_engine_listener *l)
 {
-	TAILQ_REMOVE(fake_engine_listeners(e), l, entry);
+	TAILQ_REMOVE(fake_engine_listeners(caller->engine), l, entry);
+}
+
+/* ---- the network: there is none ---- */
+
+bool cbx_session_reaches_hosts(const struct cbx_session *s)
+{
+	return false;
+}
+
+void cbx_command_signal(struct cbx_command *c, int sig)
+{
 }

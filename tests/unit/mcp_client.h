@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "fake_engine.h"
 #include "mcp/mcp.h"
+#include "tools/tools.h"
 #include "unit_main.h"
 
 #define CALL(id, name, args)                                                                                           \
@@ -26,6 +27,9 @@ struct client {
 	size_t n, seen;
 	bool news; /* notifications/resources/list_changed are among them */
 };
+
+/* Somebody else of the same user's. */
+#define ANOTHER(c) (&(struct cbx_caller){ .engine = (c)->engine, .principal = &fake_principal })
 
 static inline void client_receive(void *arg, const char *line, size_t len)
 {
@@ -51,9 +55,11 @@ static inline void client_receive(void *arg, const char *line, size_t len)
 
 static inline void client_connect(struct client *c)
 {
-	struct cbx_mcp_io io = { .send = client_receive, .arg = c };
+	struct cbx_rpc_io io = { .send = client_receive, .arg = c };
 
-	c->mcp = cbx_mcp_new(c->engine, c->base, &io);
+	static const struct cbx_mcp_registry registry = { .tools = cbx_tools };
+
+	c->mcp = cbx_mcp_new(c->engine, &fake_principal, c->base, &io, &registry);
 }
 
 static inline struct client *client_new(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names, numbers, UTF-8, base64, frames, errors, and the check of a sandbox's plan. */
+/* Names, numbers, signals, UTF-8, base64, frames, errors, and the check of a sandbox's plan. */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -10,6 +11,7 @@
 #include "base/frame.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/signals.h"
 #include "base/str.h"
 #include "sandbox/plan.h"
 #include "unit_main.h"
@@ -106,9 +108,24 @@ START_TEST(log_lines)
 }
 END_TEST
 
+START_TEST(signals)
+{
+#ifdef __GLIBC__
+	for (int sig = -1; sig <= NSIG; sig++) {
+		const char *want = sigabbrev_np(sig), *got = cbx_signal_name(sig);
+
+		ck_assert_msg(want && got ? strcmp(want, got) == 0 : want == got, "%d: %s, not %s", sig, got, want);
+	}
+#endif
+	ck_assert_str_eq(cbx_signal_name(SIGKILL), "KILL");
+	ck_assert_ptr_null(cbx_signal_name(0));
+	ck_assert_ptr_null(cbx_signal_name(NSIG));
+}
+END_TEST
+
 START_TEST(base64)
 {
-	static const char *const bad[] = { "A", "AA=A", "AB==", "AAB=", "====", "A===", "AA*A", "AAA\n" };
+	static const char *const bad[] = { "A", "AA=A", "AB==", "AAB=", "====", "A===", "AA*A", "AAA\n", "    ", "AAAA\n\n\n\n", "AA==AA==" };
 	struct cbx_buf e = { 0 }, d = { 0 };
 	unsigned char raw[256];
 
@@ -239,6 +256,7 @@ static void add(TCase *t)
 	tcase_add_test(t, names);
 	tcase_add_test(t, paths);
 	tcase_add_test(t, numbers);
+	tcase_add_test(t, signals);
 	tcase_add_test(t, utf8);
 	tcase_add_test(t, log_lines);
 	tcase_add_test(t, base64);

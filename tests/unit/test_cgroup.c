@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "cgroup/files.h"
 #include "cgroup/group.h"
 #include "cgroup/parse.h"
@@ -166,7 +167,7 @@ static void expect(const char *name, const char *text)
 	char have[200];
 	int dir = open(place, O_RDONLY | O_DIRECTORY);
 
-	ck_assert_int_ge(cbx_cgroup_get(dir, name, have, sizeof(have)), 0);
+	ck_assert_int_ge(cbx_read_small(dir, name, have, sizeof(have)), 0);
 	ck_assert_str_eq(have, text);
 	close(dir);
 }

@@ -8,8 +8,8 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
-#include "cli/client.h"
-#include "cli/remote.h"
+#include "client/client.h"
+#include "client/remote.h"
 #include "unit_main.h"
 
 static struct cbx_client client;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clean.h"
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/cell.h"
@@ -48,21 +49,23 @@ static const struct {
 	{ "plain\ttext\r\n\b", "plain\ttext\r\n\b" },
 	{ "ä€\360\237\230\200", "ä€\360\237\230\200" },
 	{ "\033[31;1mred\033[0m", "\033[31;1mred\033[0m" },
-	{ "\033[2K\033[1A\033[10G", "\033[2K\033[1A\033[10G" },
+	{ "a\033[2K\033[1A\033[10G\033[3Jb", "ab" },
 	{ "\033[38:5:1mx", "\033[38:5:1mx" },
 	{ "\033]0;title\007x", "^[]0;title^Gx" },
 	{ "\033[6n", "^[[6n" },
 	{ "\033[?1049h", "^[[?1049h" },
-	{ "\033[5;3H", "^[[5;3H" },
+	{ "\033[5;3H", "" },
 	{ "\033[c", "^[[c" },
 	{ "\033c", "^[c" },
 	{ "\033\033[1m", "^[\033[1m" },
 	{ "\033[\n", "^[[\n" },
 	{ "\033[1\0337", "^[[1^[7" },
-	{ "\033[1\302\2332J", "^[[1\357\277\2752J" },
-	{ "\302\2335n", "\357\277\2755n" },
-	{ "\233x\377", "\357\277\275x\357\277\275" },
+	{ "\033[1\302\2332J", "^[[1\\x9b2J" },
+	{ "\302\2335n", "\\x9b5n" },
+	{ "\233x\377", "\\x9bx\\xff" },
 	{ "\001\177", "^A^?" },
+	{ "\342\200\256a\342\201\251\330\234\342\200\216\342\200\220", "\\u202ea\\u2069\\u061c\\u200e\342\200\220" },
+	{ "\342\202\033[1m\360\237", "\\xe2\\x82\033[1m\\xf0\\x9f" },
 	{ "\033[1111111111111111111111111111111111111111m", "^[[111111111111111111111111111111"
 							    "1111111111m" },
 };
@@ -79,13 +82,8 @@ END_TEST
 START_TEST(sequences_may_be_split_anywhere)
 {
 	term.filter = true;
-	for (const char *p = filtered[_i].in; *p; p++) {
-		/* Characters are not split: the daemon does not do that. */
-		size_t n = cbx_utf8_len(p, strlen(p));
-
-		cbx_term_write(&term, p, n ? n : 1);
-		p += n ? n - 1 : 0;
-	}
+	for (const char *p = filtered[_i].in; *p; p++)
+		cbx_term_write(&term, p, 1);
 	cbx_term_flush(&term);
 	ck_assert_str_eq(written(), filtered[_i].out);
 }
@@ -114,8 +112,33 @@ START_TEST(names_are_escaped)
 {
 	_cleanup_buf_ struct cbx_buf out = { 0 };
 
-	cbx_escape(&out, "a\nb\033[2Jü\302\233\377\177");
-	ck_assert_str_eq(cbx_buf_str(&out), "a\\x0ab\\x1b[2Jü\\x9b\\xff\\x7f");
+	cbx_escape(&out, "a\nb\033[2Jü\302\233\377\177\342\200\256\342\201\246");
+	ck_assert_str_eq(cbx_buf_str(&out), "a\\x0ab\\x1b[2Jü\\x9b\\xff\\x7f\\u202e\\u2066");
+}
+END_TEST
+
+static const struct {
+	const char *in, *out;
+} for_models[] = {
+	{ "a\tb\r\nä€\360\237\230\200\342\200\220", "a\tb\r\nä€\360\237\230\200\342\200\220" },
+	{ "\033[1;31mred\033[0m \033]0;title\aend\033]8;;x\033\\.\033Pq\033\\", "red end." },
+	{ "\033", "" },
+	{ "a\033[", "a" },
+	{ "\033cx\033(By\033[?1049hz\033[3J", "xyz" },
+	{ "\033]never closed\nnext", "\nnext" },
+	{ "\001\b\177\302\233\2335n\377", "\\x01\\x08\\x7f\\x9b\\x9b5n\\xff" },
+	{ "\342\200\252\342\200\256\342\201\246\342\201\251\342\200\216\342\200\217\330\234",
+	  "\\u202a\\u202e\\u2066\\u2069\\u200e\\u200f\\u061c" },
+};
+
+START_TEST(models_read_words)
+{
+	_cleanup_buf_ struct cbx_buf out = { 0 };
+
+	cbx_clean(&out, for_models[_i].in);
+	ck_assert_str_eq(cbx_buf_str(&out), for_models[_i].out);
+	ck_assert(cbx_is_clean(cbx_buf_str(&out)));
+	ck_assert(cbx_is_clean(for_models[_i].in) == (strcmp(for_models[_i].in, for_models[_i].out) == 0));
 }
 END_TEST
 
@@ -194,7 +217,7 @@ static const struct {
 	{ "{\"status\":\"ok\",\"exit_code\":-1}", 255 },
 	{ "{\"status\":\"ok\",\"exit_code\":1e300}", -1 },
 	{ "{\"status\":\"timeout\"}", 124 },
-	{ "{\"status\":\"killed\",\"exit_code\":3}", 137 },
+	{ "{\"status\":\"killed\",\"exit_code\":3}", 3 }, /* a program that ended by itself */
 	{ "{\"status\":\"cancelled\"}", 130 },
 	{ "{\"status\":7}", 1 },
 	{ "{}", 1 },
@@ -220,6 +243,7 @@ static void add(TCase *t)
 	tcase_add_test(t, files_get_everything);
 	tcase_add_test(t, fresh_lines);
 	tcase_add_test(t, names_are_escaped);
+	tcase_add_loop_test(t, models_read_words, 0, ARRAY_SIZE(for_models));
 	tcase_add_test(t, figures_are_mentioned);
 	tcase_add_test(t, figures_are_saved_without_overwriting);
 	tcase_add_loop_test(t, exit_statuses, 0, (int)ARRAY_SIZE(statuses));

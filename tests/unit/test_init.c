@@ -87,6 +87,99 @@ static void touch(const char *path)
 	close(fd);
 }
 
+/* ---- rename ---- */
+
+/* data: what follows the old path, n bytes of it. */
+static int rename_to(const char *from, const char *data, size_t n)
+{
+	struct cbx_init_header a = { 0 }, h = { .type = CBX_INIT_RENAME };
+	char payload[CBX_INIT_MAX], out[CBX_INIT_MAX];
+	int len = snprintf(payload, sizeof(payload), "%s/%s", top, from) + 1;
+
+	memcpy(payload + len, data, n);
+	h.len = (uint32_t)len + (uint32_t)n;
+	cbx_init_file(&h, payload, &a, out);
+	return (int)a.value;
+}
+
+START_TEST(a_rename_replaces_nothing)
+{
+	_cleanup_free_ char *b = cbx_xasprintf("%s/b", top), *c = cbx_xasprintf("%s/c", top);
+	_cleanup_free_ char *none = cbx_xasprintf("%s/none/c", top), *large = calloc(1, 4200);
+
+	touch("a");
+	touch("b");
+	ck_assert_int_eq(rename_to("a", b, strlen(b) + 1), -EEXIST);
+	ck_assert_int_eq(rename_to("a", none, strlen(none) + 1), -ENOENT);
+	ck_assert_int_eq(rename_to("a", c, strlen(c) + 1), 0);
+	ck_assert_int_eq(access("a", F_OK), -1);
+	ck_assert_int_eq(access("c", F_OK), 0);
+	/* Without a path, without its end, with one that is too long. */
+	ck_assert_int_eq(rename_to("c", "", 0), -EINVAL);
+	ck_assert_int_eq(rename_to("c", "", 1), -EINVAL);
+	ck_assert_int_eq(rename_to("c", c, strlen(c)), -EINVAL);
+	memset(large, 'x', 4199);
+	ck_assert_int_eq(rename_to("c", large, 4200), -ENAMETOOLONG);
+	ck_assert_int_eq(access("c", F_OK), 0);
+}
+END_TEST
+
+/* ---- entries of archives ---- */
+
+static int place(int64_t mode, const char *path, const char *text)
+{
+	struct cbx_init_header a = { 0 }, h = { .type = CBX_INIT_PLACE, .value = mode, .arg = 1000000000500000000 };
+	char payload[CBX_INIT_MAX], out[CBX_INIT_MAX];
+
+	h.len = (uint32_t)snprintf(payload, sizeof(payload), "%s%c%s%c%s", top, 0, path, 0, text) + 1;
+	cbx_init_file(&h, payload, &a, out);
+	return (int)a.value;
+}
+
+/* Directories are made on the way, and no link is gone through; what stands there gives way, but for directories. */
+START_TEST(entries_are_put_in_their_places)
+{
+	struct cbx_init_header a = { 0 }, h = { .type = CBX_INIT_PLACE, .value = S_IFDIR };
+	char long_name[300], out[CBX_INIT_MAX];
+	struct stat st;
+
+	ck_assert_int_eq(place(S_IFDIR | 0710, "d/e", ""), 0);
+	ck_assert(stat("d/e", &st) == 0 && (st.st_mode & 07777) == 0710);
+	touch("d/e/beside");
+	ck_assert_int_eq(place(S_IFREG | 0444, "d/e/f", "beside"), 0);
+	ck_assert(stat("d/e/f", &st) == 0 && (st.st_mode & 07777) == 0444 && st.st_mtime == 1000000000);
+	ck_assert_int_eq(access("d/e/beside", F_OK), -1);
+	ck_assert_int_eq(place(S_IFLNK, "d/l", "e"), 0);
+	ck_assert(lstat("d/l", &st) == 0 && S_ISLNK(st.st_mode) && st.st_mtime == 1000000000);
+	ck_assert_int_eq(place(S_IFREG | CBX_INIT_PLACE_NAME, "d/g", "d/e/f"), 0);
+	ck_assert_int_eq(place(S_IFREG | CBX_INIT_PLACE_NAME, "d/g", "d/e/f"), 0);
+	ck_assert(stat("d/g", &st) == 0 && st.st_nlink == 2);
+	ck_assert_int_eq(place(0, "new/er/x", ""), 0);
+	ck_assert(stat("new/er", &st) == 0 && S_ISDIR(st.st_mode) && access("new/er/x", F_OK) < 0);
+	/* Through links; where something else stands; down alone. */
+	ck_assert_int_eq(place(0, "d/l/x", ""), -ENOTDIR);
+	ck_assert_int_eq(place(S_IFDIR, "d/l", ""), -EEXIST);
+	ck_assert_int_eq(place(S_IFREG | CBX_INIT_PLACE_NAME, "h", "d/l/f"), -ENOTDIR);
+	ck_assert_int_eq(place(S_IFDIR, "d/g", ""), -EEXIST);
+	ck_assert_int_eq(place(S_IFLNK, "d/e", "x"), -EISDIR);
+	touch("d/beside");
+	ck_assert_int_eq(place(S_IFREG | 0644, "d/e", "beside"), -EISDIR);
+	ck_assert_int_eq(place(S_IFREG | 06755, "d/l", "beside"), 0);
+	ck_assert(lstat("d/l", &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & 07777) == 0755);
+	ck_assert_int_eq(place(S_IFREG | 0644, "x", "../beside"), -EINVAL);
+	ck_assert_int_eq(place(S_IFREG | 0644, "x", "none"), -ENOENT);
+	for (size_t i = 0; i < 6; i++)
+		ck_assert_int_eq(place(S_IFDIR, (const char *[]){ "", "/x", "../x", "d/../x", "d//x", "d/." }[i], ""), -EINVAL);
+	memset(long_name, 'x', sizeof(long_name));
+	long_name[sizeof(long_name) - 1] = '\0';
+	ck_assert_int_eq(place(S_IFDIR, long_name, ""), -ENAMETOOLONG);
+	/* Without the texts. */
+	h.len = (uint32_t)strlen(top) + 1;
+	cbx_init_file(&h, top, &a, out);
+	ck_assert_int_eq(a.value, -EINVAL);
+}
+END_TEST
+
 /* ---- scan ---- */
 
 #define FILES 450
@@ -247,6 +340,8 @@ static void add_tests(TCase *t)
 	tcase_add_test(t, trees_are_removed);
 	tcase_add_test(t, trees_are_removed_under_landlock);
 	tcase_add_test(t, directories_of_another_owner);
+	tcase_add_test(t, a_rename_replaces_nothing);
+	tcase_add_test(t, entries_are_put_in_their_places);
 }
 
 TEST_MAIN("init", add_tests)

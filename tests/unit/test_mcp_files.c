@@ -174,7 +174,8 @@ START_TEST(artifacts)
 
 	client_initialize(c, "2025-11-25");
 	m = client_run(c, "write a/b.csv 1,2\nwrite odd\x01name x\nprint done", NULL);
-	ck_assert_ptr_nonnull(strstr(text(m), "done\n[file written: a/b.csv, 3 bytes, text/csv]\n[file written: odd?name"));
+	ck_assert_ptr_nonnull(
+		strstr(text(m), "done\n[file written: a/b.csv, 3 bytes, text/csv]\n[file written: odd\\x01name"));
 	ck_assert_str_eq(str_at(m, "result.content.1.type"), "resource_link");
 	ck_assert_str_eq(str_at(m, "result.content.1.uri"), "codebox://sessions/fake-1/files/a/b.csv");
 	ck_assert_str_eq(str_at(m, "result.content.1.name"), "b.csv");
@@ -339,19 +340,21 @@ END_TEST
 static const struct {
 	const char *line, *word;
 } bad[] = {
-	{ CALL("1", "read_file", "{}"), "path: it is missing" },
+	{ CALL("1", "read_file", "{}"), "missing argument: path" },
 	{ CALL("1", "read_file", "{\"path\":\"none\"}"), "Call list_files" },
 	{ CALL("1", "read_file", "{\"path\":\"a\",\"encoding\":\"x\"}"), "\"base64\"" },
 	{ CALL("1", "read_file", "{\"path\":\"a\",\"length\":0}"), "length" },
 	{ CALL("1", "read_file", "{\"path\":\"codebox://sessions/other/files/a\"}"), "there is no session other" },
 	{ CALL("1", "read_file", "{\"path\":\"codebox://sessions/fake-1/files/%00\"}"), "not the address" },
-	{ CALL("1", "write_file", "{\"path\":\"a\"}"), "content: it is missing" },
-	{ CALL("1", "write_file", "{\"path\":\"a\",\"content\":\"x\",\"encoding\":\"base64\"}"), "it is not base64" },
+	{ CALL("1", "write_file", "{\"path\":\"a\"}"), "missing argument: content" },
+	{ CALL("1", "write_file", "{\"path\":\"a\",\"content\":\"x\",\"encoding\":\"base64\"}"), "not base64" },
 	{ CALL("1", "upload_file", "{\"filename\":\"a\",\"url\":\"http://example.com/\"}"), "network policy" },
-	{ CALL("1", "upload_file", "{\"filename\":\"a\"}"), "content_base64: it is missing" },
+	{ CALL("1", "upload_file", "{\"filename\":\"a\"}"), "missing argument: content_base64" },
+	{ CALL("1", "upload_file", "{\"filename\":\"a\",\"url\":\"ftp://example.com/\"}"), "http:// or https://" },
+	{ CALL("1", "upload_file", "{\"filename\":\"a\",\"url\":\"http://a/\",\"content_base64\":\"\"}"), "give one" },
 	{ CALL("1", "list_files", "{\"path\":\"a\"}"), "Not a directory" },
 	{ CALL("1", "list_files", "{\"recursive\":1}"), "recursive" },
-	{ CALL("1", "get_execution", "{}"), "execution_id: it is missing" },
+	{ CALL("1", "get_execution", "{}"), "missing argument: execution_id" },
 	{ CALL("1", "get_execution", "{\"execution_id\":7}"), "there is no 7" },
 	{ CALL("1", "get_execution", "{\"execution_id\":1,\"wait\":-1}"), "wait" },
 	{ CALL("1", "session_info", "{\"session_id\":\"none\"}"), "there is no session none" },

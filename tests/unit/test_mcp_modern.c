@@ -164,9 +164,9 @@ START_TEST(no_default_session)
 	m = ask(c, "tools/call", ",\"name\":\"list_sessions\"");
 	ck_assert_int_eq(cJSON_GetArraySize(at(m, "result.structuredContent.sessions")), 2);
 	cbx_mcp_free(c->mcp);
-	ck_assert_int_ge(cbx_session_find(c->engine, "fake-1", &s, &err), 0);
-	ck_assert_int_ge(cbx_session_find(c->engine, "fake-2", &s, &err), 0);
-	ck_assert_int_lt(cbx_session_find(c->engine, "fake-3", &s, &err), 0);
+	ck_assert_int_ge(cbx_session_find(ANOTHER(c), "fake-1", &s, &err), 0);
+	ck_assert_int_ge(cbx_session_find(ANOTHER(c), "fake-2", &s, &err), 0);
+	ck_assert_int_lt(cbx_session_find(ANOTHER(c), "fake-3", &s, &err), 0);
 	client_connect(c);
 	client_free(c);
 }
@@ -182,12 +182,12 @@ START_TEST(cancel)
 
 	client_send(c, ASK("\"x\"", "tools/call", ",\"name\":\"run_code\",\"arguments\":{\"code\":\"wait\"}"));
 	client_settle(c);
-	ck_assert_int_ge(cbx_session_find(c->engine, "fake-1", &s, &err), 0);
+	ck_assert_int_ge(cbx_session_find(ANOTHER(c), "fake-1", &s, &err), 0);
 	n = c->n;
 	client_send(c, CANCEL("\"x\""));
 	client_settle(c);
 	ck_assert_uint_eq(c->n, n);
-	ck_assert_int_lt(cbx_session_find(c->engine, "fake-1", &s, &err), 0);
+	ck_assert_int_lt(cbx_session_find(ANOTHER(c), "fake-1", &s, &err), 0);
 	/* One that was named stays. */
 	client_ask(c, CREATE("mine"));
 	n = c->n;
@@ -197,7 +197,7 @@ START_TEST(cancel)
 	client_send(c, CANCEL("5"));
 	client_settle(c);
 	ck_assert_uint_eq(c->n, n);
-	ck_assert_int_ge(cbx_session_find(c->engine, "mine", &s, &err), 0);
+	ck_assert_int_ge(cbx_session_find(ANOTHER(c), "mine", &s, &err), 0);
 	client_free(c);
 }
 END_TEST

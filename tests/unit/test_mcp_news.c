@@ -17,7 +17,7 @@ static void files_changed(struct client *c, const char *id, const char *uri)
 
 	cbx_json_set_str(f, "uri", uri);
 	cbx_json_push(files, f);
-	cbx_engine_files_changed(c->engine, id, files);
+	cbx_engine_files_changed(ANOTHER(c), id, files);
 }
 
 START_TEST(listen_stream)
@@ -174,7 +174,7 @@ START_TEST(news_of_others)
 	client_initialize(c, "2025-11-25");
 	cbx_session_spec_init(&spec);
 	spec.one_shot = true;
-	cbx_session_create(c->engine, &spec, NULL, NULL, &s, &err);
+	cbx_session_create(ANOTHER(c), &spec, NULL, &s, &err);
 	files_changed(c, "fake-1", "codebox://sessions/fake-1/files/a");
 	event_base_loopexit(c->base, &tv);
 	event_base_dispatch(c->base);

@@ -29,6 +29,55 @@ START_TEST(resources_list)
 }
 END_TEST
 
+/* More than one answer can tell of: each page is one, and together they are all. */
+START_TEST(many_sessions)
+{
+	struct client *c = client_new();
+	char more[160] = "", uri[160] = "codebox://sessions";
+	size_t total = 0, pages = 0;
+	cJSON *m;
+
+	for (int s = 0; s < 700; s++) {
+		_cleanup_free_ char *call = cbx_xasprintf(
+			",\"name\":\"create_session\",\"arguments\":{\"session_id\":\"session-%d\"}", s);
+
+		ask(c, "tools/call", call);
+	}
+	do {
+		_cleanup_free_ char *call = cbx_xasprintf(",\"name\":\"list_sessions\",\"arguments\":{%s}", more);
+
+		m = ask(c, "tools/call", call);
+		total += (size_t)cJSON_GetArraySize(at(m, "result.structuredContent.sessions"));
+		if (at(m, "result.structuredContent.next_cursor"))
+			snprintf(more, sizeof(more), "\"cursor\":\"%s\"",
+				 str_at(m, "result.structuredContent.next_cursor"));
+		pages++;
+	} while (at(m, "result.structuredContent.next_cursor") && pages < 20);
+	ck_assert_uint_eq(total, 700);
+	ck_assert_uint_eq(pages, 7);
+	total = pages = 0;
+	for (bool on = true; on && pages < 20; pages++) {
+		_cleanup_free_ char *params = cbx_xasprintf(",\"uri\":\"%s\"", uri);
+		_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
+		struct cbx_err err;
+		const char *text;
+
+		m = ask(c, "resources/read", params);
+		text = str_at(m, "result.contents.0.text");
+		ck_assert_int_eq(cbx_json_parse(text, strlen(text), &doc, &err), 0);
+		total += (size_t)cJSON_GetArraySize(cJSON_GetObjectItem(doc.root, "sessions"));
+		on = cJSON_GetObjectItem(doc.root, "next");
+		if (on)
+			snprintf(uri, sizeof(uri), "%s", cJSON_GetStringValue(cJSON_GetObjectItem(doc.root, "next")));
+	}
+	ck_assert_uint_eq(total, 700);
+	ck_assert_uint_eq(pages, 7);
+	m = ask(c, "resources/read", ",\"uri\":\"codebox://sessions?after=../x\"");
+	ck_assert_ptr_nonnull(at(m, "error"));
+	client_free(c);
+}
+END_TEST
+
 START_TEST(resources_pages)
 {
 	struct client *c = client_new();
@@ -285,6 +334,7 @@ static void add_tests(TCase *t)
 {
 	tcase_add_test(t, resources_list);
 	tcase_add_test(t, resources_pages);
+	tcase_add_test(t, many_sessions);
 	tcase_add_test(t, resources_read);
 	tcase_add_loop_test(t, not_found, 0, (int)ARRAY_SIZE(no_such));
 	tcase_add_test(t, read_large);

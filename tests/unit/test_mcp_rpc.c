@@ -49,7 +49,7 @@ static const struct {
 	{ " {\"jsonrpc\":\"2.0\", \"method\":\"ping\", \"id\" : \"a\\u0062 \\\" c\" } \r", 1, "\"a\\u0062 \\\" c\"" },
 	{ "{\"jsonrpc\":\"2.0\",\"id\":\"\",\"method\":\"ping\"}", 1, "\"\"" },
 	{ "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"server/discover\",\"params\":{}}", -32602, "2" },
-	{ "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"logging/setLevel\",\"params\":{\"level\":\"info\"}}", -32601,
+	{ "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"logging/unknown\",\"params\":{\"level\":\"info\"}}", -32601,
 	  "2" },
 	{ "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tasks/list\"}", -32601, "2" },
 	{ "{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}", -32600, "null" },
@@ -179,7 +179,7 @@ START_TEST(before_initialize)
 	ck_assert_int_eq(
 		cJSON_GetArraySize(
 			at(client_ask(c, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\"}"), "result.tools")),
-		11);
+		14);
 	client_free(c);
 }
 END_TEST

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text as a terminal shows it, cut to a size; raw members of a message. */
-#include "mcp/internal.h"
 #include "mcp_client.h"
+#include "render/render.h"
+#include "base/jsonscan.h"
 
 START_TEST(screen)
 {
@@ -23,7 +24,7 @@ START_TEST(screen)
 	};
 	_cleanup_buf_ struct cbx_buf out = { 0 };
 
-	cbx_mcp_screen(&out, cases[_i][0]);
+	cbx_render_screen(&out, cases[_i][0]);
 	ck_assert_str_eq(cbx_buf_str(&out), cases[_i][1]);
 }
 END_TEST
@@ -32,16 +33,16 @@ START_TEST(cut)
 {
 	_cleanup_buf_ struct cbx_buf out = { 0 };
 
-	ck_assert_uint_eq(cbx_mcp_cut(&out, "0123456789", 10, 0, NULL), 0);
+	ck_assert_uint_eq(cbx_render_cut(&out, "0123456789", 10, 0, NULL), 0);
 	ck_assert_str_eq(out.data, "0123456789");
 	out.len = 0;
-	ck_assert_uint_eq(cbx_mcp_cut(&out, "\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac", 4, 0, NULL), 0);
+	ck_assert_uint_eq(cbx_render_cut(&out, "\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac\xe2\x82\xac", 4, 0, NULL), 0);
 	ck_assert_uint_eq(out.len, 12);
 	out.len = 0;
-	ck_assert_uint_eq(cbx_mcp_cut(&out, "\xe2\x82\xac" "1234567\xe2\x82\xac", 4, 100, "they are in F"), 5);
+	ck_assert_uint_eq(cbx_render_cut(&out, "\xe2\x82\xac" "1234567\xe2\x82\xac", 4, 100, "they are in F"), 5);
 	ck_assert_str_eq(out.data, "\xe2\x82\xac" "1\n[... 105 bytes omitted here; they are in F ...]\n7\xe2\x82\xac");
 	out.len = 0;
-	ck_assert_uint_eq(cbx_mcp_cut(&out, "abc", 0, 0, NULL), 3);
+	ck_assert_uint_eq(cbx_render_cut(&out, "abc", 0, 0, NULL), 3);
 }
 END_TEST
 
@@ -52,7 +53,7 @@ static struct cbx_raw raw(const char *s)
 
 static void member_is(const char *text, const char *key, const char *value)
 {
-	_cleanup_free_ char *got = cbx_mcp_raw_copy(cbx_mcp_raw_member(raw(text), key));
+	_cleanup_free_ char *got = cbx_raw_copy(cbx_raw_member(raw(text), key));
 
 	if (value)
 		ck_assert_msg(got && strcmp(got, value) == 0, "%s in %s is %s", key, text, got ? got : "missing");
@@ -72,7 +73,7 @@ START_TEST(members)
 	member_is("{}", "b", NULL);
 	member_is("[\"b\"]", "b", NULL);
 	member_is("7", "b", NULL);
-	ck_assert_ptr_null(cbx_mcp_raw_member((struct cbx_raw){ 0 }, "b").p);
+	ck_assert_ptr_null(cbx_raw_member((struct cbx_raw){ 0 }, "b").p);
 }
 END_TEST
 
@@ -83,13 +84,13 @@ START_TEST(elements)
 	size_t pos = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(expect); i++) {
-		_cleanup_free_ char *got = cbx_mcp_raw_copy(cbx_mcp_raw_element(raw(text), &pos));
+		_cleanup_free_ char *got = cbx_raw_copy(cbx_raw_element(raw(text), &pos));
 
 		ck_assert_str_eq(got, expect[i]);
 	}
-	ck_assert_ptr_null(cbx_mcp_raw_element(raw(text), &pos).p);
+	ck_assert_ptr_null(cbx_raw_element(raw(text), &pos).p);
 	pos = 0;
-	ck_assert_ptr_null(cbx_mcp_raw_element(raw("[ ]"), &pos).p);
+	ck_assert_ptr_null(cbx_raw_element(raw("[ ]"), &pos).p);
 }
 END_TEST
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "session/output.h"
+#include "execution/output.h"
 #include "unit_main.h"
 
 static struct cbx_buf passed; /* what feed and flush said is recorded */
@@ -215,6 +215,37 @@ START_TEST(replay_and_clear)
 }
 END_TEST
 
+START_TEST(read_by_places)
+{
+	struct cbx_output o = { .tail_max = 8 };
+	struct cbx_buf b = { 0 };
+
+	feeds(&o, CBX_STDOUT, "ab");
+	feeds(&o, CBX_STDERR, "cd");
+	feeds(&o, CBX_STDOUT, "ef");
+	cbx_output_since(&o, 1, collect, &b);
+	ck_assert_str_eq(cbx_buf_str(&b), "ObEcdOef");
+	cbx_buf_release(&b);
+	cbx_output_forget(&o, 3);
+	ck_assert_uint_eq(cbx_output_omitted(&o), 3);
+	cbx_output_since(&o, 0, collect, &b);
+	ck_assert_str_eq(cbx_buf_str(&b), "EdOef");
+	cbx_buf_release(&b);
+	cbx_output_since(&o, 6, collect, &b);
+	cbx_output_forget(&o, 2);
+	cbx_output_forget(&o, 100);
+	ck_assert_uint_eq(cbx_output_omitted(&o), 6);
+	cbx_output_pass(&o, CBX_STDOUT, 4);
+	feeds(&o, CBX_STDOUT, "0123456789");
+	ck_assert_uint_eq(cbx_output_total(&o), 20);
+	ck_assert_uint_eq(cbx_output_omitted(&o), 12);
+	cbx_output_since(&o, 0, collect, &b);
+	ck_assert_str_eq(cbx_buf_str(&b), "O23456789");
+	cbx_buf_release(&b);
+	cbx_output_release(&o);
+}
+END_TEST
+
 START_TEST(counts)
 {
 	char out[32];
@@ -241,6 +272,7 @@ static void add(TCase *t)
 	tcase_add_test(t, characters_cut_by_limits);
 	tcase_add_test(t, bytes_that_are_no_text);
 	tcase_add_test(t, replay_and_clear);
+	tcase_add_test(t, read_by_places);
 	tcase_add_test(t, counts);
 }
 

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/limits.h"
 #include "policy/policy.h"
 #include "unit_main.h"
@@ -51,11 +53,18 @@ static const struct {
 	{ "// only\n/* a\n comment */", "t.json:3:12: ", "a value is expected" },
 	{ "{\n  /* never\n closed }", "t.json:2:3: ", "comment is not closed" },
 	{ "{\"limits\": /", "t.json:1:12: ", "a value is expected" },
-	{ "{\"memroy\": 1}", "t.json:1:2: ", "accepted are: $schema, include, network, images, mounts, environment, limits" },
-	{ "{\n\t\"limits\": {\"memroy\": 1}}", "t.json:2:13: ", "\"memroy\" in \"limits\"; accepted are: memory, disk" },
+	{ "{\"memroy\": 1}",
+	  "t.json:1:2: ", "accepted are: $schema, include, network, images, mounts, environment, packages, sql, artifacts, limits" },
+	{ "{\n\t\"limits\": {\"memroy\": 1}}",
+	  "t.json:2:13: ", "\"memroy\" in \"limits\"; accepted are: memory, disk" },
 	{ "{\"limits\": 5}", "t.json:1:2: ", "limits: wrong type" },
 	{ "{\"limits\": {\"memory\": \"1G\",\n \"memory\": 2}}", "t.json:2:2: ", "stands twice" },
 	{ "{\"environment\": {\"A\": \"1\", \"\\u0041\": \"2\"}}", "t.json:1:28: ", "stands twice" },
+	{ "{\"limits\": {\"history\": \"65M\"}}", "t.json:1:13: ", "history: " },
+	{ "{\"limits\": {\"results\": \"65M\"}}", "t.json:1:13: ", "results: " },
+	{ "{\"limits\": {\"results_count\": 1001}}", "t.json:1:13: ", "results_count: " },
+	{ "{\"limits\": {\"results_ttl\": \"10ms\"}}", "t.json:1:13: ", "results_ttl: " },
+	{ "{\"limits\": {\"io\": \"50%\"}}", "t.json:1:13: ", "io: " },
 	{ "{/* \xc3\xa4\xc3\xb6 */ \"limits\": {\"disk\": 1}}", "t.json:1:22: ", "disk: " },
 	{ "{\"limits\": {\"memory\": true}}", "t.json:1:13: ", "memory: wrong type" },
 	{ "{\"limits\": {\"memory\": null}}", "t.json:1:13: ", "memory: wrong type" },
@@ -71,18 +80,19 @@ static const struct {
 	{ "{\"limits\": {\"sessions\": {\"max\": 2}}}", "t.json:1:13: ", "sessions: wrong type" },
 	{ "{\"limits\": {\"sessions\": 0}}", "t.json:1:13: ", "sessions: " },
 	{ "{\"limits\": {\"sessions\": 4097}}", "t.json:1:13: ", "sessions: " },
-	{ "{\"network\": \"open\"}", "t.json:1:2: ", "network: \"none\" is the only value" },
+	{ "{\"network\": \"open\"}", "t.json:1:2: ", "network: give \"none\"" },
 	{ "{\"images\": []}", "t.json:1:2: ", "images: " },
 	{ "{\"images\": [\"a\",\n\"../b\"]}", "t.json:2:1: ", "images: " },
 	{ "{\"mounts\": []}", "t.json:1:2: ", "mounts: wrong type" },
 	{ "{\"mounts\": {\"deny\": []}}", "t.json:1:13: ", "accepted are: roots, allow" },
-	{ "{\"mounts\": {\"allow\": [{}]}}", "t.json:1:23: ", "path: an absolute path" },
-	{ "{\"mounts\": {\"allow\": [{\"path\": \"/a/../b\"}]}}", "t.json:1:24: ", "path: an absolute path" },
-	{ "{\"mounts\": {\"allow\": [{\"path\": \"a\"}]}}", "t.json:1:24: ", "path: an absolute path" },
-	{ "{\"mounts\": {\"allow\": [{\"path\": \"/\"}]}}", "t.json:1:24: ", "it is, holds or is in /proc" },
+	{ "{\"mounts\": {\"allow\": [{}]}}", "t.json:1:23: ", "path: give an absolute path" },
+	{ "{\"mounts\": {\"allow\": [{\"path\": \"/a/../b\"}]}}", "t.json:1:24: ", "path: give an absolute path" },
+	{ "{\"mounts\": {\"allow\": [{\"path\": \"a\"}]}}", "t.json:1:24: ", "path: give an absolute path" },
+	{ "{\"mounts\": {\"allow\": [{\"path\": \"/\"}]}}", "t.json:1:24: ", "is, holds or is in /proc" },
 	{ "{\"mounts\": {\"allow\": [{\"path\": \"/etc/ssl\"}]}}", "t.json:1:24: ", "in /etc" },
 	{ "{\"mounts\": {\"allow\": [{\"path\": \"/var\"}]}}", "t.json:1:24: ", "in /var/run" },
-	{ "{\"mounts\": {\"allow\": [{\"path\": \"/srv\", \"rw\": 1}]}}", "t.json:1:40: ", "accepted are: path, writable" },
+	{ "{\"mounts\": {\"allow\": [{\"path\": \"/srv\", \"rw\": 1}]}}",
+	  "t.json:1:40: ", "accepted are: path, writable" },
 	{ "{\"mounts\": {\"allow\": [{\"path\": \"/srv\", \"writable\": 1}]}}", "t.json:1:40: ", "true or false" },
 	{ "{\"environment\": []}", "t.json:1:2: ", "environment: wrong type" },
 	{ "{\"environment\": {\"A\": 1}}", "t.json:1:18: ", "environment: A: wrong type" },
@@ -90,6 +100,12 @@ static const struct {
 	{ "{\"environment\": {\"CODEBOX_X\": \"\"}}", "t.json:1:18: ", "codebox's own" },
 	{ "{\"environment\": {\"A\": \"\\u0000\"}}", "t.json:1:24: ", "U+0000" },
 	{ "{\"environment\": {\"A\": \"\xff\"}}", "t.json:1:24: ", "UTF-8" },
+	{ "{\"code\": []}", "t.json:1:2: ", "code: wrong type" },
+	{ "{\"code\": {\"rules\": []}}", "t.json:1:11: ",
+	  "accepted are: code_rules, commands, magics, builtins, imports, names" },
+	{ "{\"code\": {\"imports\": \"os\"}}", "t.json:1:11: ", "imports: give a list" },
+	{ "{\"code\": {\"imports\": [\"os\",\n\"a b\"]}}", "t.json:2:1: ", "imports: give names" },
+	{ "{\"code\": {\"code_rules\": 1}}", "t.json:1:11: ", "code_rules: wrong type" },
 	{ "{\"$schema\": 1}", "t.json:1:2: ", "$schema: wrong type" },
 	{ "{\"include\": \"a.json\"}", "t.json:1:2: ", "include: give a list" },
 	{ "{\"include\": [1]}", "t.json:1:14: ", "include: " },
@@ -169,6 +185,32 @@ START_TEST(values_and_origins)
 	ck_assert_uint_eq(v->ceiling_from.file, 0);
 	ck_assert_str_eq(cbx_environment_get(&p->environment, "URL"), "http://x//y /* z */");
 	cbx_policy_free(p);
+}
+END_TEST
+
+START_TEST(parts_of_the_machine)
+{
+	uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	struct cbx_policy *p = good("{\"limits\":{\"memory\":{\"default\":\"64G\",\"max\":\"25%\"},"
+				    "\"memory_together\":\"50%\",\"disk\":\"1%\"}}");
+	const struct cbx_policy_value *memory = &p->values[CBX_KEY_MEMORY];
+	cJSON *json = cbx_policy_to_json(p);
+	char *text = cJSON_PrintUnformatted(json);
+	struct cbx_policy *q = good(text);
+
+	/* A quarter, to a MiB; the default gives way. */
+	ck_assert_uint_le(memory->ceiling, machine / 4 < CBX_MEMORY_MIN ? CBX_MEMORY_MIN : machine / 4);
+	ck_assert_uint_ge(memory->ceiling, machine / 5 < CBX_MEMORY_MAX ? machine / 5 : CBX_MEMORY_MAX);
+	ck_assert_uint_eq(memory->standard, memory->ceiling);
+	ck_assert_uint_ge(p->values[CBX_KEY_MEMORY_TOGETHER].standard, memory->ceiling);
+	ck_assert_uint_le(p->values[CBX_KEY_DISK].standard, machine / 100 + MIB(1));
+	/* What is in force is told in bytes. */
+	ck_assert_ptr_null(strchr(text, '%'));
+	ck_assert_str_eq(p->digest, q->digest);
+	free(text);
+	cJSON_Delete(json);
+	cbx_policy_free(p);
+	cbx_policy_free(q);
 }
 END_TEST
 
@@ -292,6 +334,48 @@ START_TEST(narrowing)
 }
 END_TEST
 
+static void same_list(const struct cbx_policy *p, const char *name, const char *want)
+{
+	_cleanup_json_ cJSON *lists = cbx_json_new_obj();
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+
+	cbx_code_rules_to_json(p, lists);
+	cbx_json_print(&text, cJSON_GetObjectItemCaseSensitive(lists, name));
+	ck_assert_str_eq(cbx_buf_str(&text), want);
+}
+
+START_TEST(rules_for_code)
+{
+	struct cbx_policy *wide = good("{\"code\":{\"code_rules\":true,\"imports\":[\"a\",\"b\"],\"magics\":[\"x\",\"y\"],"
+				       "\"builtins\":[\"d\"]}}");
+	struct cbx_policy *tight = good("{\"code\":{\"imports\":[\"b\",\"c\"],\"magics\":[\"z\",\"y\"],\"names\":[]}}");
+	struct cbx_policy *p = cbx_policy_narrow(wide, tight);
+	_cleanup_json_ cJSON *without = cJSON_Parse("[\"all\"]");
+	cJSON *frame;
+
+	ck_assert_uint_eq(p->values[CBX_KEY_CODE_RULES].ceiling, 1);
+	same_list(p, "imports", "[\"a\",\"b\",\"c\"]");
+	same_list(p, "magics", "[\"y\"]");
+	same_list(p, "builtins", "[\"d\"]");
+	same_list(p, "names", "[]"); /* what is built in is longer */
+	frame = cbx_code_rules_frame(p, without);
+	ck_assert_ptr_nonnull(frame); /* a request has no say */
+	ck_assert_int_eq(cJSON_GetArraySize(frame), 5);
+	cJSON_Delete(frame);
+	cbx_policy_free(p);
+	cbx_policy_free(wide);
+	cbx_policy_free(tight);
+	wide = good("{\"code\":{\"code_rules\":{\"default\":true,\"max\":false},\"imports\":[\"a\"]}}");
+	ck_assert_ptr_null(cbx_code_rules_frame(wide, without));
+	cJSON_Delete(take_ptr(&without));
+	without = cJSON_Parse("[\"dangerous_imports\"]");
+	frame = cbx_code_rules_frame(wide, without);
+	ck_assert_int_eq(cJSON_GetArraySize(frame), 4);
+	cJSON_Delete(frame);
+	cbx_policy_free(wide);
+}
+END_TEST
+
 /* A value that is no looser than the limit. */
 static bool within(enum cbx_key k, uint64_t value, uint64_t limit)
 {
@@ -370,11 +454,13 @@ static void add(TCase *t)
 	tcase_add_test(t, deep_nesting_is_refused);
 	tcase_add_test(t, variables_of_all_files);
 	tcase_add_test(t, values_and_origins);
+	tcase_add_test(t, parts_of_the_machine);
 	tcase_add_test(t, includes);
 	tcase_add_test(t, canonical_form);
 	tcase_add_test(t, settling);
 	tcase_add_test(t, images_in_the_making);
 	tcase_add_test(t, narrowing);
+	tcase_add_test(t, rules_for_code);
 	tcase_add_test(t, nothing_widens);
 	tcase_add_test(t, keys);
 }

@@ -7,7 +7,7 @@
 #include "base/limits.h"
 #include "policy/keys.h"
 #include "sandbox/plan.h"
-#include "session/bundle.h"
+#include "interp/bundle.h"
 #include "session/session.h"
 #include "unit_main.h"
 
@@ -110,19 +110,6 @@ START_TEST(refusals)
 }
 END_TEST
 
-START_TEST(schema_names_what_is_parsed)
-{
-	cJSON *schema = cbx_session_spec_schema();
-	const char *keys[CBX_SPEC_KEYS_MAX];
-	size_t n = cbx_session_spec_keys(keys);
-
-	ck_assert_int_eq(cJSON_GetArraySize(schema), (int)n);
-	for (size_t i = 0; i < n; i++)
-		ck_assert_ptr_nonnull(cJSON_GetObjectItemCaseSensitive(schema, keys[i]));
-	cJSON_Delete(schema);
-}
-END_TEST
-
 /* The table of keys stands below the sandbox's header and has the names for itself. */
 START_TEST(profiles_have_one_order)
 {
@@ -173,7 +160,6 @@ static void add(TCase *t)
 {
 	tcase_add_test(t, values);
 	tcase_add_test(t, refusals);
-	tcase_add_test(t, schema_names_what_is_parsed);
 	tcase_add_test(t, profiles_have_one_order);
 	tcase_add_test(t, bundles);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared memory that takes long to count: processes with very many mappings. */
 #include <check.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -51,61 +53,119 @@ static void end(int from, int to)
 	}
 }
 
-static uint64_t measure(uint64_t limit, struct cbx_known *known)
+/* Count all, a few at a time, as the supervisor has it done. */
+static uint64_t count_all(struct cbx_known *known)
 {
-	struct cbx_usage use;
+	const struct cbx_process *p;
+	struct cbx_set sets[5];
+	bool whole = false;
 
-	cbx_watch_look(getpid(), 0, &look);
-	cbx_watch_measure(&look, limit, known, &use);
-	ck_assert(use.bytes <= limit || use.largest.pid > 0);
-	return use.bytes;
+	cbx_watch_look(getpid(), 0, true, &look);
+	cbx_watch_count(known, &look);
+	while (!whole) {
+		size_t n = cbx_watch_next(known, &p, 5);
+
+		ck_assert_uint_gt(n, 0);
+		for (size_t i = 0; i < n; i++)
+			sets[i] = cbx_watch_proportional(p[i].as);
+		whole = cbx_watch_counted(known, sets, n, 1);
+	}
+	return known->bytes;
+}
+
+static bool below(uint64_t limit, const struct cbx_known *known)
+{
+	uint64_t most;
+	bool r;
+
+	cbx_watch_look(getpid(), 0, true, &look);
+	r = cbx_watch_below(&look, 0, limit, known, &most);
+	ck_assert(r == (most <= limit));
+	return r;
 }
 
 START_TEST(long_counts_go_on)
 {
 	uint64_t pages = (uint64_t)MAPPINGS / 2 * (uint64_t)sysconf(_SC_PAGESIZE), limit = pages + MIB_(64);
 	struct cbx_known known = { 0 };
-	unsigned calls = 0;
+	struct cbx_set set = { .proportional = UINT64_MAX };
+	const struct cbx_process *p;
+	uint64_t bytes, tables = 0;
 
 	share();
 	/* Together they hold little more than the pages once; one by one all of them. */
-	do {
-		ck_assert_uint_le(measure(limit, &known), limit);
-		calls++;
-	} while (known.count);
-	ck_assert_uint_gt(calls, 1);
-	ck_assert_uint_gt(known.bytes, pages / 2);
-	/* Nothing has changed, so for a while nothing is counted. */
-	ck_assert_uint_eq(measure(limit, &known), known.bytes);
-	ck_assert_ptr_null(known.count);
+	ck_assert(!below(limit, &known));
+	for (size_t i = 0; i < look.n; i++)
+		tables += look.all[i].tables;
+	ck_assert_uint_gt(tables, 0);
+	limit += tables;
+	bytes = count_all(&known);
+	ck_assert_uint_le(bytes, limit);
+	ck_assert_uint_gt(bytes, pages / 2);
+	ck_assert_uint_gt(known.cost_ms, 1);
+	/* Nothing has changed, so for a while that is known. What no process has mapped is added to it. */
+	ck_assert(below(limit, &known));
+	ck_assert(!cbx_watch_below(&look, limit, limit, &known, &bytes));
 
-	/* Too much is told when as much has been counted, and what has ended is not counted twice. */
-	known = (struct cbx_known){ 0 };
-	calls = 0;
-	while (measure(pages / 2, &known) <= pages / 2)
-		calls++;
-	ck_assert_uint_gt(calls, 0);
-	ck_assert_ptr_null(known.count);
-	known = (struct cbx_known){ 0 };
-	measure(limit, &known);
-	ck_assert_ptr_nonnull(known.count);
+	/* What cannot be counted counts as if nothing were shared. */
+	cbx_watch_count(&known, &look);
+	ck_assert_uint_eq(cbx_watch_next(&known, &p, SIZE_MAX), SHARERS);
+	for (size_t i = 0; i < SHARERS; i++)
+		ck_assert(cbx_watch_counted(&known, &set, 1, 0) == (i == SHARERS - 1));
+	ck_assert_uint_gt(known.bytes, limit);
+
+	/* What has ended meanwhile is not counted twice. */
+	cbx_watch_count(&known, &look);
+	set = cbx_watch_proportional(known.count->all[0].as);
+	ck_assert_uint_le(set.proportional, set.resident);
+	ck_assert(!cbx_watch_counted(&known, &set, 1, 0));
 	end(0, SHARERS / 2);
-	do
-		ck_assert_uint_le(measure(limit, &known), limit);
-	while (known.count);
+	for (size_t i = 1; i < SHARERS; i++) {
+		set = cbx_watch_proportional(known.count->all[i].as);
+		cbx_watch_counted(&known, &set, 1, 0);
+	}
+	ck_assert_uint_eq(known.count->all[0].bytes, 0);
+	ck_assert_uint_le(known.bytes, limit);
+	ck_assert_uint_gt(known.bytes, pages / 2);
 
-	/* A count that nobody needs any more is given up. */
-	known = (struct cbx_known){ 0 };
-	measure(limit, &known);
+	/* Few have little, however that is counted. */
+	cbx_watch_forget(&known);
 	end(SHARERS / 2, SHARERS);
-	ck_assert_uint_lt(measure(limit, &known), limit);
-	ck_assert_ptr_null(known.count);
+	ck_assert(below(limit, &known));
+}
+END_TEST
+
+START_TEST(who_is_killed_has_nothing)
+{
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0)
+		for (;;)
+			pause();
+	cbx_watch_look(getpid(), 0, true, &look);
+	ck_assert_uint_eq(look.n, 1);
+	ck_assert_uint_gt(look.all[0].bytes, 0);
+	ck_assert_uint_gt(look.all[0].files, 0);
+	ck_assert(!look.all[0].dying);
+	/* It cannot get to its end: it stands still while it is traced. */
+	ck_assert_int_eq(ptrace(PTRACE_SEIZE, pid, NULL, (void *)PTRACE_O_TRACEEXIT), 0);
+	kill(pid, SIGKILL);
+	while (waitid(P_PID, (id_t)pid, &(siginfo_t){ 0 }, WSTOPPED | WNOWAIT) < 0 && errno == EINTR)
+		;
+	cbx_watch_look(getpid(), 0, true, &look);
+	ck_assert_uint_eq(look.n, 1);
+	ck_assert(look.all[0].dying);
+	ck_assert_uint_eq(look.all[0].bytes, 0);
+	ptrace(PTRACE_CONT, pid, NULL, NULL);
+	waitpid(pid, NULL, 0);
 }
 END_TEST
 
 static void add(TCase *tcase)
 {
 	tcase_add_test(tcase, long_counts_go_on);
+	tcase_add_test(tcase, who_is_killed_has_nothing);
 }
 
 TEST_MAIN("watch", add)

@@ -34,11 +34,11 @@ def safe_str(value):
 
 
 def shorten(s, limit):
-    """At most about limit characters: the head, how much is left out, the tail."""
+    """At most about limit characters: the head, how much is omitted, the tail."""
     if len(s) <= limit:
         return s
     half = limit // 2
-    return "%s\n... %d characters left out ...\n%s" % (s[:half], len(s) - 2 * half, s[-half:])
+    return "%s\n... %d characters omitted ...\n%s" % (s[:half], len(s) - 2 * half, s[-half:])
 
 
 def plain_json(value, depth=METADATA_DEPTH):
@@ -104,6 +104,10 @@ def has_large_image(data):
 
 def prepare(data, metadata):
     """The data and metadata of a frame."""
+    if len(data) == 1 and not metadata:
+        plain = data.get("text/plain")
+        if type(plain) is str and len(plain) <= BUNDLE_MAX // 4:
+            return {"text/plain": text(plain)}, {}
     ready = {}
     for mime, value in data.items():
         if value is not None and isinstance(mime, str):

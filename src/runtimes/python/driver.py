@@ -3,8 +3,8 @@
 
 Theory of operation
 -------------------
-codeboxd starts this file with any Python from 3.8 on, and speaks frames with it (src/session/interpreter-protocol.h)
-on the descriptor that CODEBOX_FD names. Standard output and error are pipes. The files beside this one are its parts:
+codeboxd starts this file with any Python from 3.8 on, and speaks frames with it (src/interp/interpreter-protocol.h)
+on the two descriptors that CODEBOX_FD names. Standard output and error are pipes. The files beside this one are its parts:
 
     streams.py        sys.stdout and sys.stderr, and the order between them
     hooks.py          what is adjusted when a module is imported: ctypes, getpass, matplotlib
@@ -12,6 +12,11 @@ on the descriptor that CODEBOX_FD names. Standard output and error are pipes. Th
     shell_ipython.py  cells run by IPython, where the image has it
     quick.py          what IPython does in every cell, with less work
     shell_plain.py    cells run by a small shell of our own, where it has not
+    eventloop.py      asyncio in cells and between them
+    packages.py       packages that are installed while the session runs
+    complete.py       what that shell says when it is asked to complete code
+    judge.py          the policy's rules for code (loaded with the first cell that has any)
+    program.py        a file, run as the interpreter runs one (loaded with the first one)
     tracebacks.py     exceptions as text (loaded with the first one)
     figures.py        matplotlib figures (loaded with matplotlib)
     smaller.py        copies of large images (loaded with the first one)
@@ -38,14 +43,13 @@ sys.dont_write_bytecode = True
 import _signal
 import _thread
 import builtins
-import errno
 import os
 import time
 from types import ModuleType
 
 try:
     from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage as _getrusage
-except ImportError:  # an image may lack it; then a cell's use is not told
+except ImportError:  # an image may lack it; then a cell's use is not reported
     _getrusage = None
 
 __builtins__ = vars(builtins).copy()  # the driver's own: user code may replace open() and the like
@@ -54,7 +58,8 @@ _settrace, _get_depth, _set_depth = sys.settrace, sys.getrecursionlimit, sys.set
 DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 PROTOCOL_FD_MIN = 200  # out of the way of programs that close or count on low descriptors
 FRAME_MAX = 12 << 20   # codeboxd kills an interpreter that sends more
-SOCKET_WRITE_SAFE = 32 << 10  # so much goes in one piece; a signal handler that raises could cut a longer write
+READ_MAX = 8192    # codeboxd's pipe holds no more
+WRITE_SAFE = 4096  # so much goes into a pipe in one piece; a signal handler that raises could cut a longer write
 WARM_UP_AFTER = 0.05   # seconds without a request, when there is to be one
 INTERRUPT_GAP = 0.05   # seconds; a second SIGINT within it is the same interrupt
 
@@ -63,10 +68,13 @@ class Interrupts:
     """SIGINT, and the other signal handlers of user code.
 
     armed: user code is running. held: a critical section (sending) is; an interrupt is then delivered at its end.
+    background: None, or tells, while tasks run between cells, that a cell waits for them. due: it is interrupted already.
     """
 
     def __init__(self):
         self.armed = False
+        self.background = None
+        self.due = False
         self.held = 0
         self.pending = False
         self.last = 0.0
@@ -77,11 +85,13 @@ class Interrupts:
         self._mask, self._unblock = _signal.pthread_sigmask, _signal.SIG_UNBLOCK
         self._all = _signal.valid_signals()  # the C library keeps 32 and 33: to name them is a warning, or an error
         self._int = _signal.SIGINT
+        self._others = [signum for signum in range(1, 32) if signum != self._int]
+        self._usual = None  # their handlers, when none of them is user code's
         self.handler = self.on_signal  # one object, to be known again
         self._set(self._int, self.handler)
 
     def on_signal(self, signum, frame):
-        if not self.armed:
+        if not self.armed and not (self.background and self.background()):
             return
         if self.held:
             self.pending = True
@@ -92,12 +102,15 @@ class Interrupts:
         self.last = now
         raise KeyboardInterrupt
 
+    def is_main(self):
+        return _thread.get_ident() == self.main
+
     def hold(self):
-        if _thread.get_ident() == self.main:
+        if self.is_main():
             self.held += 1
 
     def release(self):
-        if _thread.get_ident() != self.main:
+        if not self.is_main():
             return
         self.held -= 1
         if self.pending and not self.held:
@@ -124,13 +137,15 @@ class Interrupts:
 
     def end(self):
         """No cell runs: a handler of user code (an alarm left behind) must not raise in the driver."""
-        for signum in range(1, 32):
-            if signum == self._int:
-                continue
-            handler = self._get(signum)
+        handlers = list(map(self._get, self._others))
+        if handlers == self._usual:
+            return
+        for signum, handler in zip(self._others, handlers):
             if handler is not None and callable(handler):
                 self.parked.append((signum, handler))
                 self._set(signum, self.ignore)
+        if not self.parked:
+            self._usual = handlers
 
     @staticmethod
     def ignore(signum, frame):
@@ -142,49 +157,63 @@ class TooLong(Exception):
 
 
 def used():
-    """What this process and its ended children have used: microseconds of CPU, bytes read and written, peak memory."""
-    own, children = _getrusage(RUSAGE_SELF), _getrusage(RUSAGE_CHILDREN)
-    cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
-    blocks_in, blocks_out = own.ru_inblock + children.ru_inblock, own.ru_oublock + children.ru_oublock
-    return int(cpu * 1e6), blocks_in * 512, blocks_out * 512, max(own.ru_maxrss, children.ru_maxrss) * 1024
+    """What this process and its ended children have used so far."""
+    return _getrusage(RUSAGE_SELF), _getrusage(RUSAGE_CHILDREN)
 
 
 def used_since(before):
-    cpu, read, written, peak = used()
-    return {"cpu_us": max(0, cpu - before[0]), "read": max(0, read - before[1]), "written": max(0, written - before[2]),
-            "peak": peak}
+    """Microseconds of CPU, bytes read and written, peak memory. The first fields are times, 9 and 10 are blocks."""
+    own, children = used()
+    own0, children0 = before
+    cpu = own[0] + own[1] + children[0] + children[1] - own0[0] - own0[1] - children0[0] - children0[1]
+    read, written = own[9] + children[9] - own0[9] - children0[9], own[10] + children[10] - own0[10] - children0[10]
+    return {"cpu_us": max(0, int(cpu * 1e6)), "read": max(0, read * 512), "written": max(0, written * 512),
+            "peak": max(own[2], children[2]) * 1024}
+
+
+def make_encoder():
+    """JSON as text. Python's own encoder makes its C part anew for each text, which takes longer than a short frame."""
+    from json import JSONEncoder, encoder
+    python = JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
+    try:
+        pieces = encoder.c_make_encoder(None, python.default, encoder.encode_basestring, None, ":", ",", False, False, False)
+        if "".join(pieces({"a": [1]}, 0)) == '{"a":[1]}':
+            return lambda frame: "".join(pieces(frame, 0))
+    except (AttributeError, TypeError):
+        pass  # another Python than CPython
+    return python.encode
 
 
 class Channel:
     """Frames: a 32-bit little-endian length, then JSON in UTF-8."""
 
     def __init__(self, interrupts):
-        from json import JSONDecoder, JSONEncoder
+        from json import JSONDecoder
 
         import select
 
-        self.fd = -1
+        self.fd = self.out = -1  # frames to this driver, and from it
         self._poll, self._readable = select.poll, select.POLLIN
         self.interrupts = interrupts
         self.buffer = bytearray()
         self.lock = _thread.RLock()
         self.child = False  # after a fork: this process has no say any more
         self.quiet = False  # nothing is sent: no cell has run, and none runs
-        self._encode = JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False,
-                                   separators=(",", ":")).encode
+        self._encode = make_encoder()
         self._decode = JSONDecoder().scan_once
         self._read, self._write = os.read, os.write
         self.leave, self._sleep = os._exit, time.sleep
         os.register_at_fork(after_in_child=self._forked)
 
-    def open(self, fd):
+    def open(self, fds):
         import fcntl
         self.child = False
         try:
-            self.fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, PROTOCOL_FD_MIN)
+            self.fd, self.out = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, PROTOCOL_FD_MIN) for fd in fds]
         except OSError:
-            self.fd = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, fd + 1)
-        os.close(fd)
+            self.fd, self.out = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, max(fds) + 1) for fd in fds]
+        for fd in fds:
+            os.close(fd)
         poll = self._poll()
         poll.register(self.fd, self._readable)
         self._ready = poll.poll
@@ -194,10 +223,16 @@ class Channel:
         self.lock = _thread.RLock()
         self.interrupts.main = _thread.get_ident()
         self.interrupts.held = 0
-        try:
-            os.close(self.fd)
-        except OSError:
-            pass
+        self.close()
+
+    def close(self):
+        for fd in self.fd, self.out:
+            try:
+                if fd >= 0:
+                    os.close(fd)
+            except OSError:
+                pass
+        self.fd = self.out = -1
 
     def encode(self, frame):
         data = self._encode(frame).encode("utf-8", "replace")
@@ -214,7 +249,7 @@ class Channel:
         mask = None
         self.interrupts.hold()
         try:
-            if len(data) > SOCKET_WRITE_SAFE:
+            if len(data) > WRITE_SAFE:
                 mask = self.interrupts.block_all()
             with self.lock:
                 self._write_all(memoryview(b"" if self.quiet else data))
@@ -226,18 +261,16 @@ class Channel:
     def _write_all(self, view):
         while view:
             try:
-                view = view[self._write(self.fd, view):]
+                view = view[self._write(self.out, view):]
             except BlockingIOError:
                 self._sleep(0.001)
             except OSError:
-                self.leave(1)  # codeboxd has gone, or user code closed the socket
+                self.leave(1)  # codeboxd has gone, or user code closed the pipe
 
     def _fill(self, n):
         while len(self.buffer) < n:
-            # A process that waits in read() is woken up for nothing when the other side takes what this one wrote.
-            self._ready()
             try:
-                chunk = self._read(self.fd, 1 << 16)
+                chunk = self._read(self.fd, READ_MAX)
             except BlockingIOError:
                 self._sleep(0.001)
                 continue
@@ -300,20 +333,24 @@ class Driver:
         self.channel = Channel(self.interrupts)
         self.streams = self.part("streams").Streams()
         self.bundles = self.part("bundles")
+        self.events = self.part("eventloop").EventLoop(self)
         self.hooks = self.part("hooks").install(self)
         self.shell = None
         self.held = b""          # a frame that goes with the next one
         self.wanted = False      # somebody waits for the session, and will soon have something to run
         self.workspace = None
+        self.packages = self.part("packages").UserSite()
 
-    def begin(self, fd, settle=None):
+    def begin(self, fds, settle=None):
         """From here on there is somebody to talk to."""
-        self.channel.open(fd)
-        self.streams.watch(self.channel.fd, self.send_held)
+        self.channel.open(fds)
+        self.streams.keep_input()
+        self.streams.watch(self.channel.out, self.send_held)
         self.workspace = Workspace()
         if settle:
             settle(self)
-            link_font_cache()
+            self.hooks.link_font_cache()
+        self.packages.begin()
         gc.enable()
         self.send({"ev": "ready", "language": "python", "version": sys.version.split()[0], "kind": self.shell.kind})
 
@@ -355,7 +392,7 @@ class Driver:
             self.channel.send_bytes(data)
 
     def display(self, data, metadata=None, transient=None, update=False):
-        if self.channel.child:
+        if self.channel.child or self.ended:  # of a task or a thread, between cells: the next one's answer has it as text
             self.streams.say(data.get("text/plain", ""))
             return
         metadata = dict(metadata or ())
@@ -422,9 +459,14 @@ class Driver:
         cell = self.cell = message["id"]
         self.errors = 0
         self.ended = False
+        if "rules" in message and self.refuses(message):
+            return
         interrupts = self.interrupts
         value = None
         self.streams.begin()
+        self.streams.give_input(bool(message.get("input")))
+        if "argv" in message:
+            sys.argv = list(message["argv"])
         before = _getrusage and used()
         if _get_depth() < 200:
             _set_depth(1000)
@@ -433,7 +475,16 @@ class Driver:
         try:
             try:
                 interrupts.armed = not self.channel.quiet
-                value = self.shell.run(message["code"], bool(message.get("silent")))
+                if interrupts.due:
+                    interrupts.due = False
+                    raise KeyboardInterrupt
+                if "file" in message:
+                    value = self.part("program").run(self, message)
+                else:
+                    value = self.shell.run(message["code"], bool(message.get("silent")))
+                note = self.packages.note()
+                if note:
+                    self.streams.say(note)
                 self.streams.flush_replaced()
             finally:
                 interrupts.armed = False
@@ -443,6 +494,7 @@ class Driver:
             if not isinstance(e, SystemExit):
                 self.error(e)
         interrupts.end()
+        self.streams.give_input(False)
         _settrace(None)
         done = {"ev": "done", "id": cell, "status": "ok", "count": count}
         if isinstance(value, SystemExit):
@@ -450,7 +502,7 @@ class Driver:
             done["exit_code"] = self.exit_code(value)
         elif isinstance(value, KeyboardInterrupt):
             done["status"] = "interrupted"
-        elif value is not None or self.errors:
+        elif value is not None:  # an error that was only shown is none of the cell's
             done["status"] = "error"
         if value is not None and not self.errors and done["status"] != "exit":
             self.error(value)
@@ -466,17 +518,30 @@ class Driver:
         self.send(done)
         self.ended = True
 
+    def refuses(self, message):
+        """True: rules for code do not let the cell run, and it has ended."""
+        cell, why = message["id"], self.part("judge").judge(self.shell, message)
+        self.send({"ev": "judged", "id": cell, "refused": why is not None})
+        if why:
+            self.send({"ev": "error", "id": cell, "name": "CodeRefused", "value": why[0], "traceback": why[1]})
+            self.send({"ev": "done", "id": cell, "status": "error"})
+            self.ended = True
+        return self.ended
+
     def answer(self, message):
         op = message["op"]
         try:
             if op == "is_complete":
                 status, indent = self.shell.is_complete(message["code"])
                 reply = {"status": status, "indent": indent}
+            elif op == "stale":
+                self.packages.installed_since()
+                reply = {"packages": [{"name": name, "version": old} for name, old, new in self.packages.stale()]}
             else:
                 matches, start, end = self.shell.complete(message["code"], message["cursor"])
                 reply = {"matches": [self.bundles.text(m) for m in matches[:500]], "start": start, "end": end}
         except Exception:  # completion looks into user objects, which may raise
-            reply = {"status": "invalid", "indent": ""} if op == "is_complete" else \
+            reply = {"status": "invalid", "indent": ""} if op == "is_complete" else {"packages": []} if op == "stale" else \
                 {"matches": [], "start": message["cursor"], "end": message["cursor"]}
         reply["ev"] = op
         reply["id"] = message["id"]
@@ -510,13 +575,15 @@ class Driver:
                 if not warm and not self.channel.waiting(WARM_UP_AFTER if self.wanted else 0):
                     warm = True
                     self.warm_up()
+                if self.events.loop is not None:
+                    self.events.wait()
                 message = self.channel.receive()
             except KeyboardInterrupt:
                 continue  # of a handler of user code; ours does not raise here
             try:
                 if message["op"] == "run":
                     self.run(message)
-                elif message["op"] in ("is_complete", "complete"):
+                elif message["op"] in ("is_complete", "complete", "stale"):
                     self.answer(message)
                 elif message["op"] == "session":
                     os.environ.update(message["environment"])
@@ -534,21 +601,6 @@ class Driver:
         self.channel.send({"ev": "done", "id": cell, "status": "error", "count": 0})
 
 
-def link_font_cache():
-    """An image may carry matplotlib's font cache; building one takes seconds."""
-    shared = "/usr/share/codebox/cache/matplotlib"
-    try:
-        names = os.listdir(shared)
-        own = os.path.expanduser("~/.cache/matplotlib")
-        os.makedirs(own, exist_ok=True)
-        for name in names:
-            if not os.path.lexists(own + "/" + name):
-                os.symlink(shared + "/" + name, own + "/" + name)
-    except OSError as e:
-        if e.errno not in (errno.ENOENT, errno.EACCES, errno.EROFS, errno.ENOSPC, errno.ENOTDIR, errno.EEXIST):
-            raise
-
-
 def make_shell(driver):
     if not os.environ.pop("CODEBOX_DRIVER_PLAIN", ""):
         try:
@@ -560,7 +612,7 @@ def make_shell(driver):
 
 def prepare(driver):
     """All that can be done before there is a session."""
-    link_font_cache()
+    driver.hooks.link_font_cache()
     driver.shell = make_shell(driver)
     import faulthandler
     faulthandler.enable()  # a crash in C leaves a Python traceback on standard error
@@ -574,15 +626,15 @@ def main():
         sys.path.insert(0, "")
     sys.argv = [""]
     driver = Driver()
-    fd = int(os.environ.pop("CODEBOX_FD", "3"))
+    fds = [int(fd) for fd in os.environ.pop("CODEBOX_FD").split(",")]
     if os.environ.pop("CODEBOX_ZYGOTE", ""):
         zygote = driver.part("zygote")
         zygote.serve(driver, prepare)  # returns in the interpreters that it forks
-        driver.begin(fd, zygote.settle)
+        driver.begin(fds, zygote.settle)
         del driver.parts["zygote"]
     else:
         prepare(driver)
-        driver.begin(fd)
+        driver.begin(fds)
     driver.serve()
 
 

@@ -6,13 +6,21 @@ and runs a function of ours after the module's own code. So nothing is imported 
 its own versions of these modules works as well.
 """
 import builtins
+import errno
 import os
 import sys
 
 BACKEND = "codebox_matplotlib"
 INLINE = "matplotlib_inline.backend_inline"
-NO_DEBUGGER = "breakpoint() is not available: nobody can type into this session. Print what you want to know instead."
+NO_DEBUGGER = "%s is not available: nobody can type into this session. Print what you want to know instead."
+NO_HELP = "help() asks what to explain, and nobody can type into this session. Name it: help(object), help('topic')."
+COLUMNS = 50  # of a data frame, in text and HTML; of a wider one the middle is omitted
 NO_INPUT = "%s is not available: nobody can type into this session. Put the value into the code instead."
+
+EDIT = "write the file from Python, or with %%writefile"
+SCREEN = {"top": "!top -b -n 1", "htop": "!top -b -n 1", "watch": "run the command itself, in a loop where need be",
+          "vim": EDIT, "vi": EDIT, "nano": EDIT, "emacs": EDIT, "more": "!cat", "tmux": "subprocess.Popen()",
+          "screen": "subprocess.Popen()"}  # programs that want a terminal, and what does without
 
 
 class Loader:
@@ -37,7 +45,7 @@ class Loader:
 
 
 class BackendLoader:
-    """The matplotlib backend, which is no file on sys.path."""
+    """The matplotlib backend, which is not a file on sys.path."""
 
     def __init__(self, hooks):
         self._hooks = hooks
@@ -55,8 +63,13 @@ class Hooks:
     def __init__(self, driver):
         self.driver = driver
         self.after = {
+            "asyncio": driver.events.let_cells_make_tasks,
             "ctypes": self.unbuffer_libc,
             "getpass": self.refuse_getpass,
+            "pdb": self.refuse_pdb,
+            "pydoc": self.refuse_help,
+            "pandas": self.show_all_columns,
+            "matplotlib.font_manager": self.fall_back,
             "matplotlib": self.choose_backend,
             INLINE: self.take_over_inline,
         }
@@ -79,6 +92,13 @@ class Hooks:
                 return spec
         return None
 
+    def ended(self, command, status):
+        """A shell command of a cell has."""
+        words = command.split(None, 1)
+        instead = SCREEN.get(words[0].rpartition("/")[2]) if status and words else None
+        if instead:
+            self.driver.streams.say("%s draws on a terminal, and there is none here; instead: %s" % (words[0], instead), True)
+
     def figures(self):
         return self.driver.part("figures").get(self.driver)
 
@@ -94,12 +114,64 @@ class Hooks:
         except (OSError, ValueError, AttributeError):
             pass
 
-    @staticmethod
-    def refuse_getpass(getpass):
+    def refuse_getpass(self, getpass):
+        streams, real = self.driver.streams, getpass.getpass
+
         def no_getpass(prompt="Password: ", stream=None, **kwargs):
-            raise EOFError(NO_INPUT % "getpass()")
+            if sys.stdin is streams.stdin:
+                raise EOFError(NO_INPUT % "getpass()")
+            return real(prompt, stream, **kwargs)
 
         getpass.getpass = no_getpass
+
+    def refuse_pdb(self, pdb):
+        """Else it reads the end of standard input, and a bare BdbQuit is all that is said."""
+        streams, interact = self.driver.streams, pdb.Pdb.interaction
+
+        def interaction(self, *args, **kwargs):
+            if self.stdin is streams.stdin and not self.cmdqueue and not getattr(self, "rcLines", None):
+                raise EOFError(NO_DEBUGGER % "the debugger")
+            return interact(self, *args, **kwargs)
+
+        pdb.Pdb.interaction = interaction
+
+    def refuse_help(self, pydoc):
+        streams, interact = self.driver.streams, pydoc.Helper.interact
+
+        def interact_(self):
+            if sys.stdin is streams.stdin:
+                raise EOFError(NO_HELP)
+            interact(self)
+
+        pydoc.Helper.interact = interact_
+
+    @staticmethod
+    def show_all_columns(pandas):
+        """Where there is a terminal, pandas leaves out what is wider; here is none."""
+        pandas.set_option("display.max_columns", COLUMNS)
+
+    @staticmethod
+    def fall_back(font_manager):
+        """Characters that a font lacks come from the image's further fonts (its matplotlibrc), also when a style has
+        replaced the list that names them."""
+        import matplotlib
+        find = getattr(font_manager.FontManager, "_find_fonts_by_props", None)  # since 3.6
+        further = matplotlib.rcParamsOrig["font.family"][1:]
+        if find is None or not further:
+            return
+
+        def _find_fonts_by_props(self, prop, *args, **kwargs):
+            paths = find(self, prop, *args, **kwargs)
+            for family in further:
+                try:
+                    path = self.findfont(family, fallback_to_default=False)
+                except ValueError:
+                    continue
+                if path not in paths:
+                    paths.append(path)
+            return paths
+
+        font_manager.FontManager._find_fonts_by_props = _find_fonts_by_props
 
     def backend(self):
         return INLINE if self.driver.shell.inline() else BACKEND
@@ -111,6 +183,21 @@ class Hooks:
 
     def take_over_inline(self, inline):
         self.driver.shell.take_over_inline(inline)
+
+    @staticmethod
+    def link_font_cache():
+        """An image may carry matplotlib's font cache; building one takes seconds."""
+        shared = "/usr/share/codebox/cache/matplotlib"
+        try:
+            names = os.listdir(shared)
+            own = os.path.expanduser("~/.cache/matplotlib")
+            os.makedirs(own, exist_ok=True)
+            for name in names:
+                if not os.path.lexists(own + "/" + name):
+                    os.symlink(shared + "/" + name, own + "/" + name)
+        except OSError as e:
+            if e.errno not in (errno.ENOENT, errno.EACCES, errno.EROFS, errno.ENOSPC, errno.ENOTDIR, errno.EEXIST):
+                raise
 
     def warm_up(self):
         try:
@@ -130,7 +217,7 @@ def replace_input(driver):
 
     def breakpoint(*args, **kwargs):
         if sys.stdin is driver.streams.stdin and "PYTHONBREAKPOINT" not in os.environ:
-            raise EOFError(NO_DEBUGGER)
+            raise EOFError(NO_DEBUGGER % "breakpoint()")
         return sys.__breakpointhook__(*args, **kwargs)
 
     builtins.input = input

@@ -220,6 +220,8 @@ class Shell(quick.Unwatched, interactiveshell.InteractiveShell):
     display_pub_class = Type(Publisher)
     displayhook_class = Type(ResultHook)
     exiter = Any()
+    last_execution_succeeded = quick.Success(True)
+    last_execution_result = quick.Result(interactiveshell.ExecutionResult, allow_none=True)
 
     _memory_db = None
 
@@ -320,7 +322,7 @@ class Shell(quick.Unwatched, interactiveshell.InteractiveShell):
                 result.error_in_exec = value
             self.CustomTB(etype, value, tb)
         except BaseException as e:
-            e = _driver.shell.own_cancellation(e)
+            e = _driver.events.own_cancellation(e)
             if result is not None:
                 result.error_in_exec = e
             self.report(e)
@@ -331,14 +333,14 @@ class Shell(quick.Unwatched, interactiveshell.InteractiveShell):
     def showtraceback(self, exc_tuple=None, filename=None, tb_offset=None, exception_only=False,
                       running_compiled_code=False):
         value = (exc_tuple or sys.exc_info())[1]
-        if value is None:  # %tb: an earlier cell's, as text, since this one has not failed
+        if value is None:  # %tb: an earlier cell's
             value = getattr(sys, "last_value", None)
             print("No traceback available to show." if value is None else
-                  _driver.part("tracebacks").describe(_driver, value, None, None)[2], file=sys.stderr)
+                  _driver.part("tracebacks").describe(_driver, value, None, self.traceback_of(value))[2], file=sys.stderr)
         elif isinstance(value, SystemExit):
             _driver.exit_code(value)  # %run of a script that ends with sys.exit("message")
         else:
-            self.report(value, exception_only=exception_only)
+            self.report(value, exception_only)
 
     def showsyntaxerror(self, filename=None, running_compiled_code=False):
         self.showtraceback()
@@ -352,10 +354,42 @@ class Shell(quick.Unwatched, interactiveshell.InteractiveShell):
     def report(self, value, exception_only=False):
         if not isinstance(value, MemoryError):
             sys.last_type, sys.last_value, sys.last_traceback = type(value), value, value.__traceback__
-        if exception_only or isinstance(value, UsageError):
-            _driver.error(value, text="%s: %s" % (type(value).__name__, _driver.bundles.safe_str(value)))
-        else:
-            _driver.error(value)
+        short = exception_only or isinstance(value, UsageError)
+        _driver.error(value, text=self.in_short(value) if short else self.traceback_of(value))
+
+    @staticmethod
+    def in_short(value):
+        return "%s: %s" % (type(value).__name__, _driver.bundles.safe_str(value))
+
+    mode_chosen = False  # by %xmode; until then tracebacks are Python's own
+
+    def init_traceback_handlers(self, custom_exceptions):
+        super().init_traceback_handlers(custom_exceptions)
+        set_mode = self.InteractiveTB.set_mode
+
+        def choose(mode=None):
+            set_mode(mode)
+            self.mode_chosen = True
+
+        self.InteractiveTB.set_mode = choose
+
+    def traceback_of(self, value):
+        """As %xmode has it; None: as Python does."""
+        mode = self.InteractiveTB.mode
+        if not self.mode_chosen or mode == "Plain" or isinstance(value, SyntaxError):
+            return None
+        if mode == "Minimal":
+            return self.in_short(value)
+        tb, internal = value.__traceback__, _driver.part("tracebacks").internal(_driver)
+        while tb is not None and internal(tb.tb_frame.f_code.co_filename):
+            tb = tb.tb_next
+        try:
+            return "\n".join(self.InteractiveTB.structured_traceback(type(value), value, tb, tb_offset=0))
+        except Exception:  # it looks into sources and variables
+            return None
+
+    def debugger(self, force=False):
+        raise UsageError(_driver.part("hooks").NO_DEBUGGER % "%debug")
 
 
 def _page(self, data, start=0, screen_lines=0):
@@ -375,9 +409,11 @@ def run_command(command):
     import subprocess
     _driver.streams.flush()
     shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
-    child = subprocess.Popen(command, shell=True, executable=shell, stdin=subprocess.DEVNULL)
+    child = subprocess.Popen(command, shell=True, executable=shell)
     try:
-        return child.wait()
+        status = child.wait()
+        _driver.hooks.ended(command, status)
+        return status
     except BaseException:  # an interrupt reaches the command as well; it gets a moment to end
         try:
             child.wait(1)
@@ -429,16 +465,33 @@ class IPythonShell:
             interactiveshell.PickleShareDB = MemoryDB
         self.driver = driver
         self.executing = None  # number of the cell that is about to be compiled
-        self.loop = None
-        self.task = None
-        self.interrupted = None
         home = os.path.expanduser("~/.ipython")
         self.ip = Shell.instance(config=config, ipython_dir=home)
         quick.take_over(self.ip)
-        self.ip.loop_runner = self.run_async
+        self.ip.loop_runner = driver.events.run
         self.ip.events.register("post_execute", self.show_figures)
         self.ip.exiter = Exit(self.ip)
+        for program in "pip", "uv":
+            self.ip.register_magic_function(self.installer(program), "line", program)
+        self.ip.register_magic_function(self.sql(), "line_cell", "sql")
         self.ip.push({"exit": self.ip.exiter, "quit": self.ip.exiter}, interactive=False)  # nothing for %who
+
+    def installer(self, program):
+        """%pip and %uv, without IPython's advice to restart a kernel."""
+        def magic(line):
+            self.ip.system(self.driver.packages.command(program, line))
+
+        magic.__doc__ = "%%%s, as in a shell: install packages for this session." % program
+        return magic
+
+    def sql(self):
+        """%sql and %%sql."""
+        def magic(line, cell=None):
+            return self.driver.part("databases").run(self.ip.user_ns, line, cell, UsageError)
+
+        magic.__doc__ = "%%sql CONNECTION [NAME <<], and a query below: ask a database; the result is a data frame."
+        magic._ipython_magic_no_var_expand = True
+        return magic
 
     def count(self):
         return self.ip.execution_count
@@ -448,18 +501,29 @@ class IPythonShell:
         ip = self.ip
         ip.depth = 0
         self.executing = ip.compile.whole = ip.execution_count
-        self.interrupted = None
-        if self.loop is not None:
-            self.set_loop()
+        self.driver.events.begin(code)
         if "InlineBackend" in code:
             self.configure_inline()
-        result = ip.run_cell(code, store_history=not silent, silent=silent)
+        with ip.builtin_trap:  # which IPython would set and take away twice
+            result = ip.run_cell(code, store_history=not silent, silent=silent)
         history = ip.history_manager
         history.db_input_cache.clear()  # for the database that is not there
         outputs = getattr(history, "outputs", None)
         if outputs:
             outputs.clear()
         return result.error_before_exec or result.error_in_exec
+
+    def python(self, code):
+        """The cell as Python, with calls where there are magics and commands."""
+        with self.ip.builtin_trap:
+            return self.ip.transform_cell(code)
+
+    def run_program(self, call):
+        """Have a file run, with display() and the figures that a cell has."""
+        self.driver.events.begin("")
+        with self.ip.builtin_trap:
+            call()
+        self.show_figures()
 
     def warm_up(self, rehearse):
         """Do what a cell does, and leave nothing of it behind."""
@@ -477,38 +541,9 @@ class IPythonShell:
             for name in [name for name in table if name.startswith("<cell ")]:
                 del table[name]
 
-    # Top-level await. One loop lives as long as the session, so that tasks survive from cell to cell; they go on
-    # whenever a cell awaits.
-
-    def set_loop(self):
-        import asyncio
-        if self.loop is None or self.loop.is_closed():
-            self.loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(self.loop)
-
-    def run_async(self, coroutine):
-        self.set_loop()
-        self.task = task = self.loop.create_task(coroutine)
-        try:
-            while True:
-                try:
-                    return self.loop.run_until_complete(task)
-                except KeyboardInterrupt as e:
-                    # It hit the loop or another task. The cell must not go on when the loop runs next.
-                    if task.done():
-                        raise
-                    self.interrupted = e
-                    task.cancel()
-        finally:
-            self.task = None
-
-    def own_cancellation(self, value):
-        """A cell that was cancelled because of an interrupt ends with KeyboardInterrupt."""
-        if self.interrupted is not None and type(value).__name__ == "CancelledError":
-            return KeyboardInterrupt().with_traceback(value.__traceback__)
-        return value
-
     def is_complete(self, code):
+        if code.startswith("%%") and "\n" in code and not code.rpartition("\n")[2].strip():
+            return "complete", ""  # one blank line ends it, as it ends a block
         status, indent = self.ip.check_complete(code)
         return status, indent or ""
 

@@ -20,7 +20,7 @@ METHODS = (
     ("application/json", "_repr_json_"),
 )
 AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-NO_MAGIC = "%s needs IPython, which this image does not have. Available here: !command, %%cd, %%pip, %%env, %%time, " \
+NO_MAGIC = "%s needs IPython, which this image does not have. Available here: !command, %%cd, %%pip, %%uv, %%sql, %%env, %%time, " \
     "%%%%bash and %%%%sh."
 
 
@@ -39,7 +39,6 @@ class PlainShell:
         self.driver = driver
         self.number = 1
         self.flags = 0  # of `from __future__` imports, which hold for later cells
-        self.loop = None
         module = ModuleType("__main__", "The namespace of the cells.")
         self.ns = module.__dict__
         self.ns.update(__builtins__=builtins, In=[""], Out={}, _="", __="", ___="")
@@ -56,6 +55,7 @@ class PlainShell:
     def run(self, code, silent):
         """Run a cell; the exception that ended it, or None."""
         number = self.number
+        self.driver.events.begin(code)
         name = "<cell %d>" % number if not silent else "<silent>"
         if not silent and code.strip():
             self.number += 1
@@ -74,6 +74,15 @@ class PlainShell:
             value = value or e
             self._report(e)
         return value
+
+    def python(self, code):
+        """The cell as Python, with calls where there are magics and commands."""
+        return self._transform(code)
+
+    def run_program(self, call):
+        """Have a file run, with display() and the figures that a cell has."""
+        call()
+        self._show_figures()
 
     def warm_up(self, rehearse):
         pass  # it is light
@@ -107,29 +116,8 @@ class PlainShell:
         for feature in __future__.all_feature_names:
             self.flags |= code.co_flags & getattr(__future__, feature).compiler_flag
         if code.co_flags & inspect.CO_COROUTINE:
-            return self._await(eval(code, self.ns))
+            return self.driver.events.run(eval(code, self.ns))
         return eval(code, self.ns)
-
-    def _await(self, coroutine):
-        import asyncio
-        if self.loop is None or self.loop.is_closed():
-            self.loop = asyncio.new_event_loop()
-        asyncio.set_event_loop(self.loop)
-        task = self.loop.create_task(coroutine)
-        interrupt = None
-        while True:
-            try:
-                return self.loop.run_until_complete(task)
-            except KeyboardInterrupt as e:
-                # It hit the loop or another task. The cell must not go on when the loop runs next.
-                if task.done():
-                    raise
-                interrupt = e
-                task.cancel()
-            except asyncio.CancelledError:
-                if interrupt is None:
-                    raise
-                raise KeyboardInterrupt from None
 
     def _result(self, value, number):
         ns, last = self.ns, self.last
@@ -150,7 +138,11 @@ class PlainShell:
         data, metadata = {}, {}
         if _own_display(value):
             return data, metadata
-        data["text/plain"] = self._text(value)
+        try:
+            data["text/plain"] = self._text(value)
+        except Exception as e:
+            self.driver.error(e)
+            return data, metadata
         if isinstance(value, type):
             return data, metadata
         for mime, method in METHODS:
@@ -238,8 +230,8 @@ class PlainShell:
     # Lines that are not Python
 
     def _transform(self, code):
-        """`!command` and `%magic` lines as calls. Only code that is no Python is looked at."""
-        if "!" not in code and "%" not in code:
+        """`!command` and `%magic` lines as calls. Only code that is not Python is looked at."""
+        if "!" not in code and "%" not in code and "pip install " not in code:
             return _dedent(code)
         stripped = code.lstrip()
         if stripped.startswith("%%"):
@@ -264,9 +256,15 @@ class PlainShell:
         text = line.lstrip()
         indent = line[:len(line) - len(text)]
         call = indent + "%s__codebox__.%s(%r)"
+        if text.startswith(("pip install ", "uv pip install ")):
+            text = "%" + text
         if text[:1] in ("!", "%"):
             self._expose()
             return call % (("", "system", text[1:]) if text[0] == "!" else ("", "line", text))
+        target, sign, command = text.partition("= %sql ")
+        if sign and target.strip().isidentifier():
+            self._expose()
+            return call % (target.strip() + " = ", "line", "%sql " + command)
         target, sign, command = text.partition("= !") if "= !" in text else text.partition("=!")
         if sign and target.strip().isidentifier():
             self._expose()
@@ -277,7 +275,7 @@ class PlainShell:
         """!command. It writes to the pipes itself, so its output is in order and arrives while it runs."""
         import subprocess
         self.driver.streams.flush()
-        child = subprocess.Popen(self._expand(command) if expand else command, shell=True, stdin=subprocess.DEVNULL,
+        child = subprocess.Popen(self._expand(command) if expand else command, shell=True,
                                  stdout=subprocess.PIPE if quiet else None, executable=_bash())
         try:
             out = child.communicate()[0]
@@ -288,6 +286,7 @@ class PlainShell:
                 child.kill()
                 child.wait()
             raise
+        self.driver.hooks.ended(command, child.returncode)
         self.ns["_exit_code"] = child.returncode
         return out.decode("utf-8", "replace").splitlines() if quiet else None
 
@@ -312,9 +311,8 @@ class PlainShell:
         if name == "cd":
             os.chdir(os.path.expanduser(rest.strip("'\"") or "~"))
             print(os.getcwd())
-        elif name == "pip":
-            import shlex
-            self.system(shlex.quote(sys.executable) + " -m pip " + rest)
+        elif name in ("pip", "uv"):
+            self.system(self.driver.packages.command(name, rest))
         elif name == "env":
             key, _, value = rest.partition("=")
             if "=" not in rest:
@@ -322,6 +320,8 @@ class PlainShell:
             os.environ[key.strip()] = value.strip()
         elif name == "time":
             self._timed(rest)
+        elif name == "sql":
+            return self.sql(rest, None)
         elif name not in ("matplotlib", "load_ext", "autoreload", "config"):
             raise MagicError(NO_MAGIC % ("%" + name))
 
@@ -336,8 +336,13 @@ class PlainShell:
                 raise subprocess.CalledProcessError(self.ns["_exit_code"], name)
         elif name == "time":
             self._timed(body)
+        elif name == "sql":
+            return self.sql(rest, body)
         else:
             raise MagicError(NO_MAGIC % ("%%" + name))
+
+    def sql(self, line, body):
+        return self.driver.part("databases").run(self.ns, line, body, MagicError)
 
     def _timed(self, code):
         import time
@@ -350,35 +355,28 @@ class PlainShell:
     # What else is asked of a shell
 
     def is_complete(self, code):
+        """As IPython judges: a block, and a cell that begins with %%, is complete when a blank line follows it."""
         import codeop
         import warnings
+        lines = code.split("\n")
+        ended = len(lines) > 1 and not lines[-1].strip()
+        last = next((line for line in reversed(lines) if line.strip()), "")
+        indent = last[:len(last) - len(last.lstrip())]
+        if code.lstrip().startswith("%%"):
+            return ("complete", "") if ended else ("incomplete", indent)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                done = codeop.compile_command(self._transform(code), "<input>", "exec")
+                source = self._transform(code)
+                done = codeop.compile_command(source + "\n", "<input>", "exec")
         except (SyntaxError, OverflowError, ValueError):
             return "invalid", ""
-        lines = code.rstrip().split("\n")
-        block = len(lines) > 1 and (lines[-1][:1].isspace() or lines[-1].endswith(":"))
-        if done is not None and not (block and not code.endswith("\n")):
+        if done is not None and (ended or not _in_block(source)):
             return "complete", ""
-        line = lines[-1]
-        indent = line[:len(line) - len(line.lstrip())]
-        return "incomplete", indent + "    " if line.endswith(":") else indent
+        return "incomplete", indent + "    " if _opens_block(last) else indent
 
     def complete(self, code, cursor):
-        import re
-        import rlcompleter
-        text = re.search(r"[\w.]*$", code[:cursor]).group(0)
-        completer = rlcompleter.Completer(self.ns)
-        matches = []
-        if text:
-            while len(matches) < 500:
-                match = completer.complete(text, len(matches))
-                if match is None:
-                    break
-                matches.append(match)
-        return matches, cursor - len(text), cursor
+        return self.driver.part("complete").complete(self.ns, code, cursor)
 
 
 def leave(code=None):
@@ -428,6 +426,32 @@ def _ends_quietly(source):
         if token[0] not in skip:
             last = token[1]
     return last == ";"
+
+
+def _in_block(source):
+    """True when the last statement is in an indented block."""
+    import io
+    import tokenize
+    depth = last = 0
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(source + "\n").readline):
+            if token[0] == tokenize.NEWLINE:
+                last = depth
+            depth += {tokenize.INDENT: 1, tokenize.DEDENT: -1}.get(token[0], 0)
+    except (tokenize.TokenError, SyntaxError, IndentationError):
+        pass
+    return last > 0
+
+
+def _opens_block(line):
+    import io
+    import tokenize
+    try:
+        tokens = [token[1] for token in tokenize.generate_tokens(io.StringIO(line.strip()).readline)
+                  if token[0] != tokenize.COMMENT and token[1].strip()]
+    except (tokenize.TokenError, SyntaxError, IndentationError):
+        return False
+    return tokens[-1:] == [":"]
 
 
 def _inside_strings(code):

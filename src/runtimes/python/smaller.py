@@ -6,6 +6,7 @@ from binascii import a2b_base64
 from io import BytesIO
 
 SMALL = 128 << 10  # bytes of a copy, if it can be
+ROOM = 450 << 10  # bytes that have a place in a message, as base64: what is larger is not sent as a copy
 PIXELS_MAX = 25_000_000  # of an image that is unpacked for that
 COPIES = (("image/png", "image/jpeg", "JPEG"), ("image/jpeg", "image/webp", "WEBP"))
 
@@ -46,10 +47,14 @@ def encode(value, form):
     return out.getvalue() if out.tell() < len(raw) // 2 else None
 
 
+def fits(value):
+    return value is not None and (len(value) // 4 * 3 if isinstance(value, str) else len(value)) <= ROOM
+
+
 def add(data):
     """The bundle with the copy; the bundle itself when there is none to make."""
     for mime, other, form in COPIES:
-        if data.get(mime) is not None and data.get(other) is None:
+        if data.get(mime) is not None and not fits(data.get(other)):
             copy = encode(data[mime], form)
             return dict(data, **{other: copy}) if copy else data
     return data

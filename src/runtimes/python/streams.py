@@ -4,7 +4,7 @@
 Nothing is buffered here: what is printed is in the pipe before the next statement runs, in order with what
 subprocesses and C code write there. Between the two pipes there is no order of their own; codeboxd reads them as they
 fill. So before one is written to, the other must have been read empty, whoever wrote to it. Likewise, what is printed
-after a frame must not be in a pipe before codeboxd has taken the frame from the socket, since it handles a frame after
+after a frame must not be in a pipe before codeboxd has taken the frame from its pipe, since it handles a frame after
 all that is in the pipes. The waits are short, and limited for a whole cell, so that a slow reader costs little.
 """
 import fcntl
@@ -30,7 +30,7 @@ class Pipe(io.FileIO):
     def write(self, data):
         streams = self._streams
         # A lone newline is the second half of a print(), which need not look again.
-        if streams.frame_waits or data != b"\n" and streams.pending(3 - self._fd, streams.unread):
+        if streams.frame_waits or data != b"\n" and streams.pending(3 - self._fd):
             streams.settle(self)
         fd = self._fd
         try:
@@ -55,11 +55,11 @@ class Streams:
     def __init__(self):
         self.now, self.sleep, self.os_write = time.monotonic, time.sleep, os.write
         self._ioctl, self._zero = fcntl.ioctl, b"\0\0\0\0"
-        self.unread, self.unsent = termios.FIONREAD, termios.TIOCOUTQ
+        self.unread = termios.FIONREAD
         self._look_at, self._dup2 = os.get_inheritable, os.dup2
-        self.socket = -1
+        self.frames = -1
         self.send_held = None
-        self.frame_waits = False  # a frame was sent and may still be in the socket
+        self.frame_waits = False  # a frame was sent and may still be in its pipe
         self.budget = WAIT_BUDGET
         self.open_spares()
         self.out = self.err = None
@@ -67,6 +67,8 @@ class Streams:
         sys.stdout = sys.__stdout__ = self.out
         sys.stderr = sys.__stderr__ = self.err
         self.stdin = sys.stdin
+        self.inputs = None        # descriptors: the pipe, and /dev/null
+        self.has_input = False    # the pipe is in use
 
     @staticmethod
     def _spare(fd):
@@ -96,23 +98,45 @@ class Streams:
         text.mode = "w"
         return text
 
+    def keep_input(self):
+        """Descriptor 0 is the pipe for the cells that have standard input; all others have /dev/null there."""
+        import stat
+        if not stat.S_ISFIFO(os.fstat(0).st_mode):
+            return
+        null = os.open("/dev/null", os.O_RDONLY)
+        self.inputs = self._spare(0), self._spare(null)
+        os.close(null)
+        self._dup2(self.inputs[1], 0)
+
+    def give_input(self, on):
+        """Put the one or the other at descriptor 0, with a sys.stdin that has read nothing yet."""
+        if not self.inputs or on == self.has_input:
+            return
+        self._dup2(self.inputs[0 if on else 1], 0)
+        self.has_input = on
+        if on:
+            self.stdin = sys.stdin
+            sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)
+        else:
+            sys.stdin = self.stdin
+
     def watch(self, fd, send_held):
-        self.socket = fd
+        self.frames = fd
         self.send_held = send_held
 
-    def pending(self, fd, request):
+    def pending(self, fd):
         try:
-            return self._ioctl(fd, request, self._zero) != self._zero
+            return self._ioctl(fd, self.unread, self._zero) != self._zero
         except OSError:
             return False
 
-    def _await(self, fd, request):
-        """Wait until nothing is in a pipe or a socket; True if there was something."""
-        if self.budget <= 0 or not self.pending(fd, request):
+    def _await(self, fd):
+        """Wait until nothing is in a pipe; True if there was something."""
+        if self.budget <= 0 or not self.pending(fd):
             return False
         start = self.now()
         pause = 0.00002
-        while self.pending(fd, request) and self.now() - start < WAIT_MAX:
+        while self.pending(fd) and self.now() - start < WAIT_MAX:
             self.sleep(pause)
             pause = min(pause * 2, 0.001)
         self.budget -= self.now() - start
@@ -122,13 +146,13 @@ class Streams:
         """Before a write: wait until the other pipe and the frames before it have been taken."""
         if self.frame_waits:
             self.send_held()
-        self._await(3 - pipe._fd, self.unread)
+        self._await(3 - pipe._fd)
         if self.frame_waits:
             self._settle_frame()
 
     def _settle_frame(self):
         self.frame_waits = False
-        if self._await(self.socket, self.unsent):
+        if self._await(self.frames):
             self.sleep(0.00005)  # codeboxd has it, and is about to look into the pipes
 
     def frame_sent(self, wait):
@@ -155,12 +179,14 @@ class Streams:
             sys.stdin = sys.__stdin__ = self.stdin = open("/dev/null")
 
     def flush(self):
-        for stream in (self.out, self.err):
-            if not stream.closed:
-                try:
-                    stream.flush()
-                except (OSError, ValueError):
-                    pass
+        try:
+            self.out.flush()
+        except (OSError, ValueError):  # closed, above all
+            pass
+        try:
+            self.err.flush()
+        except (OSError, ValueError):
+            pass
 
     def flush_replaced(self):
         """User code may have put buffering streams of its own in place."""

@@ -22,11 +22,11 @@ class Stack(traceback.StackSummary):
         extra = len(lines) - SHOWN_MAX
         if extra > 0:
             head = SHOWN_MAX // 3
-            lines[head:head + extra] = ["  ... %d entries left out ...\n" % (extra + self.left_out)]
+            lines[head:head + extra] = ["  ... %d entries omitted ...\n" % (extra + self.left_out)]
         return lines
 
 
-def _internal(driver):
+def internal(driver):
     """Tests whether a file is one of ours or of IPython's."""
     roots = [driver.directory + "/"]
     ipython = sys.modules.get("IPython")
@@ -57,7 +57,7 @@ def _clean(te, internal, seen):
 
 def _trace(driver, value, tb):
     te = traceback.TracebackException(type(value), value, tb, lookup_lines=False)
-    _clean(te, _internal(driver), set())
+    _clean(te, internal(driver), set())
     if not te.stack and te.__cause__ is None and te.__context__ is None and not getattr(te, "exceptions", None):
         return "".join(te.format_exception_only())  # a syntax error of the cell: nothing was called
     return "".join(te.format())

@@ -4,7 +4,7 @@
 codebox-supervisor starts the driver with CODEBOX_ZYGOTE set: in a place like a sandbox, but outside of all of them,
 where no code of a user ever runs. Here the libraries are loaded that CODEBOX_PRELOAD names, and the shell; then
 codebox-zygote.so (src/zygote/zygote.c) forks embryos, one after another. An embryo is prepared (serve) and waits for a
-request; then it is in a sandbox, has given up everything that an interpreter gives up, and goes on as any driver does.
+request; then it is in a sandbox, has given up everything that an interpreter gives up, and continues as any driver does.
 The zygote itself runs nothing but this loop.
 
 What must not be the same in two sessions is made anew after the fork: the states of all generators of random numbers
@@ -22,14 +22,13 @@ import gc
 import importlib
 import os
 import select
-import socket
 import stat
 import struct
 import sys
 import time
 
 LIBRARY = "/run/codebox-zygote.so"
-SOCKET = 3
+SOCKET, TAKEN = 3, 4  # ours; an interpreter has its frames in both
 READY = 1
 MESSAGE = struct.Struct("=IiIIQ200s")  # struct cbx_zygote_message
 POOL = 1 << 14 if sys.version_info >= (3, 10) else 1 << 12  # what Python's allocator divides into blocks of one size
@@ -92,32 +91,33 @@ class Python:
 
     def enter(self):
         """Returns in a sandbox."""
-        self.library.cbx_zygote_enter(self._pointer(self.libc.fork), ctypes.c_long(self.rseq()))
+        self.library.cbx_embryo_enter(self._pointer(self.libc.fork), ctypes.c_long(self.rseq()))
 
 
 def rehearse(driver, python, start, arrive, times):
     """What an interpreter does up to the end of its first cell, but for the fork."""
     channel = driver.channel
-    ours, theirs = socket.socketpair()
+    frames, ours = os.pipe()
+    theirs, answers = os.pipe()
     for _ in range(times):
         python.before()
         python.after()  # there is one thread, as there is after a fork
         start()
         arrive()
         for frame in {"environment": {}, "wanted": True}, {"op": "run", "id": 1, "code": "None", "silent": True}:
-            ours.sendall(channel.encode(frame))
-        driver.begin(os.dup(theirs.fileno()), settle)
+            os.write(ours, channel.encode(frame))
+        driver.begin([os.dup(frames), os.dup(answers)], settle)
         driver.run(channel.receive())
         channel.waiting()
-        ours.recv(1 << 16)
+        os.read(theirs, 1 << 16)
         driver.cell = 0
         driver.warm_up()
         driver.streams.close_spares()
     gc.disable()
-    os.close(channel.fd)
-    channel.fd, driver.streams.frame_waits = -1, False
-    ours.close()
-    theirs.close()
+    channel.close()
+    driver.streams.frame_waits = False
+    for fd in frames, ours, theirs, answers:
+        os.close(fd)
 
 
 def end_threads():
@@ -129,7 +129,7 @@ def end_threads():
 
 
 def twister():
-    """Where numpy's global generator keeps its state, and how that is told that all of it is new."""
+    """Where numpy's global generator keeps its state, and how it learns that all of it is new."""
     generator = sys.modules["numpy.random"].mtrand._rand._bit_generator
     state = generator.state["state"]
     address, end = generator.ctypes.state_address, struct.pack("=i", len(state["key"]))
@@ -164,7 +164,7 @@ DEVICES = {3: "/dev/null", 5: "/dev/zero", 8: "/dev/random", 9: "/dev/urandom"}
 def held():
     """Descriptors that modules keep, and what each is. All of ours are closed in a fork; these are opened again."""
     found = {}
-    for fd in range(4, 1024):
+    for fd in range(TAKEN + 1, 1024):
         try:
             st = os.fstat(fd)
         except OSError:
@@ -221,9 +221,12 @@ def serve(driver, prepare):
     names = os.environ.pop("CODEBOX_PRELOAD", "").split(",")
     try:
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: nobody is to look into it, or into forks too early
+        os.dup2(0, TAKEN, inheritable=False)  # no module gets this one
         python = Python()
         prepare(driver)
         missing = preload(filter(None, names))
+        for name in {"COLUMNS", "LINES"}.difference(os.environ):
+            os.unsetenv(name)  # the library readline sets them, past os.environ, of a terminal that is not there
         end_threads()
         driver.streams.close_spares()
         start, arrive = find_start(driver)

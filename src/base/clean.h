@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_BASE_CLEAN_H
+#define CBX_BASE_CLEAN_H
+
+/*
+ * What a session or a client named or printed, made fit for a reader: a person's terminal, a log, a model.
+ *
+ * What passes is a list: characters of UTF-8 that are not controls, tab and newlines where there can be lines, and, to a
+ * terminal, colours. Controls are all others below U+0020, U+007F, the C1 controls (U+0080 to U+009F, also as single
+ * bytes, which are not UTF-8) and the marks that change the direction of text (U+061C, U+200E, U+200F, U+202A to U+202E,
+ * U+2066 to U+2069), by which a line can be made to look like another. They are written as escapes, so that they are
+ * seen.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+/* Length of the character at p, of n > 0 bytes, when it must not pass; 0 when it may. *ret: its code, or the byte. */
+size_t cbx_clean_unsafe(const char *p, size_t n, uint32_t *ret);
+/* Append text as one line: newlines and tabs are escaped, too. */
+void cbx_escape(struct cbx_buf *out, const char *text);
+/* Whether text has nothing that cbx_clean() would change. */
+bool cbx_is_clean(const char *text);
+/* Append text of several lines for a model: control sequences (colours, titles, links) are omitted. */
+void cbx_clean(struct cbx_buf *out, const char *text);
+
+/* For a terminal, in pieces: what is not finished in one continues in the next. */
+struct cbx_cleaner {
+	char pending[32]; /* a control sequence or a character that has not ended yet */
+	size_t npending;
+};
+
+void cbx_cleaner_feed(struct cbx_cleaner *c, struct cbx_buf *out, const char *p, size_t n);
+/* Append what is unfinished, made visible. */
+void cbx_cleaner_end(struct cbx_cleaner *c, struct cbx_buf *out);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_BASE_SAYS_H
+#define CBX_BASE_SAYS_H
+
+/* What an execution's message says of the session after it. Whoever ends the session with the cell leaves it out:
+ * codebox run does. */
+#define CBX_SAYS_KEPT	 " Variables and files are kept."
+#define CBX_SAYS_GOES_ON " The interpreter keeps running, and its variables are kept."
+#define CBX_SAYS_LOST \
+	" All its variables, imports and functions are lost; the files of the session are kept. A fresh interpreter runs " \
+	"the next cell: import and define again what it needs."
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/rows.h"
+
+#include <locale.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#define ESC	  0x1b
+#define TAB_WIDTH 8
+
+void cbx_rows_init(struct cbx_rows *r, int fd)
+{
+	const char *locale;
+
+	memset(r, 0, sizeof(*r));
+	r->fd = isatty(fd) == 1 ? fd : -1;
+	if (r->fd < 0)
+		return;
+	locale = setlocale(LC_CTYPE, "");
+	if (!locale || strcmp(locale, "C") == 0 || strcmp(locale, "POSIX") == 0)
+		setlocale(LC_CTYPE, "C.UTF-8");
+	cbx_rows_begin(r);
+}
+
+static struct winsize size_of(const struct cbx_rows *r)
+{
+	struct winsize ws = { 0 };
+
+	(void)ioctl(r->fd, TIOCGWINSZ, &ws);
+	if (!ws.ws_col)
+		ws.ws_col = 80;
+	if (!ws.ws_row)
+		ws.ws_row = 24;
+	return ws;
+}
+
+void cbx_rows_begin(struct cbx_rows *r)
+{
+	if (r->fd < 0)
+		return;
+	r->width = size_of(r).ws_col;
+	r->rows = 0;
+}
+
+static void advance(struct cbx_rows *r, uint32_t code)
+{
+	int wide = wcwidth((wchar_t)code);
+	unsigned n = wide < 0 ? 1 : (unsigned)wide;
+
+	if (n && r->column + n > r->width) {
+		r->rows++;
+		r->column = 0;
+	}
+	r->column += n;
+}
+
+static void one(struct cbx_rows *r, unsigned char c)
+{
+	if (r->escape) {
+		r->escape = c == '[' || c == ';' || c == ':' || (c >= '0' && c <= '9');
+	} else if (r->continues && (c & 0xc0) == 0x80) {
+		r->code = r->code << 6 | (c & 0x3f);
+		if (--r->continues == 0)
+			advance(r, r->code);
+	} else if (c >= 0xc0) {
+		r->continues = c >= 0xf0 ? 3 : c >= 0xe0 ? 2 : 1;
+		r->code = c & (0x3f >> r->continues);
+	} else if (c == '\n') {
+		r->rows++;
+		r->column = 0;
+	} else if (c == '\t') {
+		r->column = (r->column / TAB_WIDTH + 1) * TAB_WIDTH;
+		if (r->column >= r->width)
+			r->column = r->width - 1;
+	} else if (c == '\r') {
+		r->column = 0;
+	} else if (c == '\b') {
+		r->column -= r->column > 0;
+	} else if (c == ESC) {
+		r->escape = true;
+	} else {
+		advance(r, c);
+	}
+}
+
+void cbx_rows_write(struct cbx_rows *r, const char *p, size_t n)
+{
+	for (size_t i = 0; r->fd >= 0 && i < n; i++)
+		one(r, (unsigned char)p[i]);
+}
+
+void cbx_rows_moved(struct cbx_rows *r, unsigned rows)
+{
+	r->rows += rows;
+	r->column = 0;
+}
+
+void cbx_rows_erase(struct cbx_rows *r, struct cbx_buf *out)
+{
+	unsigned most, up;
+
+	if (r->fd < 0)
+		return;
+	most = size_of(r).ws_row - 1u;
+	up = r->rows < most ? r->rows : most;
+	cbx_buf_addc(out, '\r');
+	if (up)
+		cbx_buf_addf(out, "\033[%uA", up);
+	cbx_buf_adds(out, "\033[J");
+	cbx_rows_begin(r);
+	r->column = 0;
+}

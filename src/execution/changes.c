@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: when a cell has ended, init is asked for the files whose ctime is not before the cell's start;
+ * the end is told when the answer is there, and the next cell starts after that. Files are stamped with the kernel's
+ * coarse clock, so the start is read from that clock, too: what was changed within the same tick (at most 10 ms)
+ * before the cell counts as its own, and nothing of its own is ever missed for the clock.
+ *
+ * The names are hostile. As JSON they are valid UTF-8, and the URI has their bytes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/json.h"
+#include "base/limits.h"
+#include "execution/internal.h"
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct cbx_file_entry *)a)->name, ((const struct cbx_file_entry *)b)->name);
+}
+
+/* A program's own file, which was put there for it, is no news. How many are left out for that. */
+static size_t keep(struct cbx_execution *x, const struct cbx_file_reply *reply)
+{
+	struct cbx_file_entry *v = cbx_xcalloc(reply->nentries + 1, sizeof(*v));
+	size_t n = 0;
+
+	for (size_t i = 0; i < reply->nentries; i++)
+		if (!x->file || strcmp(reply->entries[i].name, x->file) != 0)
+			v[n++] = reply->entries[i];
+	qsort(v, n, sizeof(*v), by_name);
+	x->files = n ? cbx_json_new_arr() : NULL;
+	for (size_t i = 0; i < n && i < CBX_CHANGES_MAX; i++) {
+		_cleanup_buf_ struct cbx_buf uri = { 0 };
+		cJSON *o = cbx_json_new_obj();
+
+		cbx_file_uri(&uri, x->cells->id, v[i].name);
+		cbx_json_set_str(o, "path", v[i].name);
+		cbx_json_set_u64(o, "size", v[i].size <= INT64_MAX ? v[i].size : INT64_MAX);
+		cbx_json_set_str(o, "mime_type", cbx_mime_by_name(v[i].name));
+		cbx_json_set_str(o, "uri", cbx_buf_str(&uri));
+		cbx_json_push(x->files, o);
+		x->files_bytes += 600 + strlen(v[i].name) + uri.len;
+	}
+	free(v);
+	return reply->nentries - n;
+}
+
+void cbx_changes_read(struct cbx_execution *x, const struct cbx_file_reply *reply, const struct cbx_err *err)
+{
+	uint64_t all;
+
+	x->files_unknown = err || reply->cut;
+	if (err)
+		return;
+	all = reply->size;
+	if (reply->nentries)
+		all -= keep(x, reply);
+	if (x->files && all > (uint64_t)cJSON_GetArraySize(x->files))
+		x->files_omitted = all - (uint64_t)cJSON_GetArraySize(x->files);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: answers are kept by the SHA-256 of their address. A page is asked for again when it is some
+ * minutes old, and used all the same when the index does not answer; what belongs to one file of the index never
+ * changes. A file is made under another name first, so what is there is complete.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <nettle/sha2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "installer/installer.h"
+#include "packages/npm.h"
+
+#define ACCEPT "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
+
+#define ACCEPT_NPM "application/vnd.npm.install-v1+json, application/json;q=0.8"
+
+#define KEPT_NAME 72 /* "c/p-<sum>" */
+
+struct question {
+	struct cbx_index index;
+	const struct cbx_store_dirs *store;
+	bool page, npm;
+	char *url;
+	char kept[KEPT_NAME];
+};
+
+static void name_kept(bool page, const char *url, char kept[KEPT_NAME])
+{
+	uint8_t digest[SHA256_DIGEST_SIZE];
+	struct sha256_ctx c;
+	int n = snprintf(kept, KEPT_NAME, "c/%c-", page ? 'p' : 'f');
+
+	sha256_init(&c);
+	sha256_update(&c, strlen(url), (const uint8_t *)url);
+	sha256_digest(&c, sizeof(digest), digest);
+	for (size_t i = 0; i < sizeof(digest); i++)
+		n += snprintf(kept + n, 3, "%02x", digest[i]);
+}
+
+bool cbx_kept_take(const struct cbx_store_dirs *store, const char *url, FILE *out)
+{
+	char kept[KEPT_NAME], chunk[65536];
+	_cleanup_fd_ int fd = -1;
+	ssize_t n;
+
+	name_kept(false, url, kept);
+	fd = openat(store->all, kept, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || lseek(fd, 1, SEEK_SET) < 0)
+		return false;
+	while ((n = cbx_read_full(fd, chunk, sizeof(chunk))) > 0 && fwrite(chunk, 1, (size_t)n, out) == (size_t)n)
+		;
+	(void)unlinkat(store->all, kept, 0);
+	if (n == 0)
+		return true;
+	rewind(out);
+	return ftruncate(fileno(out), 0) < 0; /* never both */
+}
+
+/* One that need not be asked for, or cannot be. */
+static bool open_kept(const struct question *q, bool any_age, struct cbx_buf *ret)
+{
+	_cleanup_fd_ int fd = openat(q->store->all, q->kept, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || !st.st_size ||
+	    (q->page && !any_age && time(NULL) - st.st_mtime > CBX_CACHE_FRESH_S))
+		return false;
+	ret->len = 0;
+	return cbx_read_whole(fd, CBX_INSTALL_PAGE_MAX + 1, ret) == 0;
+}
+
+/* The first byte says what it is: "h" HTML, "j" anything else. */
+static int ask(const struct question *q, struct cbx_buf *ret, struct cbx_err *err)
+{
+	char random[13], path[40];
+	_cleanup_fclose_ FILE *out = NULL;
+	bool html = false;
+	int fd, r;
+
+	cbx_random_name(random, 12);
+	snprintf(path, sizeof(path), "t/%s", random);
+	fd = openat(q->store->own, path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	out = fd < 0 ? NULL : fdopen(fd, "w+");
+	if (!out)
+		return cbx_fail(err, errno, "keep an answer of the index");
+	r = cbx_fetch(&q->index, q->url,
+		      q->npm	? ACCEPT_NPM
+		      : q->page ? ACCEPT
+				: NULL,
+		      out, CBX_INSTALL_PAGE_MAX, &html, err);
+	if (r >= 0 && fflush(out) != 0)
+		r = cbx_fail(err, errno, "keep an answer of the index");
+	if (r >= 0) {
+		rewind(out);
+		cbx_buf_addc(ret, html ? 'h' : 'j');
+		r = cbx_read_whole(fileno(out), CBX_INSTALL_PAGE_MAX, ret);
+		if (r < 0)
+			cbx_fail(err, -r, "read an answer of the index");
+	}
+	(void)unlinkat(q->store->own, path, 0);
+	return r;
+}
+
+static void keep(const struct question *q, const struct cbx_buf *answer)
+{
+	char random[13], path[40];
+	_cleanup_fd_ int fd = -1;
+
+	cbx_random_name(random, 12);
+	snprintf(path, sizeof(path), "t/%s", random);
+	fd = openat(q->store->own, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return; /* it is asked for again then */
+	if (cbx_write_all(fd, answer->data, answer->len) < 0 || renameat(q->store->own, path, q->store->all, q->kept) < 0)
+		(void)unlinkat(q->store->own, path, 0);
+}
+
+static int answer(struct question *q, const char *project, struct cbx_buf *ret, struct cbx_err *err)
+{
+	int r;
+
+	if (q->index.dir && project) {
+		cbx_buf_addc(ret, 'j');
+		return cbx_index_list(&q->index, project, ret, err);
+	}
+	name_kept(q->page, q->url, q->kept);
+	if (!q->index.dir && open_kept(q, false, ret))
+		return 0;
+	r = ask(q, ret, err);
+	if (r < 0 && strcmp(err->kind, "index_down") == 0 && open_kept(q, true, ret))
+		return 0;
+	if (r >= 0 && !q->index.dir)
+		keep(q, ret);
+	return r;
+}
+
+static int read_question(const cJSON *job, struct question *q, const char **ret_project, struct cbx_err *err)
+{
+	const char *project = cbx_json_text(job, "project"), *url = cbx_json_text(job, "url");
+	char name[CBX_PROJECT_MAX];
+	int r;
+
+	if (project && cbx_is_npm(project)) {
+		project += strlen(CBX_NPM);
+		if (!cbx_npm_name(project, strlen(project)))
+			return cbx_refuse(err, "index_refused", EINVAL, "a package has an impossible name");
+		r = cbx_registry_find(cbx_json_text(job, "registry"), project, &q->index, err);
+		q->page = q->npm = true;
+		q->url = r < 0 ? NULL : cbx_registry_page(&q->index, project);
+		*ret_project = project;
+		return r;
+	}
+	r = cbx_index_find(cbx_json_text(job, "index"), &q->index, err);
+
+	if (r < 0)
+		return r;
+	q->page = project;
+	if (project && (!cbx_project_name(project, strlen(project), name) || strcmp(name, project) != 0))
+		return cbx_refuse(err, "index_refused", EINVAL, "a project has an impossible name");
+	if (project)
+		q->url = q->index.dir ? cbx_xstrdup("") : cbx_xasprintf("%s%s/", q->index.url, project);
+	else
+		q->url = cbx_xstrdup(url ? url : "");
+	*ret_project = project;
+	return project ? 0 : cbx_index_allows(&q->index, q->url, err);
+}
+
+void cbx_answer_question(const cJSON *job, const struct cbx_store_dirs *store, int out)
+{
+	struct question q = { .store = store };
+	_cleanup_buf_ struct cbx_buf text = { 0 }, line = { 0 };
+	_cleanup_json_ cJSON *o = cbx_json_new_obj();
+	const char *project;
+	struct cbx_err err;
+	int r = read_question(job, &q, &project, &err);
+
+	if (r >= 0)
+		r = cbx_confine_fetch(&q.index, store, &err);
+	if (r >= 0)
+		r = answer(&q, project, &text, &err);
+	if (r < 0) {
+		cbx_err_sanitize(&err);
+		cbx_json_set_str(o, "kind", err.kind);
+		cbx_json_set_str(o, "message", err.msg);
+		text.len = 0;
+	} else {
+		cbx_json_set_str(o, "type", text.data[0] == 'h' ? "html" : "json");
+		cbx_json_set_str(o, "url", q.url);
+	}
+	cbx_json_print(&line, o);
+	cbx_buf_addc(&line, '\n');
+	if (text.len)
+		cbx_buf_add(&line, text.data + 1, text.len - 1);
+	(void)cbx_write_all(out, line.data, line.len);
+	free(q.url);
+	cbx_index_release(&q.index);
+}

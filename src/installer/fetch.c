@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: libcurl fetches, one request at a time and without following anything by itself. Each address,
+ * those of redirections too, is judged first, and so is the address that is connected to, by the very sockaddr that is:
+ * a name cannot come to mean something else in between. Only the index itself may be in a private network.
+ */
+#include <arpa/inet.h>
+#include <curl/curl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "installer/installer.h"
+
+#define REDIRECTIONS_MAX 5
+#define CONNECT_S	 15
+#define STALL_S		 30 /* less than a byte a second for so long: given up */
+
+struct transfer {
+	FILE *out;
+	uint64_t max, n;
+	bool trusted; /* of the index's own host */
+	bool refused; /* the address was not public */
+	bool full;
+};
+
+static size_t take(char *p, size_t size, size_t n, void *arg)
+{
+	struct transfer *t = arg;
+
+	n *= size;
+	t->n += n;
+	t->full = t->n > t->max;
+	return t->full ? 0 : fwrite(p, 1, n, t->out);
+}
+
+static bool public4(uint32_t a)
+{
+	static const struct {
+		uint32_t net, bits;
+	} not_public[] = { { 0x00000000, 8 },  { 0x0a000000, 8 },  { 0x64400000, 10 }, { 0x7f000000, 8 },
+			   { 0xa9fe0000, 16 }, { 0xac100000, 12 }, { 0xc0000000, 24 }, { 0xc0a80000, 16 },
+			   { 0xc6120000, 15 }, { 0xe0000000, 3 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(not_public); i++)
+		if (a >> (32 - not_public[i].bits) == not_public[i].net >> (32 - not_public[i].bits))
+			return false;
+	return true;
+}
+
+/* Of IPv6, what is routed to the world (2000::/3), without the forms that hold an address of IPv4 (6to4, Teredo). */
+static bool public6(const uint8_t *a)
+{
+	return (a[0] & 0xe0) == 0x20 && !(a[0] == 0x20 && a[1] == 0x02) && !(a[0] == 0x20 && a[1] == 0x01 && !a[2] && !a[3]);
+}
+
+static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
+{
+	struct transfer *t = arg;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+	bool fine = t->trusted;
+
+	if (!fine && a->family == AF_INET && a->addrlen >= sizeof(in)) {
+		memcpy(&in, &a->addr, sizeof(in));
+		fine = public4(ntohl(in.sin_addr.s_addr));
+	} else if (!fine && a->family == AF_INET6 && a->addrlen >= sizeof(in6)) {
+		memcpy(&in6, &a->addr, sizeof(in6));
+		fine = public6(in6.sin6_addr.s6_addr);
+	}
+	if (!fine) {
+		t->refused = true;
+		return CURL_SOCKET_BAD;
+	}
+	return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+}
+
+static int failed(CURLcode code, const struct transfer *t, const char *host, const char *why, struct cbx_err *err)
+{
+	char size[32];
+
+	if (t->full) {
+		cbx_format_size(t->max, size);
+		return cbx_refuse(err, "too_large", EFBIG, "%s sends more than %s", host, size);
+	}
+	if (t->refused)
+		return cbx_refuse(err, "index_refused", EPERM, "the index leads to %s, which is not a public address", host);
+	if (code == CURLE_WRITE_ERROR)
+		return cbx_fail(err, errno ? errno : EIO, "keep what %s sends", host);
+	return cbx_refuse(err, "index_down", EIO, "%s cannot be reached: %.200s; try again later", host,
+			  why[0] ? why : curl_easy_strerror(code));
+}
+
+static int status_error(const struct cbx_index *index, long status, const char *host, struct cbx_err *err)
+{
+	if (status == 404 || status == 410)
+		return cbx_refuse(err, "not_found", ENOENT, "%s has no such page", host);
+	if (status == 401 || status == 403)
+		return cbx_refuse(err, "index_refused", EACCES,
+				  "%s wants another user or password (status %ld); see %s", host, status,
+				  index->config);
+	return cbx_refuse(err, "index_down", EIO, "%s answered with status %ld; try again later", host, status);
+}
+
+static void set_up(CURL *c, const struct cbx_index *index, const char *url, struct transfer *t, struct curl_slist *headers,
+		   char *why)
+{
+	curl_easy_setopt(c, CURLOPT_URL, url);
+	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take);
+	curl_easy_setopt(c, CURLOPT_WRITEDATA, t);
+	curl_easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+	curl_easy_setopt(c, CURLOPT_OPENSOCKETDATA, t);
+	curl_easy_setopt(c, CURLOPT_ERRORBUFFER, why);
+	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
+	curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
+	curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)STALL_S);
+	curl_easy_setopt(c, CURLOPT_TIMEOUT, (long)CBX_INSTALL_TIMEOUT_S);
+	curl_easy_setopt(c, CURLOPT_ACCEPT_ENCODING, "");
+	curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
+	curl_easy_setopt(c, CURLOPT_USERAGENT, "codebox/" PACKAGE_VERSION);
+	if (t->trusted)
+		curl_easy_setopt(c, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
+	if (t->trusted && index->user)
+		curl_easy_setopt(c, CURLOPT_USERPWD, index->user);
+	if (index->ca)
+		curl_easy_setopt(c, CURLOPT_CAINFO, index->ca);
+}
+
+/* One request. 1: *next, malloc'd, is where to go. */
+static int request(const struct cbx_index *index, const char *url, const char *accept, struct transfer *t, bool *ret_html,
+		   char **next, struct cbx_err *err)
+{
+	_cleanup_free_ char *header = cbx_xasprintf("Accept: %s", accept ? accept : "*/*");
+	struct curl_slist *headers = curl_slist_append(NULL, header);
+	CURL *c = curl_easy_init();
+	char why[CURL_ERROR_SIZE] = "", host[256] = "";
+	const char *text = NULL, *p = strstr(url, "://");
+	CURLcode code;
+	long status = 0;
+	int r = 0;
+
+	if (!c || !headers || !p) {
+		curl_slist_free_all(headers);
+		curl_easy_cleanup(c);
+		return cbx_fail(err, ENOMEM, "prepare a request");
+	}
+	p = memchr(p + 3, '@', strcspn(p + 3, "/?#")) ? strchr(p + 3, '@') + 1 : p + 3;
+	snprintf(host, sizeof(host), "%.*s", (int)strcspn(p, "/?#"), p);
+	t->trusted = index->host && strcasecmp(host, index->host) == 0;
+	if (t->trusted && index->authorization) {
+		_cleanup_free_ char *login = cbx_xasprintf("Authorization: %s", index->authorization);
+
+		headers = curl_slist_append(headers, login); /* it copies the text */
+	}
+	set_up(c, index, url, t, headers, why);
+	errno = 0;
+	code = curl_easy_perform(c);
+	curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
+	if (code != CURLE_OK) {
+		r = failed(code, t, host, why, err);
+	} else if (status >= 300 && status < 400 && curl_easy_getinfo(c, CURLINFO_REDIRECT_URL, (char **)&text) == CURLE_OK &&
+		   text) {
+		*next = cbx_xstrdup(text);
+		r = 1;
+	} else if (status != 200) {
+		r = status_error(index, status, host, err);
+	} else if (ret_html && curl_easy_getinfo(c, CURLINFO_CONTENT_TYPE, (char **)&text) == CURLE_OK) {
+		*ret_html = text && strstr(text, "html");
+	}
+	curl_slist_free_all(headers);
+	curl_easy_cleanup(c);
+	return r;
+}
+
+static int copy_file(const struct cbx_index *index, const char *url, FILE *out, uint64_t max, struct cbx_err *err)
+{
+	const char *name = cbx_index_file(index, url);
+	_cleanup_fd_ int dir = open(index->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_fd_ int fd = dir < 0 ? -1 : openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	char chunk[65536];
+	uint64_t all = 0;
+	ssize_t n;
+
+	if (fd < 0)
+		return errno == ENOENT ? cbx_refuse(err, "not_found", ENOENT, "%s: there is no such file", name) :
+					 cbx_fail(err, errno, "open %s", name);
+	while ((n = cbx_read_full(fd, chunk, sizeof(chunk))) > 0) {
+		all += (uint64_t)n;
+		if (all > max)
+			return cbx_refuse(err, "too_large", EFBIG, "%s is too large", name);
+		if (fwrite(chunk, 1, (size_t)n, out) != (size_t)n)
+			return cbx_fail(err, errno, "copy %s", name);
+	}
+	return n < 0 ? cbx_fail(err, (int)-n, "read %s", name) : 0;
+}
+
+int cbx_fetch(const struct cbx_index *index, const char *url, const char *accept, FILE *out, uint64_t max, bool *ret_html,
+	      struct cbx_err *err)
+{
+	_cleanup_free_ char *at = cbx_xstrdup(url);
+
+	for (int i = 0; i <= REDIRECTIONS_MAX; i++) {
+		struct transfer t = { .out = out, .max = max };
+		char *next = NULL;
+		int r = cbx_index_allows(index, at, err);
+
+		if (r >= 0 && index->dir)
+			return copy_file(index, at, out, max, err);
+		if (r >= 0)
+			r = request(index, at, accept, &t, ret_html, &next, err);
+		if (r <= 0)
+			return r;
+		free(at);
+		at = next;
+		rewind(out);
+		if (ftruncate(fileno(out), 0) < 0)
+			return cbx_fail(err, errno, "begin again");
+	}
+	return cbx_refuse(err, "index_down", ELOOP, "the index redirects more than %d times", REDIRECTIONS_MAX);
+}

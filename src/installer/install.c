@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: a wheel, or an npm package, that the store lacks is fetched by a process that can do nothing
+ * else, its sum is computed here and compared with what was judged, and it is unpacked by image/worker.c, which can do
+ * nothing else either. Only then it comes into the store, by one rename, under that sum. A session's directory is made
+ * of links to all wheels of the session, under a name that nobody can guess; it is handed out when it is complete, so
+ * whatever fails on the way leaves the session as it was.
+ *
+ * Installations hold a lock together, from before they look what is there until they have linked it. One that has to
+ * fetch something trims the store first, if it gets the lock for itself: else another one is under way, and a later one
+ * trims.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <nettle/nettle-meta.h>
+#include <nettle/sha2.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/remove.h"
+#include "base/str.h"
+#include "image/unpack.h"
+#include "installer/installer.h"
+#include "packages/npm.h"
+
+#define TOKEN	       26
+#define FETCHES_MAX    6 /* at once */
+#define ENTRIES_MAX    50000 /* of one wheel */
+#define UNPACKED_RATIO 4 /* unpacked, they may be so many times what the policy allows for files of the index */
+#define REMOVE_MAX     4000000ul
+
+struct installation {
+	const struct cbx_store_dirs *store;
+	struct cbx_index index;
+	struct cbx_lock lock;
+	uint64_t bytes_max;
+	const char *python, *registry;
+};
+
+int cbx_apart(int (*fn)(void *arg, struct cbx_err *err), void *arg, struct cbx_err *err)
+{
+	struct cbx_err theirs = { 0 };
+	int fds[2], status;
+	ssize_t n;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return cbx_fail(err, errno, "make a pipe");
+	pid = fork();
+	if (pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (fn(arg, &theirs) >= 0)
+			theirs.code = 0;
+		(void)cbx_write_all(fds[1], &theirs, sizeof(theirs));
+		_exit(0);
+	}
+	close(fds[1]);
+	n = pid < 0 ? -1 : cbx_read_full(fds[0], &theirs, sizeof(theirs));
+	close(fds[0]);
+	if (pid < 0)
+		return cbx_fail(err, errno, "fork");
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (n != (ssize_t)sizeof(theirs))
+		return cbx_refuse(err, "install_failed", ECHILD, "a process that installs ended without an answer");
+	if (!theirs.code)
+		return 0;
+	*err = theirs;
+	cbx_err_sanitize(err);
+	return -err->code;
+}
+
+/* ---- the store ---- */
+
+/* Empty a directory, which stays: the supervisor has a mount of it. */
+static int empty(int dir, const char *name, struct cbx_err *err)
+{
+	_cleanup_closedir_ DIR *d = NULL;
+	const struct dirent *e;
+	int fd;
+
+	if (mkdirat(dir, name, 0700) < 0 && errno != EEXIST)
+		return cbx_fail(err, errno, "make %s", name);
+	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d)
+		return cbx_fail(err, errno, "clear %s", name);
+	while ((e = readdir(d)))
+		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+			(void)cbx_remove_tree(fd, e->d_name, REMOVE_MAX);
+	return 0;
+}
+
+/* Of daemons that were killed, with what cleans up after them. */
+static void remove_left(const struct cbx_store_dirs *store)
+{
+	int fd = openat(store->all, "d", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_closedir_ DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		_cleanup_fd_ int dir = -1;
+
+		if (e->d_name[0] == '.')
+			continue;
+		dir = openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (dir >= 0 && flock(dir, LOCK_EX | LOCK_NB) == 0)
+			(void)cbx_remove_tree(fd, e->d_name, REMOVE_MAX);
+	}
+}
+
+int cbx_store_prepare(const struct cbx_store_dirs *store, struct cbx_err *err)
+{
+	int r;
+
+	if ((mkdirat(store->all, "w", 0700) < 0 && errno != EEXIST) || (mkdirat(store->all, "c", 0700) < 0 && errno != EEXIST))
+		return cbx_fail(err, errno, "make the store of packages");
+	remove_left(store);
+	r = empty(store->own, "t", err);
+	return r < 0 ? r : empty(store->own, CBX_SESSIONS, err);
+}
+
+int cbx_drop(const cJSON *job, const struct cbx_store_dirs *store, struct cbx_err *err)
+{
+	const cJSON *v;
+
+	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(job, "tokens")) {
+		char path[100];
+
+		if (!cJSON_IsString(v) || strlen(v->valuestring) != TOKEN || !cbx_name_valid(v->valuestring))
+			return cbx_refuse(err, "invalid_argument", EINVAL, "a directory has an impossible name");
+		snprintf(path, sizeof(path), CBX_SESSIONS "/%s", v->valuestring);
+		(void)cbx_remove_tree(store->own, path, REMOVE_MAX);
+	}
+	return 0;
+}
+
+/* ---- one wheel ---- */
+
+struct fetching {
+	const struct installation *in;
+	const struct cbx_wheel *wheel;
+	int fd;
+};
+
+static int fetch_wheel(void *arg, struct cbx_err *err)
+{
+	const struct fetching *f = arg;
+	const char *url = f->wheel->url;
+	const struct cbx_index *index = &f->in->index;
+	_cleanup_(cbx_index_release) struct cbx_index registry = { 0 };
+	_cleanup_fclose_ FILE *out = fdopen(fcntl(f->fd, F_DUPFD_CLOEXEC, 0), "w+");
+	int r = out ? 0 : cbx_fail(err, errno, "keep a wheel");
+
+	if (r >= 0 && f->wheel->place) {
+		r = cbx_registry_find(f->in->registry, f->wheel->name + strlen(CBX_NPM), &registry, err);
+		index = &registry;
+	}
+	if (r >= 0)
+		r = cbx_index_allows(index, url, err);
+	if (r >= 0)
+		r = cbx_confine_fetch(index, f->in->store, err);
+	if (r >= 0 && !cbx_kept_take(f->in->store, url, out))
+		r = cbx_fetch(index, url, NULL, out, f->in->bytes_max, NULL, err);
+	if (r >= 0 && fflush(out) != 0)
+		r = cbx_fail(err, errno, "keep a wheel");
+	return r < 0 ? cbx_wrap(err, "%s %s", f->wheel->name, f->wheel->version) : 0;
+}
+
+static int check_sum(int fd, const struct cbx_wheel *w, struct cbx_err *err)
+{
+	const struct nettle_hash *hash = w->place ? &nettle_sha512 : &nettle_sha256;
+	uint8_t chunk[65536], digest[SHA512_DIGEST_SIZE];
+	union {
+		struct sha256_ctx wheel;
+		struct sha512_ctx package;
+	} c;
+	char sum[sizeof(w->sum)];
+	ssize_t n;
+
+	hash->init(&c);
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return cbx_fail(err, errno, "read %s", w->file);
+	while ((n = cbx_read_full(fd, chunk, sizeof(chunk))) > 0)
+		hash->update(&c, (size_t)n, chunk);
+	if (n < 0)
+		return cbx_fail(err, (int)-n, "read %s", w->file);
+	hash->digest(&c, hash->digest_size, digest);
+	for (size_t i = 0; i < hash->digest_size; i++)
+		snprintf(sum + 2 * i, 3, "%02x", digest[i]);
+	if (strcmp(sum, w->sum) != 0)
+		return cbx_refuse(
+			err, "wrong_hash", EBADMSG,
+			"%s %s: %s is not the file that the %s promised: its %s is %.64s, not %.64s; it was not "
+			"installed",
+			w->name, w->version, w->file, w->place ? "registry" : "index", w->place ? "SHA-512" : "SHA-256",
+			sum, w->sum);
+	return 0;
+}
+
+struct checking {
+	const struct cbx_store_dirs *store;
+	int tree;
+	const struct cbx_wheel *wheel;
+};
+
+static int check_package(int tree, const struct cbx_wheel *w, struct cbx_err *err)
+{
+	return w->place ? cbx_npm_check(tree, w, err) : cbx_wheel_check(tree, w->name, w->version, err);
+}
+
+static int check_tree(void *arg, struct cbx_err *err)
+{
+	const struct checking *c = arg;
+	int r = cbx_confine_link(c->store, err);
+
+	return r < 0 ? r : check_package(c->tree, c->wheel, err);
+}
+
+static int unpack(const struct installation *in, const struct cbx_wheel *w, int fd, const char *path, struct cbx_err *err)
+{
+	struct stat st;
+	/* What a package of npm brings along of others is judged, and installed, as what it needs. */
+	static const char *const others[] = { "*/node_modules", "*/node_modules/*", NULL };
+	struct cbx_unpack_options o = { .format = w->place ? CBX_ARCHIVE_PACKAGE : CBX_ARCHIVE_WHEEL,
+					.exclude = w->place ? others : NULL,
+					.max_entries = ENTRIES_MAX,
+					.max_bytes = in->bytes_max * UNPACKED_RATIO };
+	struct cbx_unpack_stats stats;
+	_cleanup_fd_ int tree = -1;
+	struct checking c = { .store = in->store, .wheel = w };
+	int r;
+
+	if (fstat(fd, &st) < 0 || mkdirat(in->store->own, path, 0755) < 0 || fchmodat(in->store->own, path, 0755, 0) < 0)
+		return cbx_fail(err, errno, "unpack %s", w->file);
+	o.packed_bytes = w->place ? 0 : (uint64_t)st.st_size;
+	tree = openat(in->store->own, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (tree < 0)
+		return cbx_fail(err, errno, "unpack %s", w->file);
+	r = cbx_unpack_in_worker(fd, tree, &o, &stats, NULL, NULL, err);
+	if (r < 0)
+		return cbx_wrap(err, "%s %s: %s", w->name, w->version, w->file);
+	c.tree = tree;
+	return cbx_apart(check_tree, &c, err);
+}
+
+/* Fetched already, into fd. */
+static int take_wheel(const struct installation *in, const struct cbx_wheel *w, int fd, struct cbx_err *err)
+{
+	char random[13], temporary[40], stored[160];
+	int r = check_sum(fd, w, err);
+
+	if (r < 0)
+		return r;
+	cbx_random_name(random, 12);
+	snprintf(temporary, sizeof(temporary), "t/%s", random);
+	snprintf(stored, sizeof(stored), "w/%s", w->sum);
+	r = unpack(in, w, fd, temporary, err);
+	/* Another installation may have been quicker. */
+	if (r >= 0 && renameat(in->store->own, temporary, in->store->all, stored) < 0 && errno != ENOTEMPTY && errno != EEXIST)
+		r = cbx_fail(err, errno, "keep %s", w->file);
+	(void)cbx_remove_tree(in->store->own, temporary, REMOVE_MAX);
+	return r;
+}
+
+static int get_wheel(void *arg, struct cbx_err *err)
+{
+	struct fetching *f = arg;
+	_cleanup_fd_ int tmp = -1;
+	char random[13], path[40];
+	int r;
+
+	cbx_random_name(random, 12);
+	snprintf(path, sizeof(path), "t/%s", random);
+	tmp = openat(f->in->store->own, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (tmp < 0)
+		return cbx_fail(err, errno, "keep a wheel");
+	(void)unlinkat(f->in->store->own, path, 0);
+	f->fd = tmp;
+	r = cbx_apart(fetch_wheel, f, err);
+	return r < 0 ? r : take_wheel(f->in, f->wheel, tmp, err);
+}
+
+static bool have_wheel(const struct installation *in, const struct cbx_wheel *w)
+{
+	char stored[160];
+
+	snprintf(stored, sizeof(stored), "w/%s", w->sum);
+	return faccessat(in->store->all, stored, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static int trim(void *arg, struct cbx_err *err)
+{
+	const struct cbx_store_dirs *store = arg;
+	int r = cbx_confine_link(store, err);
+
+	return r < 0 ? r : cbx_store_trim(store, CBX_PACKAGES_KEPT_MAX, err);
+}
+
+static int lock_store(const struct installation *in, int *ret, struct cbx_err *err)
+{
+	bool all = true;
+	int r = 0;
+
+	*ret = openat(in->store->all, "w", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (*ret < 0)
+		return cbx_fail(err, errno, "open the store of packages");
+	for (size_t i = 0; i < in->lock.n; i++)
+		all &= have_wheel(in, &in->lock.wheels[i]);
+	if (!all && flock(*ret, LOCK_EX | LOCK_NB) == 0)
+		r = cbx_apart(trim, (void *)in->store, err);
+	while (r >= 0 && flock(*ret, LOCK_SH) < 0)
+		if (errno != EINTR)
+			r = cbx_fail(err, errno, "lock the store of packages");
+	return r;
+}
+
+/* ---- all of them ---- */
+
+struct share {
+	const struct installation *in;
+	size_t first;
+};
+
+/* Each of FETCHES_MAX processes takes every so manieth wheel. */
+static int get_share(void *arg, struct cbx_err *err)
+{
+	const struct share *s = arg;
+	int r = 0;
+
+	for (size_t i = s->first; r >= 0 && i < s->in->lock.n; i += FETCHES_MAX) {
+		struct fetching f = { .in = s->in, .wheel = &s->in->lock.wheels[i] };
+
+		if (!have_wheel(s->in, f.wheel))
+			r = get_wheel(&f, err);
+	}
+	return r;
+}
+
+struct running {
+	pid_t pid;
+	int fd;
+};
+
+static int start_share(const struct installation *in, size_t first, struct running *ret, struct cbx_err *err)
+{
+	struct share s = { .in = in, .first = first };
+	struct cbx_err theirs = { 0 };
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return cbx_fail(err, errno, "make a pipe");
+	ret->fd = fds[0];
+	ret->pid = fork();
+	if (ret->pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (get_share(&s, &theirs) >= 0)
+			theirs.code = 0;
+		(void)cbx_write_all(fds[1], &theirs, sizeof(theirs));
+		_exit(0);
+	}
+	close(fds[1]);
+	return ret->pid < 0 ? cbx_fail(err, errno, "fork") : 0;
+}
+
+static int get_all(const struct installation *in, struct cbx_err *err)
+{
+	struct running all[FETCHES_MAX];
+	size_t n = 0;
+	int r = 0;
+
+	for (; r >= 0 && n < FETCHES_MAX && n < in->lock.n; n++)
+		r = start_share(in, n, &all[n], err);
+	for (size_t i = 0; i < n; i++) {
+		struct cbx_err theirs = { 0 };
+		int status;
+
+		if (cbx_read_full(all[i].fd, &theirs, sizeof(theirs)) != (ssize_t)sizeof(theirs))
+			cbx_refuse(&theirs, "install_failed", ECHILD, "a process that fetches ended without an answer");
+		close(all[i].fd);
+		if (all[i].pid > 0)
+			while (waitpid(all[i].pid, &status, 0) < 0 && errno == EINTR)
+				;
+		if (!theirs.code || r < 0)
+			continue;
+		*err = theirs;
+		cbx_err_sanitize(err);
+		r = -err->code;
+	}
+	return r;
+}
+
+struct linking {
+	const struct installation *in;
+	const char *token;
+};
+
+static int link_all(void *arg, struct cbx_err *err)
+{
+	const struct linking *l = arg;
+	char path[100];
+	_cleanup_fd_ int to = -1;
+	int r = cbx_confine_link(l->in->store, err);
+
+	if (r < 0)
+		return r;
+	umask(022);
+	snprintf(path, sizeof(path), CBX_SESSIONS "/%s", l->token);
+	if (mkdirat(l->in->store->own, path, 0755) < 0)
+		return cbx_fail(err, errno, "make the session's directory");
+	to = openat(l->in->store->own, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (to < 0)
+		return cbx_fail(err, errno, "open the session's directory");
+	for (size_t i = 0; r >= 0 && i < l->in->lock.n; i++) {
+		const struct cbx_wheel *w = &l->in->lock.wheels[i];
+		_cleanup_fd_ int tree = -1;
+		char stored[160];
+
+		snprintf(stored, sizeof(stored), "w/%s", w->sum);
+		tree = openat(l->in->store->all, stored, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		r = tree < 0 ? cbx_fail(err, errno, "open %s", w->file) : check_package(tree, w, err);
+		if (r >= 0)
+			r = w->place ? cbx_npm_link(tree, to, w, err) : cbx_wheel_link(tree, to, l->in->python, err);
+		if (r >= 0 && futimens(tree, NULL) < 0) /* it is used: see trim.c */
+			r = cbx_fail(err, errno, "note that it is used");
+		if (r < 0)
+			cbx_wrap(err, "%s %s", w->name, w->version);
+	}
+	if (r < 0)
+		(void)cbx_remove_tree(l->in->store->own, path, REMOVE_MAX);
+	return r;
+}
+
+int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *answer, struct cbx_err *err)
+{
+	struct installation in = { .store = store,
+				   .python = cbx_json_text(job, "python"),
+				   .registry = cbx_json_text(job, "registry") };
+	char token[TOKEN + 1];
+	_cleanup_fd_ int held = -1;
+	struct linking l = { .in = &in, .token = token };
+	int r = cbx_index_find(cbx_json_text(job, "index"), &in.index, err);
+
+	in.bytes_max = cbx_json_u64(job, "bytes_max");
+	if (r >= 0)
+		r = cbx_lock_read(job, &in.lock, err);
+	if (r >= 0 && in.lock.n && !in.lock.wheels[0].place &&
+	    (!in.python || in.python[0] != '/' || !cbx_plain(in.python)))
+		r = cbx_refuse(err, "install_failed", EINVAL, "the image's Python has no path");
+	if (r >= 0)
+		r = cbx_check(job, &in.lock, store, answer, err);
+	if (r >= 0)
+		r = lock_store(&in, &held, err);
+	if (r >= 0)
+		r = get_all(&in, err);
+	cbx_random_name(token, TOKEN);
+	if (r >= 0)
+		r = cbx_apart(link_all, &l, err);
+	if (r >= 0)
+		cbx_json_set_str(answer, "token", token);
+	cbx_lock_release(&in.lock);
+	cbx_index_release(&in.index);
+	return r;
+}

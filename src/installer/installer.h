@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_INSTALLER_INSTALLER_H
+#define CBX_INSTALLER_INSTALLER_H
+
+/*
+ * Inside of codebox-packages, the one program that talks to an index or registry of packages, and that fills the store
+ * of unpacked ones. codeboxd hands it a socket for each job (packages/job.h); each job is a process of its own.
+ *
+ *   <data>/packages/w/<sum>        a wheel, or an npm package, unpacked; made by one rename, never changed
+ *                   c/             answers of the index
+ *                   d/<daemon>/t/  what is being made
+ *                   d/<daemon>/s/<token>   what a session has, complete when it is handed out, and not changed then
+ *
+ * Who gives a wheel to the store is not trusted with its name: it is the sum (SHA-256; of an npm package, SHA-512) that
+ * was computed here.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "packages/rules.h"
+#include "sandbox/seccomp.h"
+
+/* Directories that are open, and what holds those who work in them. */
+struct cbx_store_dirs {
+	int all; /* <data>/packages */
+	int own; /* this daemon's in it */
+	struct cbx_filter fetching, linking; /* system calls: policies/syscalls/registry and wheels */
+	char *popular;			     /* a file: names that many use */
+};
+
+#define CBX_CACHE_FRESH_S 300 /* a page of the index is not asked for again within this time */
+
+/* ---- where packages come from (index.c) ---- */
+
+struct cbx_index {
+	char *url;  /* of a simple index, ending in "/"; NULL: a directory */
+	char *dir;  /* a directory of wheels; NULL: an index */
+	char *user; /* "user:password" that url came with; NULL: none */
+	char *authorization; /* what logs in, as a header has it: "Bearer …"; NULL: nothing */
+	const char *config;  /* where the user says how to log in, for messages */
+	char *host; /* of url, with its port */
+	char *ca;   /* a file of certificates; NULL: the system's */
+};
+
+/* `wanted`: of the policy; NULL: the user's pip configuration, else PyPI. */
+int cbx_index_find(const char *wanted, struct cbx_index *ret, struct cbx_err *err);
+void cbx_index_release(struct cbx_index *index);
+/* Of an index whose `url` is set. wrong: where that was wrong, for a message. */
+int cbx_index_complete(struct cbx_index *index, const char *wrong, struct cbx_err *err);
+/* "key = value" without what surrounds it; malloc'd, NULL where it is empty. */
+char *cbx_index_trimmed(const char *p, size_t n);
+/* Whether a file may be fetched from this address. */
+int cbx_index_allows(const struct cbx_index *index, const char *url, struct cbx_err *err);
+/* The name of a file in the directory, of an address that was allowed; borrowed. */
+const char *cbx_index_file(const struct cbx_index *index, const char *url);
+/* The page of a project of a directory, as JSON of a simple index. */
+int cbx_index_list(const struct cbx_index *index, const char *project, struct cbx_buf *ret, struct cbx_err *err);
+
+/* ---- registry.c ---- */
+
+/* The registry of an npm package. `wanted`: of the policy; NULL: that of the user's npm configuration for the package's
+ * scope, else for all, else npm's. */
+int cbx_registry_find(const char *wanted, const char *package, struct cbx_index *ret, struct cbx_err *err);
+/* The address of a package's page. */
+char *cbx_registry_page(const struct cbx_index *registry, const char *package);
+
+/* ---- fetch.c ---- */
+
+/*
+ * What is at an address, into a file, up to `max` bytes. accept: of the request, NULL: anything. *ret_html: it is a page
+ * of HTML. Errors: "not_found", "index_down", "index_refused", "too_large".
+ */
+int cbx_fetch(const struct cbx_index *index, const char *url, const char *accept, FILE *out, uint64_t max, bool *ret_html,
+	      struct cbx_err *err);
+
+/* ---- confine.c: for a process that only does the one or the other from here on ---- */
+
+/* share: where the lists of system calls are. */
+int cbx_confine_prepare(const char *share, struct cbx_store_dirs *store, struct cbx_err *err);
+int cbx_confine_fetch(const struct cbx_index *index, const struct cbx_store_dirs *store, struct cbx_err *err);
+int cbx_confine_link(const struct cbx_store_dirs *store, struct cbx_err *err);
+/* It reads these files and directories, and nothing else. */
+int cbx_confine_check(const char *const *paths, size_t n, const struct cbx_store_dirs *store, struct cbx_err *err);
+
+/* ---- answer.c: pages and files of the index, for a resolver ---- */
+
+/* A file that a resolver had to read whole is written to `out`, and kept no longer. False: it is not there. */
+bool cbx_kept_take(const struct cbx_store_dirs *store, const char *url, FILE *out);
+void cbx_answer_question(const cJSON *job, const struct cbx_store_dirs *store, int out);
+
+/* ---- install.c ---- */
+
+int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *answer, struct cbx_err *err);
+int cbx_drop(const cJSON *job, const struct cbx_store_dirs *store, struct cbx_err *err);
+/* At the start: nothing is of use to any session yet. */
+int cbx_store_prepare(const struct cbx_store_dirs *store, struct cbx_err *err);
+/* Run fn(arg) in a process of its own; its error becomes ours. */
+int cbx_apart(int (*fn)(void *arg, struct cbx_err *err), void *arg, struct cbx_err *err);
+
+/* ---- check.c ---- */
+
+/* What advisories and popular names say of the packages of a job, as "warnings" of its answer; or a refusal. */
+int cbx_check(const cJSON *job, const struct cbx_lock *lock, const struct cbx_store_dirs *store, cJSON *answer,
+	      struct cbx_err *err);
+
+/* ---- trim.c ---- */
+
+/* Remove wheels and answers of the index that were used longest ago, and that no session has, until `max` bytes are
+ * left. */
+int cbx_store_trim(const struct cbx_store_dirs *store, uint64_t max, struct cbx_err *err);
+
+/* ---- wheel.c ---- */
+
+/* Whether the tree of an unpacked wheel is that of this package. */
+int cbx_wheel_check(int tree, const char *name, const char *version, struct cbx_err *err);
+/* Give a session's directory hard links to its files, in "site", "bin" and where else they belong. */
+int cbx_wheel_link(int tree, int to, const char *python, struct cbx_err *err);
+
+/* ---- npm.c ---- */
+
+/* Whether the tree of an unpacked archive is that of this package. Its programs become executable. */
+int cbx_npm_check(int tree, const struct cbx_wheel *w, struct cbx_err *err);
+/* Give a session's directory hard links to its files, at its place. */
+int cbx_npm_link(int tree, int to, const struct cbx_wheel *w, struct cbx_err *err);
+
+/* ---- wheel.c, for npm.c, too ---- */
+
+int cbx_link_open(int dir, const char *name); /* a directory, made where it is not there yet */
+/* omit: an entry that is not linked; NULL: none. */
+int cbx_link_tree(int from, int to, const char *omit);
+bool cbx_link_name(const char *p, size_t n); /* of a program */
+int cbx_link_read(int dir, const char *path, struct cbx_buf *out);
+
+#define CBX_SESSIONS "s"
+
+#endif

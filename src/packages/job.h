@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_PACKAGES_JOB_H
+#define CBX_PACKAGES_JOB_H
+
+/*
+ * Between codeboxd and codebox-packages. codeboxd sends one byte and a stream socket for each job, writes the job into
+ * it, an object of JSON, and shuts that direction down. The answer is a line of JSON, with "kind" and "message" where
+ * the job failed, and then the bytes of what was asked for; the end of the file is its end.
+ *
+ *   {"job":"ask","index"?,"project"}    the page of a project: {"type":"json" or "html","url"}, bytes
+ *   {"job":"ask","registry"?,"project":"npm:…"}  that of an npm package, likewise
+ *   {"job":"ask","index"?,"url"}	 a file that a page named: likewise
+ *   {"job":"install","index"?,"registry"?,"bytes_max","python","packages":[…],"advisories":[paths],"on_advisory":"refuse"
+ * or "warn", "asked":[names],"known":[names]}	 see packages/rules.h: {"token","warnings"?:[texts]}
+ *   {"job":"drop","tokens":[…]}	 directories of sessions that are gone: {}
+ */
+#define CBX_JOB_SOCKET 3
+#define CBX_JOB_MAX    (4u << 20) /* bytes of a job */
+
+#endif

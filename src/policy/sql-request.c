@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: a request's connection string, as ODBC has them, is taken apart here and never given to a driver:
+ * what it says becomes the members of a connection, which are held to what a policy's own are held to. Keys that could
+ * mean more to a driver (files, libraries, options of programs) are not known, and refused. Its server must be one that
+ * the policy names, at a port that the policy names, in the one spelling that there is.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "policy/host.h"
+#include "policy/sql.h"
+
+#define PLACEHOLDER "your_password_here" /* in braces: where a template has the password */
+
+/* ---- servers ---- */
+
+static uint16_t standard_port(const char *type)
+{
+	return strcmp(type, "mysql") == 0 ? 3306 : strcmp(type, "sqlserver") == 0 ? 1433 : 5432;
+}
+
+/* "HOST", "*.DOMAIN", each with ":PORT" or not; port 0: the usual one of the kind. *ret is without the "*". */
+static bool read_server(const char *s, bool *suffix, struct cbx_host *ret, uint16_t *port)
+{
+	*suffix = cbx_starts_with(s, "*.");
+	*port = 0;
+	s += *suffix ? 2 : 0;
+	return !cbx_host_parse_port(s, strlen(s), ret, port) && !(*suffix && ret->literal);
+}
+
+int cbx_sql_servers_parse(const cJSON *v, struct cbx_sql_rules *rules, const cJSON **ret_bad, struct cbx_err *err)
+{
+	struct cbx_host host;
+	uint16_t port;
+	bool suffix;
+	const cJSON *m;
+
+	*ret_bad = v;
+	if (!cJSON_IsArray(v) || cJSON_GetArraySize(v) > CBX_SQL_CONNECTIONS_MAX)
+		return cbx_refuse(err, "invalid_policy", EINVAL, "servers: give a list of up to %d servers",
+				  CBX_SQL_CONNECTIONS_MAX);
+	cbx_sql_servers_release(rules);
+	rules->servers = cbx_xcalloc((size_t)cJSON_GetArraySize(v) + 1, sizeof(*rules->servers));
+	cJSON_ArrayForEach(m, v) {
+		*ret_bad = m;
+		if (!cJSON_IsString(m) || !read_server(m->valuestring, &suffix, &host, &port))
+			return cbx_refuse(err, "invalid_policy", EINVAL,
+					  "servers: give hosts such as \"db.example.org\", \"db.example.org:1433\" or "
+					  "\"*.example.org\"");
+		rules->servers[rules->nservers++] = cbx_xstrdup(m->valuestring);
+	}
+	return 0;
+}
+
+void cbx_sql_servers_release(struct cbx_sql_rules *rules)
+{
+	for (size_t i = 0; i < rules->nservers; i++)
+		free(rules->servers[i]);
+	free(take_ptr(&rules->servers));
+	rules->nservers = 0;
+}
+
+/* Whether one names all that another one does; a suffix is a domain, without its own name. */
+static bool within(const struct cbx_host *narrow, bool narrow_suffix, const struct cbx_host *wide, bool wide_suffix)
+{
+	size_t n = strlen(narrow->name), m = strlen(wide->name);
+
+	if (strcmp(wide->name, narrow->name) == 0)
+		return wide_suffix == narrow_suffix;
+	return wide_suffix && !narrow->literal && n > m + 1 && narrow->name[n - m - 1] == '.' &&
+	       strcmp(narrow->name + n - m, wide->name) == 0;
+}
+
+static bool allows(const struct cbx_sql_rules *rules, const struct cbx_host *host, uint16_t port, uint16_t standard)
+{
+	struct cbx_host named;
+	uint16_t its;
+	bool suffix;
+
+	for (size_t i = 0; i < rules->nservers; i++)
+		if (read_server(rules->servers[i], &suffix, &named, &its) && (its ? its : standard) == port &&
+		    within(host, false, &named, suffix))
+			return true;
+	return false;
+}
+
+static bool covered(const struct cbx_sql_rules *rules, const char *server)
+{
+	struct cbx_host narrow, wide;
+	uint16_t port, its;
+	bool suffix, wide_suffix;
+
+	if (!read_server(server, &suffix, &narrow, &port))
+		return false;
+	for (size_t i = 0; i < rules->nservers; i++)
+		if (read_server(rules->servers[i], &wide_suffix, &wide, &its) && its == port &&
+		    within(&narrow, suffix, &wide, wide_suffix))
+			return true;
+	return false;
+}
+
+void cbx_sql_servers_narrow(struct cbx_sql_rules *ret, const struct cbx_sql_rules *a, const struct cbx_sql_rules *b)
+{
+	const struct cbx_sql_rules *both[] = { a, b };
+
+	ret->servers = cbx_xcalloc(a->nservers + b->nservers + 1, sizeof(*ret->servers));
+	for (size_t k = 0; k < 2; k++)
+		for (size_t i = 0; i < both[k]->nservers; i++)
+			if (covered(both[!k], both[k]->servers[i]) && !covered(ret, both[k]->servers[i]))
+				ret->servers[ret->nservers++] = cbx_xstrdup(both[k]->servers[i]);
+}
+
+/* ---- connection strings ---- */
+
+static int refuse(struct cbx_err *err, const char *what)
+{
+	return cbx_refuse(err, "invalid_argument", EINVAL, "%s", what);
+}
+
+/* One "KEY=VALUE", the value in braces or not; *p: behind it. 0: there is none any more. */
+static int next_pair(const char **p, struct cbx_buf *key, struct cbx_buf *value, struct cbx_err *err)
+{
+	static const char form[] = "give KEY=VALUE pairs with \";\" between them, as ODBC has them";
+	const char *s = *p + strspn(*p, "; "), *equals = strchr(s, '='), *end;
+
+	key->len = value->len = 0;
+	if (!*s)
+		return 0;
+	if (!equals || equals == s || equals - s > 64)
+		return refuse(err, form);
+	for (end = equals; end > s && end[-1] == ' ';)
+		end--;
+	cbx_buf_add(key, s, (size_t)(end - s));
+	s = equals + 1 + strspn(equals + 1, " ");
+	if (*s != '{') {
+		end = s + strcspn(s, ";{}");
+		*p = end;
+		while (end > s && end[-1] == ' ')
+			end--;
+		cbx_buf_add(value, s, (size_t)(end - s));
+		return **p && **p != ';' ? refuse(err, form) : 1;
+	}
+	for (s++; *s && (*s != '}' || s[1] == '}'); s++) {
+		cbx_buf_addc(value, *s);
+		s += *s == '}';
+	}
+	if (!*s || (s[1] && !strchr("; ", s[1])))
+		return refuse(err, form);
+	*p = s + 1;
+	return 1;
+}
+
+enum key { DRIVER, SERVER, PORT, DATABASE, USER, PASSWORD, ENCRYPT, TRUST, SSLMODE, IGNORED, UNKNOWN };
+
+static enum key key_of(const char *name)
+{
+	static const struct {
+		const char *name;
+		enum key key;
+	} keys[] = {
+		{ "Driver", DRIVER },	      { "Server", SERVER },	  { "Servername", SERVER },
+		{ "Host", SERVER },	      { "Data Source", SERVER },  { "Port", PORT },
+		{ "Database", DATABASE },     { "Initial Catalog", DATABASE },
+		{ "Uid", USER },	      { "User", USER },		  { "User ID", USER },
+		{ "Pwd", PASSWORD },	      { "Password", PASSWORD },	  { "Encrypt", ENCRYPT },
+		{ "TrustServerCertificate", TRUST }, { "SSLMode", SSLMODE }, { "Connection Timeout", IGNORED },
+		{ "Connect Timeout", IGNORED }, { "LoginTimeout", IGNORED }, { "ApplicationIntent", IGNORED },
+		{ "Persist Security Info", IGNORED }, { "MultipleActiveResultSets", IGNORED },
+		{ "MultiSubnetFailover", IGNORED }, { "App", IGNORED }, { "Application Name", IGNORED },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (strcasecmp(keys[i].name, name) == 0)
+			return keys[i].key;
+	return UNKNOWN;
+}
+
+static const char *type_of(const char *driver)
+{
+	static const struct {
+		const char *part, *type;
+	} types[] = { { "SQL Server", "sqlserver" }, { "FreeTDS", "sqlserver" }, { "PostgreSQL", "postgresql" },
+		      { "MySQL", "mysql" }, { "MariaDB", "mysql" } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if (strcasestr(driver, types[i].part))
+			return types[i].type;
+	return NULL;
+}
+
+/* 1: yes, 0: no, else neither. */
+static int says_yes(const char *word)
+{
+	static const char *const yes[] = { "yes", "true", "1", "mandatory", "strict" };
+	static const char *const no[] = { "no", "false", "0", "optional" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(yes); i++)
+		if (strcasecmp(yes[i], word) == 0)
+			return 1;
+	for (size_t i = 0; i < ARRAY_SIZE(no); i++)
+		if (strcasecmp(no[i], word) == 0)
+			return 0;
+	return -1;
+}
+
+static const char *text_of(const cJSON *o, const char *key)
+{
+	const char *s = cbx_json_text(o, key);
+
+	return s ? s : "";
+}
+
+/* "tcp:HOST,PORT", as SQL Server has it, or "HOST", and the key Port. */
+static int set_server(cJSON *o, const cJSON *said, const char *type, const struct cbx_sql_rules *rules,
+		      struct cbx_err *err)
+{
+	const char *text = text_of(said, "server"), *number = cbx_json_text(said, "port"), *comma = strrchr(text, ',');
+	uint16_t port = standard_port(type);
+	struct cbx_host host;
+
+	if (strncasecmp(text, "tcp:", 4) == 0)
+		text += 4;
+	if (comma)
+		number = comma + 1 + strspn(comma + 1, " ");
+	if (number && !cbx_port_parse(number, strlen(number), &port))
+		return refuse(err, "Port: give a number from 1 to 65535");
+	if (cbx_host_parse(text, comma ? (size_t)(comma - text) : strlen(text), &host))
+		return refuse(err, "Server: give the name or address of a host, as in Server=db.example.org");
+	if (!allows(rules, &host, port, standard_port(type)))
+		return cbx_refuse(err, "server_not_allowed", EPERM,
+				  "Server: the policy does not let requests name %s, port %u (sql.servers, "
+				  "codebox-policy(5))",
+				  host.name, port);
+	cbx_json_set_str(o, "server", host.name);
+	cbx_json_set(o, "port", cJSON_CreateNumber(port));
+	return 0;
+}
+
+static int set_tls(cJSON *o, const cJSON *said, struct cbx_err *err)
+{
+	const char *mode = cbx_json_text(said, "sslmode"), *encrypt = cbx_json_text(said, "encrypt"),
+		   *trust = cbx_json_text(said, "trust");
+	int trusts = trust ? says_yes(trust) : 0, encrypts = encrypt ? says_yes(encrypt) : 1;
+
+	if (trusts < 0 || encrypts < 0)
+		return refuse(err, "Encrypt, TrustServerCertificate: give yes or no");
+	if (mode && strcmp(mode, "disable") != 0 && strcmp(mode, "require") != 0 && strcmp(mode, "verify-full") != 0)
+		return refuse(err, "SSLMode: give one of disable, require, verify-full");
+	if (mode)
+		encrypts = strcmp(mode, "disable") != 0, trusts = strcmp(mode, "require") == 0;
+	if (!encrypts)
+		cbx_json_set_str(o, "tls", "off");
+	else if (mode || encrypt || trust)
+		cbx_json_set_str(o, "tls", trusts ? "require" : "verify");
+	return 0;
+}
+
+static int read_string(const char *text, cJSON *said, struct cbx_err *err)
+{
+	static const char *const names[] = { "driver", "server", "port", "database", "user", "password", "encrypt",
+					     "trust", "sslmode" };
+	_cleanup_buf_ struct cbx_buf key = { 0 }, value = { 0 };
+	int r;
+
+	if (strlen(text) > CBX_SQL_STRING_MAX || !cbx_plain(text) || !cbx_utf8_valid(text, strlen(text)))
+		return cbx_refuse(err, "invalid_argument", EINVAL, "give up to %d bytes of text", CBX_SQL_STRING_MAX);
+	while ((r = next_pair(&text, &key, &value, err)) > 0) {
+		enum key k = key_of(cbx_buf_str(&key));
+
+		if (k == UNKNOWN)
+			return cbx_refuse(err, "invalid_argument", EINVAL, "\"%.64s\" is not accepted here",
+					  cbx_buf_str(&key));
+		if (k == PASSWORD && strcmp(cbx_buf_str(&value), PLACEHOLDER) != 0)
+			return refuse(err, "the password does not belong here; write Pwd={" PLACEHOLDER "}, or nothing");
+		if (k == IGNORED)
+			continue;
+		if (cJSON_GetObjectItemCaseSensitive(said, names[k]))
+			return cbx_refuse(err, "invalid_argument", EINVAL, "it says %s twice", names[k]);
+		cbx_json_set_str(said, names[k], cbx_buf_str(&value));
+	}
+	return r;
+}
+
+int cbx_sql_connection_of_string(const struct cbx_sql_rules *rules, const char *text, struct cbx_sql_connection *ret,
+				 struct cbx_err *err)
+{
+	_cleanup_json_ cJSON *said = cbx_json_new_obj(), *holder = cbx_json_new_obj();
+	cJSON *o = cbx_json_new_obj();
+	const cJSON *ignored;
+	const char *type;
+	int r;
+
+	cbx_json_set(holder, "request", o);
+	r = read_string(text, said, err);
+	if (r < 0)
+		return r;
+	type = type_of(text_of(said, "driver"));
+	if (!type)
+		return refuse(err, "Driver: name one of SQL Server, PostgreSQL, MySQL or MariaDB");
+	cbx_json_set_str(o, "type", type);
+	cbx_json_set_str(o, "database", text_of(said, "database"));
+	cbx_json_set_str(o, "user", text_of(said, "user"));
+	r = set_server(o, said, type, rules, err);
+	if (r >= 0)
+		r = set_tls(o, said, err);
+	if (r < 0 || cbx_sql_connection_parse(o, ret, &ignored, err) >= 0)
+		return r;
+	cJSON_Delete(take_ptr(&ret->json));
+	snprintf(err->kind, sizeof(err->kind), "invalid_argument"); /* a request's, not a policy's */
+	return -EINVAL;
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: an ended execution becomes text, as much like a screen as possible, and images, in the order in
+ * which they came, and the same as structured content. Everything in it came from a sandbox: each part is cut to a size
+ * of its own, base64 and the first bytes of an image are checked before a client is asked to decode it, and the whole
+ * is printed to see how long it is. When that is too long, the bundles of structured content are left out first, then
+ * images are, then the texts are halved, until it fits.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clean.h"
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "render/internal.h"
+
+#define NAME_CHARS    200
+#define MESSAGE_CHARS 2000
+#define FILES_SHOWN   20 /* as content; structured content has all that the engine lists */
+
+static const char *text_or_empty(const cJSON *obj, const char *key)
+{
+	const char *s = cbx_json_text(obj, key);
+
+	return s ? s : "";
+}
+
+/* ---- text ---- */
+
+cJSON *cbx_render_add_block(cJSON *content, const char *type)
+{
+	cJSON *block = cbx_json_new_obj();
+
+	cbx_json_set_str(block, "type", type);
+	cbx_json_push(content, block);
+	return block;
+}
+
+void cbx_render_add_image(cJSON *content, const char *mime, const char *base64)
+{
+	cJSON *block = cbx_render_add_block(content, "image");
+
+	cbx_json_set(block, "data", cJSON_CreateString(base64));
+	cbx_json_set_str(block, "mimeType", mime);
+}
+
+void cbx_render_line(struct cbx_buf *b)
+{
+	if (b->len && b->data[b->len - 1] != '\n')
+		cbx_buf_addc(b, '\n');
+}
+
+void cbx_render_flush(struct cbx_render *r)
+{
+	while (r->text.len && r->text.data[r->text.len - 1] == '\n')
+		r->text.data[--r->text.len] = '\0';
+	if (!r->text.len)
+		return;
+	cbx_json_set_str(cbx_render_add_block(r->content, "text"), "text", cbx_buf_str(&r->text));
+	r->text.len = 0;
+}
+
+/* ---- files ---- */
+
+/* As an image block; false: no room, or it is not what its name says. */
+static bool add_written(struct cbx_render *r, const char *path)
+{
+	for (size_t i = 0; i < r->e->nimages; i++) {
+		const struct cbx_render_image *m = &r->e->images[i];
+		_cleanup_buf_ struct cbx_buf b64 = { 0 };
+
+		if (strcmp(m->path, path) != 0 || m->bytes.len != m->size ||
+		    !cbx_render_image_sound(m->mime, &m->bytes))
+			continue;
+		cbx_base64_encode(&b64, m->bytes.data, m->bytes.len);
+		if (b64.len > r->image_max - r->image_used)
+			continue;
+		cbx_render_add_image(r->blocks, m->mime, b64.data);
+		r->image_used += b64.len;
+		return true;
+	}
+	return false;
+}
+
+static void add_link(struct cbx_render *r, const cJSON *file, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	cJSON *block = cbx_render_add_block(r->blocks, "resource_link");
+
+	cbx_json_set_str(block, "uri", cbx_json_text(file, "uri"));
+	cbx_json_set_str(block, "name", slash ? slash + 1 : path);
+	cbx_json_set_str(block, "description", path);
+	cbx_json_set_str(block, "mimeType", cbx_json_text(file, "mime_type"));
+	cbx_json_set_u64(block, "size", cbx_json_u64(file, "size"));
+}
+
+/* What the cell changed: the first few by name in the text, and as blocks; all in r->files. */
+static void add_files(struct cbx_render *r)
+{
+	uint64_t more = cbx_json_u64(r->e->x, "files_omitted");
+	size_t listed = 0;
+	const cJSON *f;
+
+	cJSON_ArrayForEach(f, cJSON_GetObjectItemCaseSensitive(r->e->x, "files")) {
+		const char *path = text_or_empty(f, "path"), *mime = text_or_empty(f, "mime_type");
+		char size[32];
+		cJSON *copy;
+
+		if (listed == r->files_max) {
+			more++;
+			continue;
+		}
+		copy = cJSON_Duplicate(f, 1);
+		cbx_json_set_bool(copy, "sent", add_written(r, path));
+		cbx_json_push(r->files, copy);
+		if (listed++ >= FILES_SHOWN)
+			continue;
+		if (!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(copy, "sent")) && r->e->structured)
+			add_link(r, f, path);
+		cbx_render_line(&r->text);
+		cbx_format_size(cbx_json_u64(f, "size"), size);
+		cbx_buf_adds(&r->text, "[file written: ");
+		cbx_escape(&r->text, path);
+		cbx_buf_addf(&r->text, ", %s, %s", size, mime);
+		if (cbx_json_text(f, "link"))
+			cbx_buf_addf(&r->text, "; for the user, until %s: %s", text_or_empty(f, "link_expires"),
+				     cbx_json_text(f, "link"));
+		if (cbx_json_text(f, "not_kept")) {
+			cbx_buf_adds(&r->text, "; not kept after the session: ");
+			cbx_escape(&r->text, cbx_json_text(f, "not_kept"));
+		}
+		if (cbx_json_text(f, "not_uploaded")) {
+			cbx_buf_adds(&r->text, "; not copied to the object store: ");
+			cbx_escape(&r->text, cbx_json_text(f, "not_uploaded"));
+		}
+		cbx_buf_addc(&r->text, ']');
+	}
+	if (listed > FILES_SHOWN || more) {
+		cbx_render_line(&r->text);
+		cbx_buf_addf(&r->text, "[and %llu more files; list_files shows them]",
+			     (unsigned long long)(more + listed - (listed > FILES_SHOWN ? FILES_SHOWN : listed)));
+	}
+	r->files_left = more;
+}
+
+/* ---- the whole ---- */
+
+static const char running[] = "The cell is still running. Call get_execution with this execution_id (and wait) to "
+			      "follow it, or interrupt to stop it.";
+
+static const char command[] = "The command is still running. Call get_execution with this execution_id (and wait) to "
+			      "follow it, or interrupt to stop it.";
+
+static const char queued[] = "The cell has not started yet: the cells of a session run one after another. Call "
+			     "get_execution with this execution_id (and wait) to follow it, or interrupt to "
+			     "drop it.";
+
+/* A cell that waits for its turn is on its way, too. */
+static bool is_running(const cJSON *x)
+{
+	const char *status = text_or_empty(x, "status");
+
+	return strcmp(status, "running") == 0 || strcmp(status, "queued") == 0;
+}
+
+static const char *where_it_is(const cJSON *x)
+{
+	if (cJSON_GetObjectItemCaseSensitive(x, "argv"))
+		return command;
+	return strcmp(text_or_empty(x, "status"), "queued") == 0 ? queued : running;
+}
+
+/* Where in the output the n-th display was made; without that it was behind all of it. */
+static size_t place_of(const cJSON *places, int n, size_t from, size_t end)
+{
+	const cJSON *v = cJSON_GetArrayItem(places, n);
+	uint64_t at = end;
+
+	if (cJSON_IsNumber(v))
+		at = (uint64_t)v->valuedouble;
+	return at < from ? from : at > end ? end : (size_t)at;
+}
+
+/* What was printed and shown, in turn. */
+static void build_output(struct cbx_render *r)
+{
+	const cJSON *omitted = cJSON_GetObjectItemCaseSensitive(r->e->x, "omitted");
+	const cJSON *places = cJSON_GetObjectItemCaseSensitive(r->e->x, "display_places"), *d;
+	const char *output = text_or_empty(r->e->x, "output"), *where = cbx_json_text(omitted, "where");
+	uint64_t before = cbx_json_u64(omitted, "bytes");
+	size_t from = 0, end = strlen(output), bounds[CBX_DISPLAYS_MAX], n = 0, at = 0;
+	_cleanup_buf_ struct cbx_buf screen = { 0 };
+	struct cbx_render_cut cut;
+
+	cJSON_ArrayForEach(d, r->e->displays) {
+		size_t to = n < CBX_DISPLAYS_MAX ? place_of(places, (int)n, from, end) : end;
+		_cleanup_free_ char *part = strndup(output + from, to - from);
+
+		if (part)
+			cbx_render_screen(&screen, part);
+		if (n < CBX_DISPLAYS_MAX)
+			bounds[n++] = screen.len;
+		from = to;
+	}
+	cbx_render_screen(&screen, output + from);
+	cut = cbx_render_cut_plan(cbx_buf_str(&screen), r->text_max);
+	r->value_left = r->value_max;
+	n = 0;
+	cJSON_ArrayForEach(d, r->e->displays) {
+		size_t to = n < CBX_DISPLAYS_MAX ? bounds[n++] : screen.len;
+
+		cbx_render_cut_part(&r->text, cbx_buf_str(&screen), &cut, at, to, before, where);
+		cbx_render_display(r, d);
+		at = to;
+	}
+	cbx_render_cut_part(&r->text, cbx_buf_str(&screen), &cut, at, screen.len, before, where);
+	if (cut.tail > cut.head || omitted) {
+		cbx_render_line(&r->text);
+		cbx_buf_addf(&r->text, "[get_execution with execution_id %llu and output_from 0 pages through it]\n",
+			     (unsigned long long)cbx_json_u64(r->e->x, "execution_id"));
+	}
+}
+
+static void build_text(struct cbx_render *r)
+{
+	const cJSON *error = cJSON_GetObjectItemCaseSensitive(r->e->x, "error");
+	const char *traceback = cbx_json_text(error, "traceback");
+	const char *message = cbx_json_text(r->e->x, "message");
+
+	if (r->e->notice)
+		cbx_buf_addf(&r->text, "[%s]\n", r->e->notice);
+	build_output(r);
+	if (error) {
+		cbx_render_line(&r->text);
+		if (traceback && traceback[0]) {
+			cbx_render_cut(&r->text, traceback, r->value_max, 0, NULL);
+		} else {
+			cbx_render_cut(&r->text, text_or_empty(error, "name"), NAME_CHARS, 0, NULL);
+			cbx_buf_adds(&r->text, ": ");
+			cbx_render_cut(&r->text, text_or_empty(error, "value"), r->value_max, 0, NULL);
+		}
+	}
+	if (message) {
+		cbx_render_line(&r->text);
+		cbx_buf_addc(&r->text, '[');
+		cbx_render_cut(&r->text, message, MESSAGE_CHARS, 0, NULL);
+		cbx_buf_addc(&r->text, ']');
+	}
+	add_files(r);
+	if (is_running(r->e->x)) {
+		cbx_render_line(&r->text);
+		cbx_buf_addf(&r->text, "[%s]", where_it_is(r->e->x));
+	}
+	while (r->text.len && r->text.data[r->text.len - 1] == '\n')
+		r->text.data[--r->text.len] = '\0';
+	if (!r->text.len && !r->content->child)
+		cbx_buf_adds(&r->text, "(no output)");
+	if (is_running(r->e->x) || r->e->name_session)
+		cbx_render_line(&r->text);
+	if (is_running(r->e->x))
+		cbx_buf_addf(&r->text, "[session_id: %s, execution_id: %llu]", r->e->session_id,
+			     (unsigned long long)cbx_json_u64(r->e->x, "execution_id"));
+	else if (r->e->name_session)
+		cbx_buf_addf(&r->text, "[session_id: %s]", r->e->session_id);
+}
+
+static size_t set_cut(cJSON *obj, const char *key, const char *value, size_t max, uint64_t before, const char *where)
+{
+	_cleanup_buf_ struct cbx_buf b = { 0 };
+	size_t gone;
+
+	if (!value)
+		return 0;
+	gone = cbx_render_cut(&b, value, max, before, where);
+	cbx_json_set_str(obj, key, cbx_buf_str(&b));
+	return gone;
+}
+
+static void copy(cJSON *to, const cJSON *from, const char *key)
+{
+	const cJSON *v = cJSON_GetObjectItemCaseSensitive(from, key);
+
+	if (v && !cJSON_IsNull(v))
+		cbx_json_set(to, key, cJSON_Duplicate(v, 1));
+}
+
+static cJSON *build_structured(struct cbx_render *r)
+{
+	static const char *const first[] = { "status", "session_id", "execution_id", "execution_count", NULL };
+	static const char *const last[] = { "exit_code", "state_kept", "duration_ms", "usage", NULL };
+	const cJSON *error = cJSON_GetObjectItemCaseSensitive(r->e->x, "error");
+	const cJSON *omitted = cJSON_GetObjectItemCaseSensitive(r->e->x, "omitted");
+	const char *out = text_or_empty(r->e->x, "stdout"), *errout = text_or_empty(r->e->x, "stderr");
+	const char *where = cbx_json_text(omitted, "where");
+	uint64_t gone = cbx_json_u64(omitted, "bytes"), to_out, gone_here;
+	cJSON *s = cbx_json_new_obj();
+
+	for (size_t i = 0; first[i]; i++)
+		copy(s, r->e->x, first[i]);
+	if (is_running(r->e->x))
+		cJSON_ReplaceItemInObjectCaseSensitive(s, "status", cJSON_CreateString("running"));
+	/* What is missing already is counted with the longer of the two. */
+	to_out = strlen(out) >= strlen(errout) ? gone : 0;
+	gone_here = set_cut(s, "stdout", out, r->text_max, to_out, where);
+	gone_here += set_cut(s, "stderr", errout, r->text_max, gone - to_out, where);
+	set_cut(s, "result", cbx_json_text(r->e->x, "result"), r->value_max, 0, NULL);
+	if (error) {
+		cJSON *e = cbx_json_new_obj();
+
+		set_cut(e, "name", text_or_empty(error, "name"), NAME_CHARS, 0, NULL);
+		set_cut(e, "value", text_or_empty(error, "value"), r->value_max, 0, NULL);
+		set_cut(e, "traceback", text_or_empty(error, "traceback"), r->value_max, 0, NULL);
+		cbx_json_set(s, "error", e);
+	}
+	set_cut(s, "message", is_running(r->e->x) ? where_it_is(r->e->x) : cbx_json_text(r->e->x, "message"),
+		MESSAGE_CHARS, 0, NULL);
+	cbx_json_set_str(s, "notice", r->e->notice);
+	for (size_t i = 0; last[i]; i++)
+		copy(s, r->e->x, last[i]);
+	if (gone + gone_here) {
+		cJSON *o = cbx_json_new_obj();
+
+		cbx_json_set_u64(o, "bytes", gone + gone_here);
+		cbx_json_set_str(o, "file", cbx_json_text(omitted, "file"));
+		cbx_json_set_str(o, "where", where);
+		cbx_json_set(s, "omitted", o);
+	}
+	cbx_render_bundles(r, s);
+	cbx_json_set(s, "images", r->images);
+	cbx_json_set(s, "files", r->files);
+	r->images = r->files = NULL;
+	if (r->files_left)
+		cbx_json_set_u64(s, "files_omitted", r->files_left);
+	return s;
+}
+
+static void print_once(struct cbx_buf *out, struct cbx_render *r)
+{
+	_cleanup_json_ cJSON *result = cbx_json_new_obj();
+	const char *status = cbx_json_text(r->e->x, "status");
+	cJSON *block;
+
+	r->image_used = 0;
+	r->html_left = CBX_HTML_MAX;
+	r->text.len = 0;
+	r->content = cbx_json_new_arr();
+	r->images = cbx_json_new_arr();
+	r->files = cbx_json_new_arr();
+	r->blocks = cbx_json_new_arr();
+	build_text(r);
+	cbx_render_flush(r);
+	while ((block = cJSON_DetachItemFromArray(r->blocks, 0)))
+		cbx_json_push(r->content, block);
+	cJSON_Delete(r->blocks);
+	cbx_json_set(result, "content", r->content);
+	if (r->e->structured) {
+		cbx_json_set(result, "structuredContent", build_structured(r));
+	} else {
+		cJSON_Delete(r->images);
+		cJSON_Delete(r->files);
+		r->images = r->files = NULL;
+	}
+	cbx_json_set_bool(result, "isError", status && strcmp(status, "killed") == 0);
+	out->len = 0;
+	cbx_json_print_clean(out, result);
+}
+
+void cbx_render_execution(struct cbx_buf *out, const struct cbx_render_execution *e)
+{
+	struct cbx_render r = { .e = e,
+				.text_max = CBX_TEXT_CHARS,
+				.value_max = CBX_VALUE_CHARS,
+				.image_max = e->room,
+				.bundle_max = CBX_BUNDLES_MAX,
+				.files_max = CBX_CHANGES_MAX };
+
+	for (;;) {
+		size_t over;
+
+		print_once(out, &r);
+		if (out->len <= e->room || r.text_max < 32)
+			break;
+		over = out->len - e->room;
+		if (r.bundle_max && e->displays && e->displays->child) {
+			r.bundle_max = 0;
+		} else if (r.image_used) {
+			r.image_max = r.image_used > over ? r.image_used - over : 0;
+		} else {
+			r.text_max /= 2;
+			r.value_max /= 2;
+			r.files_max /= 2;
+		}
+	}
+	cbx_buf_release(&r.text);
+}

@@ -1,0 +1,553 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The JavaScript interpreter of a codebox session: Node.js 18 or later runs this file, and speaks frames with codeboxd
+// (src/interp/interpreter-protocol.h) on descriptors 3 and 4.
+//
+// Cells are evaluated by V8's own REPL mode, through an inspector session of this process with itself: "const", "let" and
+// "class" can be declared again by a later cell, and "await" stands at the top. What V8 has not in that mode, "import",
+// is rewritten (imports()).
+//
+// An interrupt ends what runs synchronously, and what runs in microtasks behind it, by vm's breakOnSigint; while a cell
+// waits for its promise, a handler of SIGINT ends the waiting. Timers and servers live on.
+'use strict';
+const fs = require('fs');
+const inspector = require('inspector');
+const Module = require('module');
+const net = require('net');
+const path = require('path');
+const { Writable } = require('stream');
+const url = require('url');
+const util = require('util');
+const vm = require('vm');
+
+const FRAME_MAX = 12 << 20; // codeboxd kills an interpreter that sends more
+const WORKSPACE = '/workspace';
+const { stringify, parse } = JSON;
+const realExit = process.reallyExit.bind(process);
+
+// ---- frames ----
+
+const writeSync = fs.writeSync;
+const out = (fd, data) => {
+	for (let at = 0; at < data.length;) {
+		try {
+			at += writeSync(fd, data, at);
+		} catch (e) {
+			if (e.code !== 'EAGAIN') throw e;
+			Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+		}
+	}
+};
+
+const send = (frame) => {
+	let body = Buffer.from(stringify(frame));
+	if (body.length > FRAME_MAX) {
+		frame = { ...frame, data: { 'text/plain': `<${body.length} bytes, too many to show>` }, metadata: {} };
+		body = Buffer.from(stringify(frame));
+	}
+	const head = Buffer.alloc(4);
+	head.writeUInt32LE(body.length);
+	try {
+		out(4, Buffer.concat([head, body]));
+	} catch {
+		realExit(1); // codeboxd has gone, or user code closed the pipe
+	}
+};
+
+let buffered = Buffer.alloc(0);
+const messages = [];
+const channel = new net.Socket({ fd: 3, readable: true, writable: false });
+
+channel.on('data', (chunk) => {
+	buffered = buffered.length ? Buffer.concat([buffered, chunk]) : chunk;
+	while (buffered.length >= 4) {
+		const size = buffered.readUInt32LE();
+		if (buffered.length < 4 + size) break;
+		messages.push(parse(buffered.toString('utf8', 4, 4 + size)));
+		buffered = buffered.subarray(4 + size);
+	}
+	serve();
+});
+channel.on('close', () => realExit(0));
+
+// ---- what a cell shows ----
+
+let cell = 0; // id of the one that runs; 0: none
+let count = 0;
+
+const show = (ev, data, metadata = {}, more = {}) => send({ ev, id: cell, ...more, data, metadata });
+
+const binary = (value) => (typeof value === 'string' ? value : Buffer.from(value).toString('base64'));
+const isBinary = (mime) => /^(image\/(?!svg)|audio\/|video\/|application\/(pdf|octet-stream))/.test(mime);
+
+const isBundle = (value) => value && typeof value === 'object' && Object.keys(value).length > 0 &&
+	Object.keys(value).every((key) => /^[\w.+-]+\/[\w.+-]+$/.test(key));
+
+const bundle = (data) => Object.fromEntries(Object.entries(data).map(([mime, v]) => [mime,
+	isBinary(mime) ? binary(v) : typeof v === 'string' || /[/+]json$/.test(mime) ? v : stringify(v)]));
+
+const inspect = (value) => util.inspect(value, { showProxy: true });
+
+// MIME types of a value, by the symbols that Jupyter's kernels for JavaScript have.
+const rich = (value) => {
+	if (value === null || (typeof value !== 'object' && typeof value !== 'function')) return null;
+	try {
+		const method = value[Symbol.for('Jupyter.display')] ?? value[Symbol.for('codebox.display')];
+		const data = typeof method === 'function' ? method.call(value) : null;
+		return isBundle(data) ? { 'text/plain': inspect(value), ...bundle(data) } : null;
+	} catch {
+		return null;
+	}
+};
+
+const display = (value, options = {}) => {
+	const data = options.raw || isBundle(value) ? bundle(value) : rich(value) ?? { 'text/plain': inspect(value) };
+	if (cell) show('display', data, options.metadata);
+	else process.stdout.write(`${data['text/plain'] ?? Object.keys(data).join(', ')}\n`);
+};
+
+for (const [name, mime] of Object.entries({ html: 'text/html', markdown: 'text/markdown', svg: 'image/svg+xml',
+	png: 'image/png', jpeg: 'image/jpeg', json: 'application/json', text: 'text/plain' }))
+	display[name] = (value) => display({ [mime]: value }, { raw: true });
+
+// ---- errors ----
+
+class Exit {
+	constructor(code) {
+		this.code = code;
+	}
+}
+
+const OURS = /\((?:node:(?:inspector|vm|internal)[^)]*|[^)]*\/javascript\/driver\.js[^)]*)\)$|at (?:node:|.*\/javascript\/driver\.js)/;
+
+const trace = (error) => {
+	let text;
+	try {
+		text = inspect(error);
+	} catch {
+		text = 'an error that cannot be shown';
+	}
+	if (util.types.isNativeError(error)) text = text.replace(/^\[([^]*)\]$/, '$1'); // one without a stack
+	const lines = text.split('\n').filter((line) => !(/^\s+at /.test(line) && OURS.test(line)));
+	let last = lines.findLastIndex((line) => /^\s+at .*\bcell\d+:\d/.test(line));
+	if (last >= 0) while (/^\s+at /.test(lines[last + 1] ?? '')) lines.splice(last + 1, 1); // how the cell was called
+	return lines.join('\n');
+};
+
+// Where a cell cannot be compiled, the error itself does not say.
+const place = (details, code) => {
+	const line = code.split('\n')[details.lineNumber];
+	if (line === undefined) return '';
+	return `cell ${count}:${details.lineNumber + 1}\n${line}\n${' '.repeat(Math.min(details.columnNumber, 500))}^\n\n`;
+};
+
+const fail = (error, before = '') => {
+	const known = error !== null && typeof error === 'object' && util.types.isNativeError(error);
+	const name = known ? String(error.name) : 'Uncaught';
+	const value = known ? String(error.message) : inspect(error);
+	send({ ev: 'error', id: cell, name, value, traceback: before + (known ? trace(error) : `Uncaught ${value}`) });
+};
+
+const late = (what) => (error) => {
+	if (error instanceof Exit) {
+		if (leave) leave({ exit: error });
+		return;
+	}
+	out(2, Buffer.from(`${what} ${trace(error)}\n`));
+};
+process.on('unhandledRejection', late('Uncaught (in promise)'));
+process.on('uncaughtException', late('Uncaught'));
+
+// ---- modules ----
+
+let home = null; // what stands for a module in the current directory
+
+const here = () => {
+	const directory = process.cwd();
+	if (home?.directory === directory) return home;
+	const module = new Module(path.join(directory, 'cell.js'), null);
+	module.filename = module.id;
+	module.paths = Module._nodeModulePaths(directory);
+	module._compile('module.exports = { load: (name, options) => import(name, options), require };', module.filename);
+	home = { directory, ...module.exports };
+	return home;
+};
+
+const load = (name, options) => here().load(path.isAbsolute(String(name)) ? url.pathToFileURL(name).href : name, options);
+load.meta = { get url() { return url.pathToFileURL(path.join(process.cwd(), 'cell.js')).href; },
+	get dirname() { return process.cwd(); },
+	resolve: (name) => url.pathToFileURL(here().require.resolve(name)).href };
+
+const STATIC = /import\s*(?:(?<one>[\p{ID_Start}$_][\p{ID_Continue}$]*)\s*,?\s*)?(?:\*\s*as\s+(?<all>[\p{ID_Start}$_][\p{ID_Continue}$]*)|\{(?<some>[^}]*)\})?\s*(?:(?<=[\s}])from\s*)?(?<name>'[^'\n]*'|"[^"\n]*")\s*(?:(?:with|assert)\s*(?<attributes>\{[^}]*\}))?[ \t]*;?/uy;
+
+const statically = (m) => {
+	const { one, all, some, name, attributes } = m.groups;
+	const value = `await __codebox_import(${name}${attributes ? `, { with: ${attributes}, assert: ${attributes} }` : ''})`;
+	const names = (some ?? '').split(',').map((s) => s.trim()).filter(Boolean).map((s) => s.replace(/\s+as\s+/, ': '));
+	if (one) names.unshift(`default: ${one}`);
+	const lines = '\n'.repeat(m[0].split('\n').length - 1);
+	if (all) return `const ${all} = ${value}${one ? `, { default: ${one} } = ${all}` : ''};${lines}`;
+	return names.length ? `const { ${names.join(', ')} } = ${value};${lines}` : `void ${value};${lines}`;
+};
+
+// A "/" behind this begins a regular expression and is no division.
+const REGEX_AFTER = /(?:^|[({[,;:=!&|?+\-*%<>~^}]|\b(?:return|typeof|case|in|of|delete|void|throw|new|else|do|await|yield))\s*$/;
+const TOKEN = /\/\/[^\n]*|\/\*[^]*?\*\/|'(?:[^'\\\n]|\\[^])*'|"(?:[^"\\\n]|\\[^])*"|[\p{ID_Start}$_][\p{ID_Continue}$]*|[^]/uy;
+const REGEX = /\/(?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/[a-z]*/y;
+
+// Code with its imports replaced by what can be evaluated; lines stay where they are. loose: its constants at the top are
+// variables.
+const imports = (code, loose = false) => {
+	if (!loose && !/\bimport\b/.test(code)) return code;
+	const braces = []; // what closes: '`' for the ${ of a template
+	let made = '', at = 0, begins = true, before = '';
+	const template = () => {
+		for (; at < code.length; at++) {
+			made += code[at];
+			if (code[at] === '\\') made += code[++at] ?? '';
+			else if (code[at] === '`') return void at++;
+			else if (code[at] === '$' && code[at + 1] === '{') {
+				made += code[++at];
+				at++;
+				return void braces.push('`');
+			}
+		}
+	};
+	while (at < code.length) {
+		TOKEN.lastIndex = REGEX.lastIndex = STATIC.lastIndex = at;
+		let token = TOKEN.exec(code)[0], regex;
+		if (token === 'import' && !/\.\s*$/.test(before)) {
+			const rest = code.slice(at + 6), m = begins && !braces.length && STATIC.exec(code);
+			if (/^\s*[(.]/.test(rest) && !/^\s*\.(?!\s*meta\b)/.test(rest)) {
+				made += '__codebox_import';
+				at += 6;
+			} else {
+				made += m ? statically(m) : token;
+				at += m ? m[0].length : 6;
+			}
+			before = m ? ';' : 'x';
+			begins = !!m;
+			continue;
+		}
+		if (token === '/' && REGEX_AFTER.test(before) && (regex = REGEX.exec(code))) token = regex[0];
+		made += loose && token === 'const' && begins && !braces.length ? 'let  ' : token;
+		at += token.length;
+		if (token === '`') template();
+		else if ('({['.includes(token)) braces.push(token);
+		else if (')}]'.includes(token) && braces.pop() === '`') template();
+		if (/^(?:\/\/|\/\*)/.test(token)) continue;
+		if (/^\s$/.test(token)) {
+			begins ||= token === '\n';
+			before += token;
+			continue;
+		}
+		begins = token === ';' || token === '}';
+		before = before.slice(-20) + token.slice(-20);
+	}
+	return made;
+};
+
+const strip = (code) => {
+	if (typeof Module.stripTypeScriptTypes !== 'function') {
+		const error = new Error(`TypeScript needs Node.js 22.13 or later, and this image has ${process.version}: write ` +
+			'JavaScript, or use an image with a newer Node.js');
+		error.stack = `Error: ${error.message}`;
+		throw error;
+	}
+	return Module.stripTypeScriptTypes(code);
+};
+
+// "{ a: 1 }" alone is an object, as at Node's prompt.
+const literal = (code) => {
+	if (!/^\s*\{/.test(code) || /;\s*$/.test(code)) return code;
+	try {
+		new vm.Script(`(${code}\n)`);
+		return `(${code}\n)`;
+	} catch {
+		return code;
+	}
+};
+
+// ---- evaluation ----
+
+const session = new inspector.Session();
+session.connect();
+const post = (method, params) => new Promise((resolve, reject) => {
+	session.post(method, params, (error, result) => (error ? reject(error) : resolve(result)));
+});
+
+let guarded = null, leave = null;
+const GUARD = new vm.Script('globalThis[Symbol.for("codebox.guard")]()', { filename: 'node:codebox' });
+Object.defineProperty(globalThis, Symbol.for('codebox.guard'), { value: () => guarded() });
+
+// Run a function so that SIGINT ends it; microtasks that it leaves run in it, too.
+const guard = (f) => {
+	guarded = () => {
+		f();
+		process._tickCallback();
+	};
+	try {
+		GUARD.runInThisContext({ breakOnSigint: true });
+	} catch (e) {
+		if (e?.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED') leave?.({ interrupted: true });
+		else late('Uncaught')(e);
+	}
+};
+
+let stash;
+Object.defineProperty(globalThis, Symbol.for('codebox.stash'), { value: (v) => { stash = v; } });
+
+// The value that an object of the inspector stands for, in a list: a promise among them is not to be waited for.
+const valueOf = async (remote) => {
+	if (remote.objectId) {
+		await post('Runtime.callFunctionOn', { objectId: remote.objectId,
+			functionDeclaration: 'function () { "use strict"; globalThis[Symbol.for("codebox.stash")](this); }' });
+		const v = [stash];
+		stash = undefined;
+		return v;
+	}
+	if (remote.unserializableValue === undefined) return [remote.subtype === 'null' ? null : remote.value];
+	const text = remote.unserializableValue;
+	return [text.endsWith('n') ? BigInt(text.slice(0, -1)) : text === '-0' ? -0 : Number(text)];
+};
+
+const REDECLARED = /^Identifier '(.+)' has already been declared$/;
+
+const evaluate = async (code, loose = false) => {
+	const ready = literal(imports(code, loose));
+	const left = new Promise((resolve) => { leave = resolve; });
+	let evaluated;
+	guard(() => {
+		evaluated = post('Runtime.evaluate', { expression: `${ready}\n//# sourceURL=cell${count}`, replMode: true,
+			objectGroup: 'cell' });
+		evaluated.catch(() => {});
+	});
+	const r = await Promise.race([left, evaluated ?? left]);
+	if (r.interrupted || r.exit) return r;
+	if (!r.exceptionDetails) return { value: (await valueOf(r.result))[0] };
+	const [thrown] = await valueOf(r.exceptionDetails.exception ?? r.result);
+	if (thrown instanceof Exit) return { exit: thrown };
+	const syntax = util.types.isNativeError(thrown) && thrown instanceof SyntaxError && !/cell\d+:/.test(thrown.stack);
+	// V8 declares again what is of the same kind: "let" and "class", or "const". Nothing has run yet.
+	const name = syntax && REDECLARED.exec(thrown.message)?.[1];
+	if (name && !loose) return evaluate(code, true);
+	if (name) thrown.stack += `\n(If an earlier cell declared ${name} otherwise, as a constant or a function, declare it so again.)`;
+	return { error: thrown, before: syntax ? place(r.exceptionDetails, ready) : '' };
+};
+
+// A file, run as "node FILE" runs it.
+const program = async (name, data) => {
+	const file = path.join(fs.existsSync(WORKSPACE) ? WORKSPACE : process.cwd(), name);
+	fs.writeFileSync(`${file}.new`, data);
+	fs.renameSync(`${file}.new`, file);
+	process.argv.splice(1, 1, file);
+	delete require.cache[file];
+	const left = new Promise((resolve) => { leave = resolve; });
+	let r = null;
+	if (!/\.(mjs|m?ts)$/.test(file))
+		guard(() => {
+			try {
+				Module._load(file, null, true);
+				r = {};
+			} catch (e) {
+				if (e instanceof Exit) r = { exit: e };
+				else if (e?.code !== 'ERR_REQUIRE_ESM' && e?.code !== 'ERR_REQUIRE_ASYNC_MODULE') r = { error: e };
+			}
+		});
+	if (r) return r;
+	let loaded;
+	guard(() => { loaded = load(`${url.pathToFileURL(file).href}?run=${count}`); });
+	return Promise.race([left, loaded.then(() => ({}), (e) => (e instanceof Exit ? { exit: e } : { error: e }))]);
+};
+
+// As at the end of a process: what the program has begun is waited for, and its exit handlers run.
+const finish = async () => {
+	const left = new Promise((resolve) => { leave = resolve; });
+	channel.unref();
+	const r = await Promise.race([left, new Promise((resolve) => process.once('beforeExit', () => resolve({})))]);
+	channel.ref();
+	return r;
+};
+
+// ---- cells ----
+
+const emptyWorkspace = (() => {
+	try {
+		const s = fs.statSync(WORKSPACE);
+		return s.nlink === 2 && !fs.readdirSync(WORKSPACE).length ? s : null;
+	} catch {
+		return null;
+	}
+})();
+
+const isEmpty = () => {
+	if (!emptyWorkspace) return false;
+	const s = fs.statSync(WORKSPACE, { throwIfNoEntry: false });
+	return s && s.ino === emptyWorkspace.ino && s.nlink === 2 && s.size === emptyWorkspace.size;
+};
+
+const usage = (before) => {
+	const now = process.resourceUsage();
+	const cpu = (u) => u.userCPUTime + u.systemCPUTime;
+	return { cpu_us: Math.max(0, cpu(now) - cpu(before)), read: Math.max(0, now.fsRead - before.fsRead) * 512,
+		written: Math.max(0, now.fsWrite - before.fsWrite) * 512, peak: now.maxRSS * 1024 };
+};
+
+const executed = async (m) => {
+	try {
+		if (m.argv) process.argv = [process.execPath, ...m.argv.slice(m.file ? 0 : 1)];
+		if (m.dialect === 'typescript' && !m.file) m.code = strip(m.code);
+		if (m.dialect === 'typescript' && m.file && !process.features.typescript) strip('');
+		let r = m.file ? await program(m.file, Buffer.from(m.code, 'base64')) : await evaluate(m.code);
+		if (m.last && !r.interrupted && !r.exit && !r.error) r = { ...await finish(), value: r.value };
+		if (m.last) process.emit('exit', r.exit?.code ?? process.exitCode ?? 0);
+		return r;
+	} catch (e) {
+		return e instanceof Exit ? { exit: e } : { error: e };
+	}
+};
+
+const report = (m, r, done) => {
+	if (r.exit) Object.assign(done, { status: 'exit', exit_code: r.exit.code });
+	else if (r.interrupted) done.status = 'interrupted';
+	else if ('error' in r) {
+		done.status = 'error';
+		fail(r.error, r.before);
+	} else if (r.value !== undefined && !m.silent && !m.file) {
+		globalThis._ = r.value;
+		show('result', rich(r.value) ?? { 'text/plain': inspect(r.value) }, {}, { count });
+	}
+};
+
+const run = async (m) => {
+	cell = m.id;
+	count++;
+	const before = process.resourceUsage();
+	stdin = null;
+	const r = await executed(m);
+	await new Promise(setImmediate); // rejections that nobody handles are reported with their cell
+	leave = null;
+	const done = { ev: 'done', id: cell, status: 'ok', count };
+	try {
+		report(m, r, done);
+	} catch (e) { // what shows a value is code of the user, too
+		done.status = 'error';
+		fail(e);
+	}
+	session.post('Runtime.releaseObjectGroup', { objectGroup: 'cell' });
+	done.usage = usage(before);
+	if (isEmpty()) done.workspace = 'empty';
+	cell = 0;
+	send(done);
+};
+
+// ---- questions ----
+
+const INCOMPLETE = /Unexpected end of input|Unterminated template|missing \) after argument list|Unterminated regular/;
+
+const isComplete = (m) => {
+	let status = 'complete';
+	try {
+		new vm.Script(`(async () => {${imports(m.code)}\n})`);
+	} catch (e) {
+		try {
+			new vm.Script(imports(m.code));
+		} catch (again) {
+			if (/\/\*(?:(?!\*\/)[^])*$/.test(m.code)) status = 'incomplete';
+			else status = INCOMPLETE.test(again.message) || INCOMPLETE.test(e.message) ? 'incomplete' : 'invalid';
+		}
+	}
+	send({ ev: 'is_complete', id: m.id, status, indent: '' });
+};
+
+const complete = async (m) => {
+	const text = [...m.code].slice(0, m.cursor).join('');
+	const [, object, word] = /(?:([\p{ID_Continue}$.[\]'"]+)\.)?([\p{ID_Continue}$]*)$/u.exec(text);
+	const names = new Set();
+	try {
+		if (!object) {
+			(await post('Runtime.globalLexicalScopeNames', {})).names.forEach((n) => names.add(n));
+			for (let o = globalThis; o; o = Object.getPrototypeOf(o)) Object.getOwnPropertyNames(o).forEach((n) => names.add(n));
+		} else {
+			const r = await post('Runtime.evaluate', { expression: object, throwOnSideEffect: true, silent: true,
+				objectGroup: 'complete', replMode: true });
+			const [v] = r.exceptionDetails ? [] : await valueOf(r.result);
+			for (let o = v === null || v === undefined ? null : Object(v); o; o = Object.getPrototypeOf(o))
+				Object.getOwnPropertyNames(o).forEach((n) => names.add(n));
+		}
+	} catch {
+		// nothing is known of it
+	}
+	const matches = [...names].filter((n) => n.startsWith(word) && /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u.test(n) &&
+		!n.startsWith('__codebox')).sort().slice(0, 500);
+	send({ ev: 'complete', id: m.id, matches, start: m.cursor - [...word].length, end: m.cursor });
+};
+
+// User code broke something that the driver needs: the cell must end still.
+const emergency = (e) => {
+	const text = `The interpreter's driver failed after the cell: ${e?.name}`;
+	send({ ev: 'error', id: cell, name: 'Error', value: text, traceback: text });
+	send({ ev: 'done', id: cell, status: 'error', count });
+	cell = 0;
+};
+
+let serving = false;
+const serve = async () => {
+	if (serving) return;
+	serving = true;
+	while (messages.length) {
+		const m = messages.shift();
+		if (m.op === 'run') await run(m).catch(emergency);
+		else if (m.op === 'session') Object.assign(process.env, m.environment);
+		else if (m.op === 'is_complete') isComplete(m);
+		else if (m.op === 'complete') await complete(m);
+	}
+	serving = false;
+};
+
+// ---- the world of the cells ----
+
+let stdin = null;
+Object.defineProperty(process, 'stdin', { configurable: true, enumerable: true,
+	get: () => (stdin ??= fs.createReadStream(null, { fd: 0, autoClose: false })) });
+
+// What is printed is in the pipe when write() returns: a frame behind it comes behind it, and an interrupt loses nothing.
+const printer = (fd) => {
+	const stream = new Writable({ decodeStrings: false, write: (data, encoding, done) => done() });
+	stream.fd = fd;
+	stream.write = (data, encoding, done = encoding) => {
+		out(fd, typeof data === 'string' ? Buffer.from(data, typeof encoding === 'string' ? encoding : 'utf8')
+			: Buffer.from(data.buffer, data.byteOffset, data.byteLength));
+		if (typeof done === 'function') process.nextTick(done);
+		return true;
+	};
+	stream.end = (data, encoding, done) => {
+		if (data !== undefined && typeof data !== 'function') stream.write(data, encoding, done);
+		return stream;
+	};
+	stream.destroy = stream._destroy = () => stream;
+	return stream;
+};
+for (const [name, fd] of [['stdout', 1], ['stderr', 2]]) {
+	const value = printer(fd);
+	Object.defineProperty(process, name, { configurable: true, enumerable: true, get: () => value });
+}
+
+process.exit = (code = process.exitCode ?? 0) => { throw new Exit(Number(code) & 255); };
+process.on('SIGINT', () => { if (cell) leave?.({ interrupted: true }); });
+
+const hidden = (name, value) => Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
+hidden('__codebox_import', load);
+hidden('display', display);
+hidden('module', { exports: {} });
+hidden('exports', {});
+Object.defineProperty(globalThis, 'require', { configurable: true, get: () => here().require,
+	set: (value) => hidden('require', value) });
+for (const name of Module.builtinModules)
+	if (!name.startsWith('_') && !name.includes('/') && !(name in globalThis))
+		Object.defineProperty(globalThis, name, { configurable: true, get: () => require(name),
+			set: (value) => hidden(name, value) });
+
+delete process.env.CODEBOX_FD;
+process.argv = [process.execPath];
+send({ ev: 'ready', language: 'javascript', version: process.versions.node, kind: 'node' });

@@ -1,0 +1,459 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which packages are needed, and in which versions: run in a sandbox of its own, of the image that they are for.
+
+There is no network here. A question about the index is a line on standard output, {"ask": number, "project": name} or
+{"ask": number, "url": address}; its answer comes on standard input: a line with its number and a number of bytes, and
+these: a line of JSON and then the page or file. Many questions are under way at once. The last line is the result, {"packages": […]}, or
+{"refused": why, "kind": word}. Everything in it is checked by who reads it.
+
+What is decided here is what Python alone knows: tags, markers, metadata. pip has the libraries for that, and the search
+is the one that pip itself uses. Only wheels count. What the session has stays where it fits; so does what the image has, but
+for those packages that are to be the newest.
+"""
+import json
+import os
+import sys
+import zipfile
+from collections import deque
+from email.parser import BytesHeaderParser
+from html.parser import HTMLParser
+from io import BytesIO
+from urllib.parse import unquote, urljoin, urlsplit
+
+
+class Refused(Exception):
+    def __init__(self, kind, why):
+        super().__init__(why)
+        self.kind = kind
+
+
+try:
+    try:
+        from pip._vendor import packaging, resolvelib
+        from pip._vendor.packaging import markers, requirements, specifiers, tags, utils, version  # noqa: F401
+    except ImportError:
+        import packaging
+        import resolvelib
+        from packaging import markers, requirements, specifiers, tags, utils, version  # noqa: F401
+except ImportError:
+    packaging = None
+
+Requirement = packaging and packaging.requirements.Requirement
+SpecifierSet = packaging and packaging.specifiers.SpecifierSet
+Version = packaging and packaging.version.Version
+InvalidVersion = packaging and packaging.version.InvalidVersion
+canonical = packaging and packaging.utils.canonicalize_name
+
+ROUNDS_MAX = 5000
+WHY_MAX = 500
+
+
+def say(message):
+    data = memoryview(json.dumps(message).encode() + b"\n")
+    while data:
+        data = data[os.write(1, data):]
+
+
+class Index:
+    """Questions and answers."""
+
+    def __init__(self):
+        self.input = os.fdopen(os.dup(0), "rb")
+        self.numbers = {}  # question: its number
+        self.answers = {}  # number: (header, bytes)
+
+    def begin(self):
+        return json.loads(self.input.readline())
+
+    def want(self, **question):
+        key = tuple(question.items())
+        if key not in self.numbers:
+            self.numbers[key] = len(self.numbers) + 1
+            say({"ask": self.numbers[key], **question})
+        return self.numbers[key]
+
+    def get(self, **question):
+        number = self.want(**question)
+        while number not in self.answers:
+            line = self.input.readline().split()
+            if len(line) != 2:
+                raise Refused("index_down", "the index cannot be asked any more")
+            data = self.input.read(int(line[1]))
+            head, _, rest = data.partition(b"\n")
+            self.answers[int(line[0])] = json.loads(head), rest
+        head, rest = self.answers[number]
+        if "kind" in head:
+            raise Refused(head["kind"], head["message"])
+        return head, rest
+
+
+class Links(HTMLParser):
+    """A page of an index that has no JSON (PEP 503)."""
+
+    def __init__(self, base):
+        super().__init__()
+        self.base = base
+        self.files = []
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        if tag == "base" and attributes.get("href"):
+            self.base = urljoin(self.base, attributes["href"])
+        if tag != "a" or not attributes.get("href"):
+            return
+        url = urljoin(self.base, attributes["href"])
+        address, _, fragment = url.partition("#")
+        name, _, value = fragment.partition("=")
+        self.files.append({
+            "filename": unquote(urlsplit(address).path.rpartition("/")[2]),
+            "url": address,
+            "hashes": {name: value} if value else {},
+            "requires-python": attributes.get("data-requires-python"),
+            "yanked": attributes.get("data-yanked") if "data-yanked" in attributes else False,
+            "core-metadata": attributes.get("data-core-metadata", attributes.get("data-dist-info-metadata", False)),
+        })
+
+
+class File:
+    """A wheel of the index, or one that the session has."""
+
+    def __init__(self, entry, name, number, rank):
+        self.entry, self.name, self.version, self.rank = entry, name, number, rank
+        self.yanked = entry.get("yanked", False)
+        self.yanked = self.yanked is not False and self.yanked is not None
+
+
+class Candidate:
+    def __init__(self, name, number, extras=frozenset(), file=None, distribution=None):
+        self.name, self.version, self.extras = name, number, extras
+        self.file, self.distribution = file, distribution
+
+    def __repr__(self):
+        return "%s %s" % (self.name, self.version)
+
+
+class Provider(resolvelib.AbstractProvider if packaging else object):
+    def __init__(self, index, question):
+        self.index = index
+        self.tags = {tag: i for i, tag in enumerate(packaging.tags.sys_tags())}
+        self.python = ".".join(map(str, sys.version_info[:3]))
+        self.pages = {}
+        self.parents = {}   # name: who needed it first
+        self.why_not = {}   # name: why there is nothing to choose from
+        self.needs = {}     # candidate: its requirements
+        self.previous = {}
+        for entry in question["previous"]:
+            file = self.file_of(canonical(entry["name"]), {**entry, "filename": entry["file"],
+                                                           "hashes": {"sha256": entry["sha256"]}})
+            if file:
+                self.previous[file.name] = file
+        self.newest = set(question["newest"])
+        self.rules = {}
+        for kind in "allow", "block", "versions":
+            for text in question["rules"].get(kind, ()):
+                rule = Requirement(text)
+                self.rules.setdefault(kind, {}).setdefault(canonical(rule.name), []).append(rule.specifier)
+        self.only = "allow" in question["rules"]
+        self.image = {}
+        self.look_at_image()
+
+    def look_at_image(self):
+        from importlib import metadata
+        for distribution in metadata.distributions(path=[p for p in sys.path if p]):
+            name = distribution.metadata["Name"]
+            try:
+                number = Version(distribution.version)
+            except Exception:
+                continue
+            if name:
+                self.image.setdefault(canonical(name), Candidate(canonical(name), number, distribution=distribution))
+
+    # ---- what there is ----
+
+    def file_of(self, name, entry):
+        """A wheel that fits, or None."""
+        try:
+            wheel, number, build, fits = packaging.utils.parse_wheel_filename(entry["filename"])
+        except Exception:
+            return None
+        ranks = [self.tags[tag] for tag in fits if tag in self.tags]
+        if canonical(wheel) != name or not ranks or not entry["hashes"].get("sha256"):
+            return None
+        return File(entry, name, number, (-min(ranks), build))
+
+    def page(self, name):
+        if name not in self.pages:
+            head, data = self.index.get(project=name)
+            if head["type"] == "html":
+                links = Links(head["url"])
+                links.feed(data.decode("utf-8", "replace"))
+                files = links.files
+            else:
+                files = json.loads(data)["files"]
+                for entry in files:
+                    entry["url"] = urljoin(head["url"], entry["url"])
+            self.pages[name] = self.choose(name, files)
+        return self.pages[name]
+
+    def choose(self, name, files):
+        """The best wheel of each version; and what else there is, to say why there is none."""
+        best, late, sources, other = {}, set(), set(), set()
+        for entry in files:
+            filename = entry.get("filename", "")
+            if not filename.endswith(".whl"):
+                if filename.endswith((".tar.gz", ".zip")):
+                    sources.add(filename)
+                continue
+            needs = entry.get("requires-python")
+            try:
+                if needs and not SpecifierSet(needs).contains(self.python, prereleases=True):
+                    late.add(needs)
+                    continue
+            except Exception:
+                pass
+            file = self.file_of(name, entry)
+            if file is None:
+                other.add(filename)
+            elif file.version not in best or file.rank > best[file.version].rank:
+                best[file.version] = file
+        if not best:
+            if late:
+                self.why_not[name] = "it needs Python %s, and the image has %s" % (sorted(late)[-1], self.python)
+            elif other:
+                self.why_not[name] = "none of its wheels fits the image's Python %s on this machine" % self.python
+            elif sources:
+                self.why_not[name] = "it has no wheel, only sources, and nothing is built here"
+            else:
+                self.why_not[name] = "the index has no file of it"
+        return best
+
+    def permitted(self, name, number):
+        """Versions that the policy rules out are not even tried; whether a name is, is not decided here."""
+        def holds(specifier):
+            return specifier.contains(number, prereleases=True)
+        allowed = self.rules.get("allow", {}).get(name)
+        if allowed and not any(holds(s) for s in allowed):
+            return False
+        if any(str(s) and holds(s) for s in self.rules.get("block", {}).get(name, ())):
+            return False
+        return all(holds(s) for s in self.rules.get("versions", {}).get(name, ()))
+
+    # ---- what the search asks ----
+
+    def identify(self, requirement_or_candidate):
+        name, extras = canonical(requirement_or_candidate.name), requirement_or_candidate.extras
+        return "%s[%s]" % (name, ",".join(sorted(extras))) if extras else name
+
+    def get_preference(self, identifier, resolutions, candidates, information, backtrack_causes):
+        pinned = any("==" in str(r.requirement.specifier) for r in information[identifier])
+        causing = any(identifier in (self.identify(c.requirement), c.parent and self.identify(c.parent))
+                      for c in backtrack_causes)
+        return not pinned, not causing, identifier
+
+    def find_matches(self, identifier, requirements, incompatibilities):
+        wanted = list(requirements[identifier])
+        name, extras = canonical(wanted[0].name), frozenset(wanted[0].extras)
+        excluded = {c.version for c in incompatibilities[identifier]}
+        # What is asked of the package without its extras counts, too.
+        asked = [r.specifier for r in wanted] + [r.specifier for r in requirements.get(name, ())] \
+            if hasattr(requirements, "get") else [r.specifier for r in wanted]
+
+        def fits(number, prereleases):
+            return number not in excluded and all(s.contains(number, prereleases=prereleases) for s in asked)
+
+        found = []
+        old, image = self.previous.get(name), self.image.get(name)
+        if old and fits(old.version, True):
+            found.append(Candidate(name, old.version, extras, file=old))
+        elif image and fits(image.version, True):
+            found.append(Candidate(name, image.version, extras, distribution=image.distribution))
+        return Matches(self, name, extras, asked, fits, found)
+
+    def is_satisfied_by(self, requirement, candidate):
+        return requirement.specifier.contains(candidate.version, prereleases=True)
+
+    def get_dependencies(self, candidate):
+        key = candidate.name, candidate.version, candidate.extras
+        if key not in self.needs:
+            self.needs[key] = list(self.find_dependencies(candidate))
+            for need in self.needs[key]:
+                self.prefetch(need, candidate)
+        return self.needs[key]
+
+    def find_dependencies(self, candidate):
+        if candidate.extras:
+            yield Requirement("%s==%s" % (candidate.name, candidate.version))
+        if candidate.distribution:
+            if not candidate.extras:
+                return  # what the image has was put together by whoever made it
+            texts = candidate.distribution.requires or ()
+        else:
+            texts = self.metadata(candidate.file).get_all("Requires-Dist") or ()
+        for text in texts:
+            try:
+                need = Requirement(text)
+            except Exception:
+                continue  # nothing that could be installed
+            if need.url:
+                raise Refused("package_refused", "%s %s needs %s from an address: %s" % (
+                    self.way(candidate.name), candidate.version, need.name, need.url))
+            extras = candidate.extras or ("",)
+            if need.marker is None:
+                if candidate.extras:
+                    continue  # of the package itself
+            elif not any(need.marker.evaluate({"extra": extra}) for extra in extras):
+                continue
+            yield need
+
+    def prefetch(self, need, candidate):
+        name = canonical(need.name)
+        if name != candidate.name:
+            self.parents.setdefault(name, candidate.name)
+        image = self.image.get(name)
+        if name in self.newest or not (name in self.previous or (image and need.specifier.contains(image.version, prereleases=True))):
+            self.index.want(project=name)
+
+    def metadata(self, file):
+        entry = file.entry
+        if entry.get("core-metadata") or entry.get("data-dist-info-metadata") or entry.get("dist-info-metadata"):
+            try:
+                return BytesHeaderParser().parsebytes(self.index.get(url=entry["url"] + ".metadata")[1])
+            except Refused as e:
+                if e.kind != "not_found":
+                    raise
+        data = self.index.get(url=entry["url"])[1]
+        try:
+            with zipfile.ZipFile(BytesIO(data)) as z:
+                names = [n for n in z.namelist() if n.count("/") == 1 and n.endswith(".dist-info/METADATA")]
+                return BytesHeaderParser().parsebytes(z.read(names[0]))
+        except (zipfile.BadZipFile, IndexError, ValueError, OSError, RuntimeError):
+            raise Refused("unsafe_wheel", "%s %s: its wheel cannot be read" % (self.way(file.name), file.version))
+
+    # ---- words ----
+
+    def way(self, name):
+        """a → b → c"""
+        names = deque([name])
+        while names[0] in self.parents and self.parents[names[0]] not in names:
+            names.appendleft(self.parents[names[0]])
+        return " → ".join(names)
+
+
+class Matches:
+    """Candidates, best first, as the search wants them: one by one, from the start as often as it likes. The index is
+    asked only when what is there already will not do."""
+
+    def __init__(self, provider, name, extras, asked, fits, found):
+        self.provider, self.name, self.extras, self.asked, self.fits = provider, name, extras, asked, fits
+        self.found = found
+        self.rest = None
+
+    def __call__(self):
+        newest = self.name in self.provider.newest
+        if not newest:
+            yield from self.found
+        if self.rest is None:
+            self.rest = list(self.look())
+        yield from sorted(self.found + self.rest, key=lambda c: c.version, reverse=True) if newest else self.rest
+
+    def look(self):
+        p, name = self.provider, self.name
+        try:
+            page = p.page(name)
+        except Refused as e:
+            if e.kind != "not_found":
+                raise
+            p.why_not[name] = "the index does not have it"
+            return
+        if not page:
+            return
+        exact = any(str(s).startswith("==") and "*" not in str(s) and "," not in str(s) for s in self.asked)
+        usable = [f for f in page.values() if p.permitted(name, f.version) and (exact or not f.yanked)]
+        if not usable:
+            p.why_not[name] = "the policy allows none of its versions" if any(
+                not p.permitted(name, f.version) for f in page.values()) else "all of its versions were withdrawn (yanked)"
+            return
+        chosen = [f for f in usable if self.fits(f.version, None)] or [f for f in usable if self.fits(f.version, True)]
+        if not chosen and name not in p.why_not:
+            newest = sorted(f.version for f in usable)[-1]
+            p.why_not[name] = "the newest that can be installed is %s" % newest
+        have = {c.version for c in self.found}
+        for file in sorted(chosen, key=lambda f: f.version, reverse=True):
+            if file.version not in have:
+                yield Candidate(name, file.version, self.extras, file=file)
+
+
+def conflict(provider, causes):
+    """Why nothing fits."""
+    names = {canonical(c.requirement.name) for c in causes}
+    for name in names:
+        if name in provider.why_not and len(causes) == 1 or provider.why_not.get(name, "").startswith("the index"):
+            cause = next(c for c in causes if canonical(c.requirement.name) == name)
+            return Refused("not_found", "%s%s: %s" % (provider.way(name), cause.requirement.specifier, provider.why_not[name]))
+    for name in sorted(names):
+        why = provider.why_not.get(name)
+        if why and not why.startswith("the newest"):
+            return Refused("not_found", "%s: %s" % (provider.way(name), why))
+    parts = ["%s %s" % (("%s %s needs" % (provider.way(c.parent.name), c.parent.version)) if c.parent else "you ask for",
+                        c.requirement) for c in causes]
+    return Refused("conflict", "these cannot be installed together: %s" % "; ".join(dict.fromkeys(parts)))
+
+
+def resolve(question, index):
+    provider = Provider(index, question)
+    wanted = []
+    for text in question["requirements"]:
+        try:
+            wanted.append(Requirement(text))
+        except packaging.requirements.InvalidRequirement as e:
+            raise Refused("invalid_argument", "%s: it is not a requirement: %s" % (text, str(e).split("\n")[0]))
+    wanted = [r for r in wanted if r.marker is None or r.marker.evaluate({"extra": ""})]
+    for need in wanted:
+        provider.prefetch(need, need)
+    try:
+        result = resolvelib.Resolver(provider, resolvelib.BaseReporter()).resolve(wanted, max_rounds=ROUNDS_MAX)
+    except resolvelib.ResolutionImpossible as e:
+        raise conflict(provider, e.causes)
+    except resolvelib.ResolutionTooDeep:
+        raise Refused("conflict", "no versions that fit each other were found in time; ask for fewer packages, or name versions")
+    return provider, result
+
+
+def describe(provider, result):
+    packages, image, parents = [], [], {}
+    for identifier, criterion in result.criteria.items():
+        candidate = result.mapping[identifier]
+        for info in criterion.information:
+            parents.setdefault(candidate.name, info.parent and info.parent.name)
+            if info.parent is None:
+                parents[candidate.name] = None
+    for candidate in {c.name: c for c in result.mapping.values()}.values():
+        via, at = [], parents.get(candidate.name)
+        while at and at not in via and at != candidate.name:
+            via.insert(0, at)
+            at = parents.get(at)
+        if candidate.file is None:
+            image.append({"name": candidate.name, "version": str(candidate.version)})
+            continue
+        entry = candidate.file.entry
+        packages.append({"name": candidate.name, "version": str(candidate.version), "file": entry["filename"],
+                         "url": entry["url"], "sha256": entry["hashes"]["sha256"].lower(),
+                         "size": entry.get("size") or 0, "via": via[:100]})
+    packages.sort(key=lambda p: p["name"])
+    return {"packages": packages, "image": image, "python": "%d.%d" % sys.version_info[:2]}
+
+
+def main():
+    index = Index()
+    question = index.begin()
+    try:
+        if packaging is None:
+            raise Refused("no_packages", "the image has neither pip nor the packages packaging and resolvelib, which "
+                                         "resolving needs; use another image")
+        say(describe(*resolve(question, index)))
+    except Refused as e:
+        say({"refused": str(e)[:WHY_MAX], "kind": e.kind})
+
+
+if __name__ == "__main__":
+    main()

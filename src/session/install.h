@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_SESSION_INSTALL_H
+#define CBX_SESSION_INSTALL_H
+
+/* One installation of packages, between packages.c, which has it, and resolver.c, which finds out what is needed. */
+#include "packages/rules.h"
+#include "session/internal.h"
+#include "session/jobs.h"
+
+TAILQ_HEAD(cbx_asks, cbx_ask);
+
+struct cbx_install {
+	TAILQ_ENTRY(cbx_install) entry;
+	struct cbx_engine *engine;
+	struct cbx_session *target;
+	struct cbx_session *resolver; /* NULL: it has been closed */
+	struct cbx_principal principal;
+	struct cbx_caller caller;
+	struct cbx_op *op;
+	struct cbx_requirements wanted; /* names of it alone: what was asked for now */
+	cJSON *requirements;		/* all that the session is to have, as text */
+	bool npm;			/* they are of npm; else of Python */
+	bool newest;			/* of those that were asked for now: "-U" was among them */
+	struct cbx_watch_op watch;
+	struct cbx_input_op input;
+	struct cbx_file_op file;
+	struct cbx_answer_op stale;
+	cJSON *warnings; /* texts, of codebox-packages; NULL: there are none */
+	cJSON *imported; /* by the interpreter, in another version than it is installed in now; NULL: nothing */
+	struct cbx_job job; /* the one that installs */
+	bool installing;
+	struct cbx_asks asks, waiting;
+	size_t nasks, asked;
+	struct cbx_buf line, feed, trace;
+	struct cbx_lock lock;
+	cJSON *found; /* the resolver's answer */
+	char token[27];
+	struct event *work, *timer;
+	bool over; /* by `failure`, or well */
+	struct cbx_err failure;
+};
+
+/* What a session has installed of Python, or of npm. */
+struct cbx_had {
+	cJSON *requirements, *wheels; /* texts; what the resolver said of each */
+	char token[27];		      /* of the directory that it uses; "": there is none */
+};
+
+struct cbx_packages {
+	struct cbx_had had[2]; /* of Python; of npm */
+	cJSON *tokens;	       /* of all its directories */
+};
+
+/* ---- wanted.c ---- */
+
+/* The program of Python, or of Node; NULL: the image has none. */
+const char *cbx_wanted_program(const struct cbx_session *s, bool npm);
+/* A list of names as packages/rules.h wants them: where there is Node and no Python, they are those of npm. NULL: it is
+ * not a list. */
+cJSON *cbx_wanted_spelled(const struct cbx_session *s, const cJSON *names);
+int cbx_wanted_check(const struct cbx_session *s, const cJSON *names, struct cbx_requirements *ret,
+		     struct cbx_err *err);
+/* They, and what was asked for earlier but for their names. */
+cJSON *cbx_wanted_gather(const struct cbx_install *in, const cJSON *names);
+bool cbx_wanted_has(const struct cbx_install *in, const char *name);
+
+/* packages.c. It ends soon, but not before the caller returns: with an error, or, NULL, well. */
+void cbx_install_end(struct cbx_install *in, const struct cbx_err *err);
+
+/* Whether anything of the index may be had, and can be; what the image has can always. */
+int cbx_install_allowed(const struct cbx_session *session, struct cbx_err *err);
+
+/* resolver.c. What it found is in `found`, and the `work` event is active, when it is through. */
+int cbx_resolver_begin(struct cbx_install *in, struct cbx_err *err);
+void cbx_resolver_feed(struct cbx_install *in); /* what has gathered for it */
+void cbx_resolver_close(struct cbx_install *in);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_SESSION_QUERY_H
+#define CBX_SESSION_QUERY_H
+
+/* One query, between sql.c, which has it, and sqlfile.c, which asks files of the session. */
+#include "session/commands.h"
+#include "session/databases.h"
+#include "session/internal.h"
+#include "session/jobs.h"
+#include "sql/job.h"
+
+#define CBX_QUERY_ANSWER_MAX MIB(4) /* the rows of an answer as JSON, too */
+
+enum cbx_query_step { LOOKING, ASKING, RENAMING, REMOVING, OVER };
+
+struct cbx_sql_query {
+	TAILQ_ENTRY(cbx_sql_query) entry;
+	struct cbx_engine *engine;
+	struct cbx_principal principal;
+	struct cbx_via via;
+	struct cbx_caller caller;
+	char tenant[CBX_NAME_MAX + 1], session_id[CBX_NAME_MAX + 1]; /* "": without one */
+	struct cbx_op *op;
+	enum cbx_query_step step;
+	struct cbx_job job;
+	bool asked;
+	bool schema;	   /* is the answer, not rows */
+	cJSON *request;	   /* until it is sent */
+	char *path, *part; /* of the file, and of it while it is not complete */
+	struct cbx_file_op file;
+	bool writing, written; /* a piece is under way; part is there */
+	uint64_t size;
+	cJSON *answer;
+	struct cbx_err failure;
+	struct event *work, *timer;
+	bool done;
+	/* Of sqlfile.c. */
+	char *database; /* the path of a file of the session; NULL: a connection of the policy is asked */
+	struct cbx_command_op command;
+	struct cbx_input_op input;
+	struct cbx_buf text, said; /* what its program is told, and says */
+};
+
+/* sql.c. It ends soon, but not before the caller returns: with an error, or, NULL, with its answer. */
+void cbx_query_end(struct cbx_sql_query *q, const struct cbx_err *err);
+struct cbx_session *cbx_query_session(struct cbx_sql_query *q, struct cbx_err *err);
+int cbx_query_error(const cJSON *root, struct cbx_err *err); /* the one that an answer says; 0: none */
+void cbx_query_answer_file(struct cbx_sql_query *q,
+			   uint64_t rows);	   /* complete the answer: it is `path`, of `size` bytes */
+void cbx_query_tell_file(struct cbx_sql_query *q); /* those who wait for news of files */
+
+/* sqlfile.c */
+int cbx_query_ask_file(struct cbx_sql_query *q, struct cbx_err *err);
+void cbx_query_leave_file(struct cbx_sql_query *q); /* it is not wanted any more, if it is under way */
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: the registry of sessions: who is there by which id, who was, how many, and who wants to hear of
+ * them. It calls no session. Ids are a tenant's own: nobody finds, lists or hears of a session that is another's.
+ *
+ * Listeners are one list; whoever is called may take itself, but nobody else, off it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "session/internal.h"
+
+const struct cbx_err *cbx_engine_trouble(const struct cbx_engine *e)
+{
+	struct cbx_err found = { 0 };
+
+	if (!e->trouble->code)
+		return NULL;
+	if (!*e->diagnosed) {
+		*e->diagnosed = true;
+		if (e->config.diagnose && e->config.diagnose(e->config.arg, &found) < 0) {
+			struct cbx_err said = *e->trouble;
+
+			cbx_err_sanitize(&found);
+			cbx_refuse(e->trouble, "no_sandbox", said.code,
+				   "no sandbox can be made on this machine: %.450s (%.100s)", found.msg, said.msg);
+		}
+	}
+	return e->trouble;
+}
+
+static unsigned bucket(const char *tenant, const char *id)
+{
+	unsigned h = 2166136261u; /* FNV-1a */
+
+	while (*tenant)
+		h = (h ^ (unsigned char)*tenant++) * 16777619u;
+	while (*id)
+		h = (h ^ (unsigned char)*id++) * 16777619u;
+	return (h ^ h >> 16) % CBX_TABLE_SIZE;
+}
+
+struct cbx_session *cbx_engine_by_id(struct cbx_engine *e, const char *tenant, const char *id)
+{
+	struct cbx_session *s;
+
+	LIST_FOREACH(s, &e->by_id[bucket(tenant, id)], by_id)
+	if (strcmp(s->spec.id, id) == 0 && strcmp(s->tenant, tenant) == 0)
+		return s;
+	return NULL;
+}
+
+void cbx_engine_name(struct cbx_session *s)
+{
+	LIST_INSERT_HEAD(&s->engine->by_id[bucket(s->tenant, s->spec.id)], s, by_id);
+	s->named = true;
+}
+
+void cbx_engine_unname(struct cbx_session *s)
+{
+	if (s->named)
+		LIST_REMOVE(s, by_id);
+	s->named = false;
+}
+
+void cbx_engine_bury(const struct cbx_session *s, const char *why)
+{
+	struct cbx_engine *e = s->engine;
+	struct cbx_tombstone *t;
+
+	if (!e->tombstones)
+		e->tombstones = cbx_xcalloc(CBX_TOMBSTONES_MAX, sizeof(*e->tombstones));
+	t = &e->tombstones[e->next_tombstone];
+	e->next_tombstone = (e->next_tombstone + 1) % CBX_TOMBSTONES_MAX;
+	if (e->ntombstones < CBX_TOMBSTONES_MAX)
+		e->ntombstones++;
+	free(t->why);
+	memcpy(t->tenant, s->tenant, sizeof(t->tenant));
+	memcpy(t->id, s->spec.id, sizeof(t->id));
+	t->why = cbx_xasprintf("%.300s", why);
+}
+
+void cbx_engine_forget(struct cbx_session *s)
+{
+	struct cbx_engine *e = s->engine;
+
+	TAILQ_REMOVE(&e->sessions, s, entry);
+	e->closing -= !s->nobodys;
+	if (!s->nobodys && !e->live && !e->closing && !e->freeing && e->config.on_idle)
+		e->config.on_idle(e->config.arg);
+}
+
+int cbx_session_find(const struct cbx_caller *caller, const char *id, struct cbx_session **ret, struct cbx_err *err)
+{
+	const struct cbx_engine *e = caller->engine;
+	struct cbx_session *s = cbx_engine_by_id(caller->engine, caller->principal->tenant, id);
+
+	if (s) {
+		*ret = s;
+		return 0;
+	}
+	/* The newest one first: an id may have been used more than once. */
+	for (size_t i = 0; i < e->ntombstones; i++) {
+		const struct cbx_tombstone *t =
+			&e->tombstones[(e->next_tombstone + 2 * CBX_TOMBSTONES_MAX - 1 - i) % CBX_TOMBSTONES_MAX];
+
+		if (strcmp(t->id, id) == 0 && strcmp(t->tenant, caller->principal->tenant) == 0)
+			return cbx_refuse(
+				err, "session_expired", ENOENT,
+				"expired: session %s was closed (%s); its variables and files are gone",
+				id, t->why);
+	}
+	return cbx_refuse(err, "session_not_found", ENOENT,
+			  "there is no session \"%.80s\"", id);
+}
+
+bool cbx_engine_settled(const struct cbx_engine *e)
+{
+	return e->boxes.link.state != CBX_LINK_STARTING;
+}
+
+bool cbx_engine_takes_roots(const struct cbx_engine *e)
+{
+	return e->policy->values[CBX_KEY_ROOTS].standard && e->policy->nmounts && e->mountable;
+}
+
+size_t cbx_engine_sessions(const struct cbx_engine *e)
+{
+	return e->live;
+}
+
+bool cbx_session_is_of(const struct cbx_session *s, const struct cbx_principal *owner)
+{
+	return s->state != CBX_CLOSING && strcmp(s->tenant, owner->tenant) == 0;
+}
+
+const char *cbx_engine_writer(const struct cbx_engine *e)
+{
+	const struct cbx_session *s;
+
+	TAILQ_FOREACH(s, &e->sessions, entry)
+		for (uint32_t i = 0; i < s->mounts.n; i++)
+			if (s->mounts.all[i].writable)
+				return s->spec.id;
+	return NULL;
+}
+
+void cbx_engine_changed(struct cbx_engine *e)
+{
+	if (e->pool_events)
+		e->pool_events->changed(e);
+}
+
+/* ---- news ---- */
+
+void cbx_engine_listen(struct cbx_caller *caller, struct cbx_engine_listener *l)
+{
+	l->principal = caller->principal;
+	TAILQ_INSERT_TAIL(&caller->engine->listeners, l, entry);
+}
+
+void cbx_engine_unlisten(struct cbx_caller *caller, struct cbx_engine_listener *l)
+{
+	TAILQ_REMOVE(&caller->engine->listeners, l, entry);
+}
+
+static bool hears(const struct cbx_engine_listener *l, const struct cbx_session *s)
+{
+	return strcmp(l->principal->tenant, s->tenant) == 0;
+}
+
+void cbx_engine_files_news(struct cbx_session *s, const cJSON *files)
+{
+	struct cbx_engine_listener *l, *next;
+
+	TAILQ_FOREACH_SAFE(l, &s->engine->listeners, entry, next)
+	{
+		if (l->on_files && hears(l, s))
+			l->on_files(l->arg, s->spec.id, s->spec.one_shot, files);
+	}
+}
+
+void cbx_engine_files_changed(struct cbx_caller *caller, const char *session_id, const cJSON *files)
+{
+	struct cbx_session *s = cbx_engine_by_id(caller->engine, caller->principal->tenant, session_id);
+
+	if (s)
+		cbx_engine_files_news(s, files);
+}
+
+void cbx_engine_session_news(struct cbx_session *s, bool gone)
+{
+	struct cbx_engine_listener *l, *next;
+
+	TAILQ_FOREACH_SAFE(l, &s->engine->listeners, entry, next)
+	{
+		if (l->on_session && hears(l, s))
+			l->on_session(l->arg, s->spec.id, s->spec.one_shot, gone);
+	}
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: the first step of an installation (packages.c). The resolver is a cell of a session of its own.
+ * Its standard output has a line for each question, which codebox-packages answers by way of its standard input, and at
+ * last one for all that is needed, or why that cannot be. All of it is the word of a sandbox.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clean.h"
+#include "base/cleanup.h"
+#include "packages/npm.h"
+#include "session/install.h"
+
+#define ASKS_MAX   12 /* of one resolver at once */
+#define LINE_MAX   MIB(4)
+#define TRACE_MAX  2000
+#define RESOLVE \
+	"import runpy; runpy.run_path('" CBX_INSIDE_RUNTIMES "/python/resolve.py', run_name='__main__')"
+#define RESOLVE_NPM "void require('" CBX_INSIDE_RUNTIMES "/javascript/resolve.js')"
+
+struct cbx_ask {
+	TAILQ_ENTRY(cbx_ask) entry;
+	struct cbx_install *install;
+	struct cbx_job job;
+	uint64_t id;
+	cJSON *what; /* until it is begun */
+};
+
+static void ask_free(struct cbx_ask *a)
+{
+	cbx_job_end(&a->job);
+	cJSON_Delete(a->what);
+	free(a);
+}
+
+static void drop_asks(struct cbx_install *in)
+{
+	struct cbx_ask *a;
+
+	while ((a = TAILQ_FIRST(&in->asks)) || (a = TAILQ_FIRST(&in->waiting))) {
+		TAILQ_REMOVE(a->what ? &in->waiting : &in->asks, a, entry);
+		ask_free(a);
+	}
+	in->nasks = 0;
+}
+
+void cbx_resolver_close(struct cbx_install *in)
+{
+	struct cbx_session *s = take_ptr(&in->resolver);
+
+	cbx_ops_cancel(&in->caller.ops);
+	drop_asks(in);
+	if (s)
+		cbx_session_close(s, "packages were resolved");
+}
+
+void cbx_resolver_feed(struct cbx_install *in)
+{
+	struct cbx_err err;
+	int r;
+
+	if (!in->feed.len || !in->watch.x || cbx_op_pending(&in->input.op))
+		return;
+	r = cbx_execution_input(in->watch.x, in->feed.data, in->feed.len, &in->input, &err);
+	in->feed.len = 0;
+	if (r < 0)
+		cbx_install_end(in, &err);
+}
+
+/* What has gathered meanwhile goes with the next answer of the index. */
+static void fed(struct cbx_input_op *op, const struct cbx_err *err)
+{
+	struct cbx_install *in = cbx_container_of(op, struct cbx_install, input);
+
+	if (!err && in->feed.len)
+		event_active(in->work, EV_READ, 1);
+}
+
+static void begin_asks(struct cbx_install *in);
+
+static void answered(struct cbx_job *j)
+{
+	struct cbx_ask *a = cbx_container_of(j, struct cbx_ask, job);
+	struct cbx_install *in = a->install;
+	static const char failed[] = "{\"kind\":\"install_failed\",\"message\":\"the index could not be asked; see the log\"}\n";
+	bool whole = j->got.len && j->got.len <= j->max && memchr(j->got.data, '\n', j->got.len);
+
+	cbx_buf_addf(&in->feed, "%llu %zu\n", (unsigned long long)a->id, whole ? j->got.len : sizeof(failed) - 1);
+	cbx_buf_add(&in->feed, whole ? j->got.data : failed, whole ? j->got.len : sizeof(failed) - 1);
+	TAILQ_REMOVE(&in->asks, a, entry);
+	in->nasks--;
+	ask_free(a);
+	cbx_resolver_feed(in);
+	begin_asks(in);
+}
+
+static void begin_asks(struct cbx_install *in)
+{
+	struct cbx_err err;
+	struct cbx_ask *a;
+
+	while (in->nasks < ASKS_MAX && (a = TAILQ_FIRST(&in->waiting))) {
+		_cleanup_json_ cJSON *what = take_ptr(&a->what);
+
+		TAILQ_REMOVE(&in->waiting, a, entry);
+		TAILQ_INSERT_TAIL(&in->asks, a, entry);
+		in->nasks++;
+		if (cbx_job_begin(in->engine->jobs, &a->job, what, &err) < 0) {
+			cbx_install_end(in, &err);
+			return;
+		}
+	}
+}
+
+static int add_ask(struct cbx_install *in, const cJSON *line, struct cbx_err *err)
+{
+	const char *project = cbx_json_text(line, "project"), *url = cbx_json_text(line, "url");
+	struct cbx_ask *a;
+	uint64_t id = 0;
+
+	if (cbx_json_get_u64(line, "ask", 1, UINT32_MAX, &id, err) <= 0 || !project == !url ||
+	    (project ? cbx_is_npm(project) != in->npm : in->npm))
+		return cbx_refuse(err, "invalid_lock", EBADMSG, "the resolver asks for something impossible");
+	if (cbx_install_allowed(in->target, err) < 0)
+		return -err->code;
+	if (in->asked++ == CBX_INSTALL_QUESTIONS_MAX)
+		return cbx_refuse(err, "package_refused", E2BIG,
+				  "more than %d pages of the index are needed; name versions, so that fewer fit",
+				  CBX_INSTALL_QUESTIONS_MAX);
+	a = cbx_xcalloc(1, sizeof(*a));
+	a->install = in;
+	a->id = id;
+	a->job.fd = -1;
+	a->job.done = answered;
+	a->job.max = CBX_INSTALL_PAGE_MAX + KIB(64);
+	a->what = cbx_json_new_obj();
+	cbx_json_set_str(a->what, "job", "ask");
+	cbx_json_set_str(a->what, "index", in->target->policy->index);
+	cbx_json_set_str(a->what, "registry", in->target->policy->registry);
+	cbx_json_set_str(a->what, "project", project);
+	cbx_json_set_str(a->what, "url", url);
+	TAILQ_INSERT_TAIL(&in->waiting, a, entry);
+	return 0;
+}
+
+/* A resolver's own refusal: its words are those of a sandbox. */
+static int refusal(const cJSON *line, struct cbx_err *err)
+{
+	const char *kind = cbx_json_text(line, "kind"), *message = cbx_json_text(line, "refused");
+
+	cbx_refuse(err, kind ? kind : "package_refused", ENOENT, "%s", message);
+	cbx_err_sanitize(err);
+	return -ENOENT;
+}
+
+/* One line of the resolver's. 1: it was the last. */
+static int take_line(struct cbx_install *in, const char *p, size_t n, struct cbx_err *err)
+{
+	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
+
+	if (cbx_json_parse(p, n, &doc, err) < 0 || doc.problem.code || !cJSON_IsObject(doc.root))
+		return cbx_refuse(err, "invalid_lock", EBADMSG, "the resolver's answer cannot be read");
+	if (cbx_json_text(doc.root, "refused"))
+		return refusal(doc.root, err);
+	if (cJSON_GetObjectItemCaseSensitive(doc.root, "ask"))
+		return add_ask(in, doc.root, err);
+	in->found = take_ptr(&doc.root);
+	return 1;
+}
+
+static void resolver_said(struct cbx_install *in, const char *stream, const char *p, size_t n)
+{
+	struct cbx_err err;
+	const char *end_of;
+	int r = 0;
+
+	if (in->over || in->found)
+		return;
+	if (strcmp(stream, "stdout") != 0) {
+		cbx_buf_add(&in->trace, p, n);
+		if (in->trace.len > TRACE_MAX)
+			cbx_buf_drop(&in->trace, in->trace.len - TRACE_MAX);
+		return;
+	}
+	cbx_buf_add(&in->line, p, n);
+	while (r == 0 && in->line.len && (end_of = memchr(in->line.data, '\n', in->line.len))) {
+		r = take_line(in, in->line.data, (size_t)(end_of - in->line.data), &err);
+		cbx_buf_drop(&in->line, (size_t)(end_of - in->line.data) + 1);
+	}
+	if (r == 0 && in->line.len > LINE_MAX)
+		r = cbx_refuse(&err, "invalid_lock", EFBIG, "the resolver's answer is too long");
+	if (r < 0)
+		cbx_install_end(in, &err);
+	else if (r > 0) /* not here: this is a call from its execution */
+		event_active(in->work, EV_READ, 1);
+	else
+		begin_asks(in);
+}
+
+static void resolver_does(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress)
+{
+	struct cbx_install *in = cbx_container_of(op, struct cbx_install, watch);
+
+	if (progress->what == CBX_STARTED)
+		cbx_resolver_feed(in);
+	else if (progress->what == CBX_PRINTED)
+		resolver_said(in, progress->stream, progress->p, progress->n);
+}
+
+static void resolver_ended(struct cbx_watch_op *op, struct cbx_execution *x)
+{
+	struct cbx_install *in = cbx_container_of(op, struct cbx_install, watch);
+	const struct cbx_err *failure = cbx_session_failure(cbx_execution_session(x));
+	_cleanup_json_ cJSON *o = cbx_execution_to_json(x, false);
+	const cJSON *error = cJSON_GetObjectItemCaseSensitive(o, "error");
+	const char *message = cbx_json_text(o, "message");
+	struct cbx_err err;
+
+	in->watch.x = NULL;
+	if (in->found || in->over)
+		return;
+	if (!message)
+		message = cbx_json_text(error, "value");
+	cbx_refuse(&err, "install_failed", EIO, "the packages could not be resolved: %.400s",
+		   failure ? failure->msg : message && message[0] ? message : cbx_buf_str(&in->trace));
+	cbx_err_sanitize(&err);
+	cbx_install_end(in, &err);
+}
+
+/* Those of the kind that is looked for. */
+static cJSON *rules_json(const struct cbx_requirements *list, bool npm)
+{
+	cJSON *all = cbx_requirements_json(list), *next;
+
+	for (cJSON *v = all->child; v; v = next) {
+		next = v->next;
+		if (cbx_is_npm(v->valuestring) != npm)
+			cJSON_Delete(cJSON_DetachItemViaPointer(all, v));
+	}
+	return all;
+}
+
+static cJSON *question(const struct cbx_install *in)
+{
+	const struct cbx_package_rules *rules = &in->target->policy->packages;
+	const struct cbx_had *had = in->target->packages ? &in->target->packages->had[in->npm] : NULL;
+	cJSON *o = cbx_json_new_obj(), *r = cbx_json_new_obj(), *newest = cbx_json_new_arr();
+
+	cbx_json_set(o, "requirements", cJSON_Duplicate(in->requirements, 1));
+	cbx_json_set(o, "previous", had && had->wheels ? cJSON_Duplicate(had->wheels, 1) : cbx_json_new_arr());
+	for (size_t i = 0; in->newest && i < in->wanted.n; i++)
+		cbx_json_push_str(newest, in->wanted.all[i].name);
+	cbx_json_set(o, "newest", newest);
+	if (rules->only)
+		cbx_json_set(r, "allow", rules_json(&rules->allow, in->npm));
+	cbx_json_set(r, "block", rules_json(&rules->block, in->npm));
+	cbx_json_set(r, "versions", rules_json(&rules->versions, in->npm));
+	cbx_json_set(o, "rules", r);
+	return o;
+}
+
+int cbx_resolver_begin(struct cbx_install *in, struct cbx_err *err)
+{
+	struct cbx_cell_spec cell = {
+		.code = RESOLVE, .language = "python", .ours = true, .unlimited = true, .streamed = true, .input = true
+	};
+	_cleanup_json_ cJSON *asked = question(in);
+	struct cbx_session_spec spec;
+	struct cbx_execution *x;
+	int r;
+
+	if (in->npm) {
+		cell.code = RESOLVE_NPM;
+		cell.language = "javascript";
+	}
+	cbx_session_spec_init(&spec);
+	snprintf(spec.image, sizeof(spec.image), "%s", in->target->spec.image);
+	spec.one_shot = true;
+	r = cbx_session_create(&in->caller, &spec, NULL, &in->resolver, err);
+	if (r < 0)
+		return r;
+	cbx_json_print(&in->feed, asked);
+	cbx_buf_addc(&in->feed, '\n');
+	in->input = (struct cbx_input_op){ .op.ops = &in->caller.ops, .done = fed };
+	in->watch = (struct cbx_watch_op){ .op.ops = &in->caller.ops,
+					   .on_progress = resolver_does,
+					   .done = resolver_ended };
+	return cbx_session_start(in->resolver, &cell, &in->watch, &x, err);
+}

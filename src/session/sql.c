@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: a query is a job of codebox-sql. Rows that are few come as one frame of JSON. Many come as
+ * pieces of CSV, each of which is written to a file of the session before the next is read, so that nothing gathers
+ * here. The file has a hidden name until it is complete; then it gets its own, by which it replaces nothing. A query
+ * that fails on the way removes it.
+ *
+ * Nobody says that an operation was cancelled or a session closed, so a timer looks; what ends the job's socket ends
+ * the query on the server. All ends come about in `turn`, so that nothing is called from inside a call.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/frame.h"
+#include "session/query.h"
+
+#define LOOK_MS 200
+
+/* ---- ends ---- */
+
+void cbx_query_end(struct cbx_sql_query *q, const struct cbx_err *err)
+{
+	if (q->done)
+		return;
+	q->done = true;
+	if (err)
+		q->failure = *err;
+	event_active(q->work, EV_TIMEOUT, 1);
+}
+
+static void query_free(struct cbx_sql_query *q)
+{
+	cbx_query_leave_file(q);
+	cbx_ops_cancel(&q->caller.ops);
+	if (q->asked)
+		cbx_job_end(&q->job);
+	if (q->work)
+		event_free(q->work);
+	if (q->timer)
+		event_free(q->timer);
+	if (q->entry.tqe_prev)
+		TAILQ_REMOVE(&q->engine->queries, q, entry);
+	cJSON_Delete(q->request);
+	cJSON_Delete(q->answer);
+	free(q->path);
+	free(q->part);
+	free(q->database);
+	cbx_buf_release(&q->text);
+	cbx_buf_release(&q->said);
+	free(q);
+}
+
+struct cbx_session *cbx_query_session(struct cbx_sql_query *q, struct cbx_err *err)
+{
+	struct cbx_session *s = cbx_engine_by_id(q->engine, q->tenant, q->session_id);
+
+	if (!s)
+		cbx_refuse(err, "session_expired", ENOENT, "session %s was closed while the database was asked",
+			   q->session_id);
+	return s;
+}
+
+static void file_done(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err);
+
+static struct cbx_file_op *file_op(struct cbx_sql_query *q)
+{
+	q->file = (struct cbx_file_op){ .op.ops = &q->caller.ops, .done = file_done };
+	return &q->file;
+}
+
+static bool remove_part(struct cbx_sql_query *q)
+{
+	struct cbx_err ignored;
+	struct cbx_session *s = cbx_query_session(q, &ignored);
+
+	q->step = REMOVING;
+	return s && cbx_session_file_remove(s, q->part, file_op(q), &ignored) >= 0;
+}
+
+void cbx_query_answer_file(struct cbx_sql_query *q, uint64_t rows)
+{
+	const cJSON *columns = cJSON_GetObjectItemCaseSensitive(q->answer, "columns");
+
+	cbx_json_set_str(q->answer, "delivery", "file");
+	cbx_json_set_str(q->answer, "session_id", q->session_id);
+	cbx_json_set_str(q->answer, "path", q->path);
+	cbx_json_set_u64(q->answer, "column_count", (uint64_t)cJSON_GetArraySize(columns));
+	cbx_json_set_u64(q->answer, "row_count", rows);
+	cbx_json_set_u64(q->answer, "size", q->size);
+}
+
+void cbx_query_tell_file(struct cbx_sql_query *q)
+{
+	_cleanup_json_ cJSON *files = cbx_json_new_arr();
+	struct cbx_err ignored;
+	struct cbx_session *s = cbx_query_session(q, &ignored);
+	cJSON *file = cbx_json_new_obj();
+
+	cbx_json_set_str(file, "path", q->path);
+	cbx_json_push(files, file);
+	if (s && q->path[0] != '/')
+		cbx_engine_files_news(s, files);
+}
+
+static void turn(evutil_socket_t fd, short what, void *arg)
+{
+	struct cbx_sql_query *q = arg;
+	struct cbx_answer_op *op;
+	struct cbx_err err;
+	cJSON *answer;
+
+	if (q->asked) {
+		cbx_job_end(&q->job);
+		q->asked = false;
+	}
+	if (q->failure.code && q->written && !q->writing && q->step != REMOVING && remove_part(q)) {
+		q->written = false;
+		q->done = false; /* until it is gone */
+		return;
+	}
+	if (q->writing) { /* what it brings is not wanted any more */
+		cbx_ops_cancel(&q->caller.ops);
+		q->writing = false;
+		event_active(q->work, EV_TIMEOUT, 1);
+		return;
+	}
+	cbx_query_leave_file(q);
+	op = cbx_op_take(&q->op);
+	err = q->failure;
+	answer = err.code ? NULL : take_ptr(&q->answer);
+	query_free(q);
+	if (op)
+		op->done(op, answer, err.code ? &err : NULL);
+	cJSON_Delete(answer);
+}
+
+static void look(evutil_socket_t fd, short what, void *arg)
+{
+	struct cbx_sql_query *q = arg;
+	struct cbx_err err;
+
+	if (q->op && (!q->session_id[0] || cbx_query_session(q, &err)))
+		return;
+	if (!q->op)
+		cbx_refuse(&err, "cancelled", ECANCELED, "the query was cancelled");
+	cbx_query_end(q, &err);
+}
+
+/* ---- frames ---- */
+
+static int malformed(struct cbx_err *err)
+{
+	return cbx_refuse(err, "query_failed", EBADMSG, "the process that asks the database sent a malformed answer");
+}
+
+int cbx_query_error(const cJSON *root, struct cbx_err *err)
+{
+	const char *kind = cbx_json_text(root, "kind"), *message = cbx_json_text(root, "message");
+	int code;
+
+	if (!kind)
+		return 0;
+	code = strcmp(kind, "query_refused") == 0 || strcmp(kind, "unsafe_user") == 0 ? EPERM
+	       : strcmp(kind, "invalid_argument") == 0				      ? EINVAL
+	       : strcmp(kind, "timeout") == 0					      ? ETIMEDOUT
+	       : strcmp(kind, "result_too_large") == 0				      ? EFBIG
+										      : EIO;
+	cbx_refuse(err, kind, code, "%s", message ? message : "no reason was given");
+	cbx_err_sanitize(err);
+	return -code;
+}
+
+static int rename_part(struct cbx_sql_query *q, struct cbx_err *err)
+{
+	struct cbx_session *s = cbx_query_session(q, err);
+
+	q->step = RENAMING;
+	return s ? cbx_session_file_rename(s, q->part, q->path, file_op(q), err) : -ENOENT;
+}
+
+static int write_piece(struct cbx_sql_query *q, const char *p, size_t n, struct cbx_err *err)
+{
+	struct cbx_session *s = cbx_query_session(q, err);
+	int r = s ? cbx_session_file_write(s, q->part, q->size, q->written ? 0 : CBX_FILE_TRUNCATE, p, n, file_op(q),
+					   err)
+		  : -ENOENT;
+
+	if (r < 0)
+		return r;
+	q->writing = q->written = true;
+	q->size += n;
+	cbx_job_pause(&q->job, true);
+	return 0;
+}
+
+static int take_json(struct cbx_sql_query *q, char type, const char *p, size_t n, struct cbx_err *err)
+{
+	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
+	struct cbx_err ignored;
+	int r = cbx_json_parse(p, n, &doc, &ignored);
+
+	if (r < 0 || !cJSON_IsObject(doc.root))
+		return malformed(err);
+	r = cbx_query_error(doc.root, err);
+	if (r < 0)
+		return r;
+	if (type == CBX_SQL_RESULT && !q->answer) {
+		q->answer = take_ptr(&doc.root);
+		if (!q->schema)
+			cbx_json_set_str(q->answer, "delivery", "inline");
+		cbx_query_end(q, NULL);
+	} else if (type == CBX_SQL_FILE && !q->answer && q->path) {
+		q->answer = take_ptr(&doc.root);
+	} else if (type == CBX_SQL_END && q->answer && q->written) {
+		cbx_query_answer_file(q, cbx_json_u64(doc.root, "row_count"));
+		return rename_part(q, err);
+	} else {
+		return malformed(err);
+	}
+	return 0;
+}
+
+static int take_frame(struct cbx_sql_query *q, const char *p, size_t n, struct cbx_err *err)
+{
+	if (!n)
+		return malformed(err);
+	if (p[0] != CBX_SQL_DATA)
+		return take_json(q, p[0], p + 1, n - 1, err);
+	if (!q->answer || !q->path || n < 2 || n > CBX_SQL_PIECE + 1)
+		return malformed(err);
+	return write_piece(q, p + 1, n - 1, err);
+}
+
+/* As many frames as there are, up to one that has to be waited for. */
+static void some(struct cbx_job *j)
+{
+	struct cbx_sql_query *q = cbx_container_of(j, struct cbx_sql_query, job);
+	struct cbx_err err;
+	const char *p;
+	size_t n;
+	int r = 0;
+
+	while (r >= 0 && !q->done && !q->writing && q->step == ASKING) {
+		r = cbx_frame_peek(&j->got, CBX_QUERY_ANSWER_MAX, &p, &n, &err);
+		if (r <= 0)
+			break;
+		r = take_frame(q, p, n, &err);
+		cbx_buf_drop(&j->got, CBX_FRAME_HEADER + n);
+	}
+	if (r < 0)
+		cbx_query_end(q, &err);
+}
+
+static void job_done(struct cbx_job *j)
+{
+	struct cbx_sql_query *q = cbx_container_of(j, struct cbx_sql_query, job);
+	struct cbx_err err;
+
+	some(j);
+	if (q->done || q->writing || q->step != ASKING)
+		return;
+	cbx_refuse(&err, "query_failed", EIO,
+		   "the process that asks the database ended without an answer; the result may need more memory than "
+		   "it may have");
+	cbx_query_end(q, &err);
+}
+
+static int ask(struct cbx_sql_query *q, struct cbx_err *err)
+{
+	int r;
+
+	q->step = ASKING;
+	q->job.done = job_done;
+	q->job.some = some;
+	q->job.max = CBX_QUERY_ANSWER_MAX + KIB(128);
+	r = cbx_job_begin(q->engine->sql_jobs, &q->job, q->request, err);
+	cJSON_Delete(take_ptr(&q->request));
+	q->asked = r >= 0;
+	return r;
+}
+
+static void file_done(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *failed)
+{
+	struct cbx_sql_query *q = cbx_container_of(op, struct cbx_sql_query, file);
+	struct cbx_err err = { 0 };
+
+	q->writing = false;
+	switch (q->step) {
+	case LOOKING: /* whether the file is there */
+		if (!failed)
+			cbx_refuse(&err, "file_exists", EEXIST,
+				   "%.300s: it exists already; remove it first, or give another name", q->path);
+		else if (strcmp(failed->kind, "file_not_found") != 0)
+			err = *failed;
+		if (!err.code)
+			(void)ask(q, &err);
+		break;
+	case ASKING:
+		if (failed) {
+			err = *failed;
+			break;
+		}
+		cbx_job_pause(&q->job, false);
+		some(&q->job);
+		return;
+	case RENAMING:
+		if (!failed)
+			cbx_query_tell_file(q);
+		q->written = failed;
+		cbx_query_end(q, failed);
+		return;
+	default:
+		cbx_query_end(q, NULL);
+		return;
+	}
+	if (err.code)
+		cbx_query_end(q, &err);
+}
+
+/* ---- what is asked for ---- */
+
+static int no_connection(const struct cbx_sql_rules *rules, const struct cbx_policy *p, const char *name,
+			 struct cbx_err *err)
+{
+	static const char files[] =
+		"a file of SQLite or DuckDB in a session is one by its path (name the session, too)";
+	_cleanup_buf_ struct cbx_buf names = { 0 };
+	const struct cbx_sql_connection *c;
+
+	for (size_t i = 0; (c = cbx_sql_rules_nth(rules, i)); i++)
+		cbx_buf_addf(&names, "%s%s", i ? ", " : "", c->name);
+	if (!names.len)
+		return cbx_refuse(err, "no_connection", ENOENT,
+				  "database not configured: the policy %s has no connection (sql.connections, "
+				  "codebox-policy(5)); %s",
+				  p->name, files);
+	return cbx_refuse(err, "no_connection", name ? ENOENT : EINVAL, "connection: %s%s%s; there are: %.300s; %s",
+			  name ? "there is no \"" : "", name ? name : "name one", name ? "\"" : "", cbx_buf_str(&names),
+			  files);
+}
+
+/* *ret NULL: a file of the session. */
+static int find_connection(const struct cbx_sql_rules *rules, const struct cbx_policy *p,
+			   const struct cbx_query_spec *spec, const struct cbx_sql_connection **ret,
+			   struct cbx_err *err)
+{
+	const char *name = spec->connection;
+
+	*ret = name ? cbx_sql_rules_find(rules, name) : cbx_sql_rules_nth(rules, 0);
+	if (*ret && (name || !cbx_sql_rules_nth(rules, 1)))
+		return 0;
+	return !*ret && name && name[0] && spec->session ? 0 : no_connection(rules, p, name, err);
+}
+
+/* Where it goes, and with which password. */
+static int set_connection(struct cbx_sql_query *q, const struct cbx_query_spec *spec, const struct cbx_policy *p,
+			  struct cbx_err *err)
+{
+	struct cbx_sql_connection own = { 0 };
+	const struct cbx_sql_connection *c;
+	const char *password = NULL;
+	int r;
+
+	if (spec->string) {
+		r = cbx_sql_connection_of_string(&p->sql, spec->string, &own, err);
+		if (r < 0)
+			return cbx_wrap(err, CBX_QUERY_STRING);
+		cbx_json_set(q->request, "connection", own.json);
+		cbx_json_set_str(q->request, "password", spec->password);
+		return 0;
+	}
+	r = find_connection(&p->sql, p, spec, &c, err);
+	if (r < 0)
+		return r;
+	if (c && q->engine->config.secret && c->secret.kind &&
+	    q->engine->config.secret(q->engine->config.arg, &c->secret, &password, err) < 0)
+		return cbx_wrap(err, "connection %s", c->name);
+	if (c)
+		cbx_json_set(q->request, "connection", cJSON_Duplicate(c->json, 1));
+	else
+		q->database = cbx_xstrdup(spec->connection);
+	cbx_json_set_str(q->request, "password", password);
+	return 0;
+}
+
+static int build_request(struct cbx_sql_query *q, const struct cbx_query_spec *spec, const struct cbx_policy *p,
+			 struct cbx_err *err)
+{
+	uint64_t inline_rows = p->values[CBX_KEY_SQL_INLINE_ROWS].ceiling;
+	int r;
+
+	q->request = cbx_json_new_obj();
+	r = set_connection(q, spec, p, err);
+	if (r < 0)
+		return r;
+	if (spec->inline_rows && spec->inline_rows < inline_rows)
+		inline_rows = spec->inline_rows;
+	q->schema = spec->schema;
+	cbx_json_set_bool(q->request, "schema", spec->schema);
+	cbx_json_set_str(q->request, "query", spec->query);
+	cbx_json_set(q->request, "parameters",
+		     spec->parameters ? cJSON_Duplicate(spec->parameters, 1) : cbx_json_new_arr());
+	cbx_json_set_u64(q->request, "inline_rows", inline_rows);
+	cbx_json_set_u64(q->request, "inline_bytes", CBX_SQL_INLINE_BYTES);
+	cbx_json_set_u64(q->request, "rows", p->values[CBX_KEY_SQL_ROWS].ceiling);
+	cbx_json_set_u64(q->request, "bytes", p->values[CBX_KEY_SQL_RESULT_SIZE].ceiling);
+	cbx_json_set_u64(q->request, "timeout_ms", p->values[CBX_KEY_SQL_TIMEOUT].ceiling);
+	cbx_json_set_str(q->request, "null", spec->null);
+	cbx_json_set_str(q->request, "delivery", spec->path ? "file" : spec->session ? "auto" : "inline");
+	return 0;
+}
+
+static int name_file(struct cbx_sql_query *q, const struct cbx_query_spec *spec, struct cbx_err *err)
+{
+	const char *slash, *base, *in = spec->directory;
+	char random[9];
+
+	cbx_random_name(random, 8);
+	q->path = spec->path ? cbx_xstrdup(spec->path)
+			     : cbx_xasprintf("%s%ssql_result_%s.csv", in ? in : "", in ? "/" : "", random);
+	slash = strrchr(q->path, '/');
+	base = slash ? slash + 1 : q->path;
+	if (!*base || strlen(base) > 200 || strcmp(base, ".") == 0 || strcmp(base, "..") == 0)
+		return cbx_refuse(err, "invalid_argument", EINVAL,
+				  "path: give the name of a file of the session, of up to 200 bytes");
+	q->part = cbx_xasprintf("%.*s.%s.%s.part", (int)(base - q->path), q->path, base, random);
+	return 0;
+}
+
+static int check(const struct cbx_engine *e, const struct cbx_query_spec *spec, struct cbx_err *err)
+{
+	const struct cbx_sql_query *q;
+	size_t n = 0;
+
+	if (!spec->query && !spec->schema)
+		return cbx_refuse(err, "invalid_argument", EINVAL, "missing argument: query");
+	if (spec->path && !spec->session)
+		return cbx_refuse(err, "invalid_argument", EINVAL, "path: name the session whose file it is to be");
+	if (spec->parameters &&
+	    (!cJSON_IsArray(spec->parameters) || cJSON_GetArraySize(spec->parameters) > CBX_SQL_PARAMETERS_MAX))
+		return cbx_refuse(err, "invalid_argument", EINVAL, "parameters: give a list of up to %d values",
+				  CBX_SQL_PARAMETERS_MAX);
+	TAILQ_FOREACH(q, &e->queries, entry)
+		n++;
+	if (n >= CBX_SQL_QUERIES_MAX)
+		return cbx_refuse(err, "busy", EBUSY, "%d queries run at once; try again later", CBX_SQL_QUERIES_MAX);
+	return 0;
+}
+
+static struct cbx_sql_query *query_new(struct cbx_caller *caller, struct cbx_session *s)
+{
+	struct cbx_sql_query *q = cbx_xcalloc(1, sizeof(*q));
+
+	q->engine = caller->engine;
+	snprintf(q->tenant, sizeof(q->tenant), "%s", s ? s->tenant : caller->principal->tenant);
+	snprintf(q->principal.tenant, sizeof(q->principal.tenant), "%s", q->tenant);
+	if (caller->via)
+		q->via = *caller->via;
+	q->caller = (struct cbx_caller){ .engine = q->engine,
+					 .principal = &q->principal,
+					 .via = caller->via ? &q->via : NULL };
+	q->job.fd = -1;
+	q->work = event_new(q->engine->base, -1, 0, turn, q);
+	q->timer = event_new(q->engine->base, -1, EV_PERSIST, look, q);
+	return q;
+}
+
+static struct cbx_policy *policy_of(const struct cbx_caller *caller, const struct cbx_session *s)
+{
+	if (s)
+		return cbx_policy_ref(s->policy);
+	if (!caller->principal->ceiling)
+		return cbx_policy_ref(caller->engine->policy);
+	return cbx_policy_narrow(caller->engine->policy, caller->principal->ceiling);
+}
+
+static int begin(struct cbx_sql_query *q, const struct cbx_query_spec *spec, const struct cbx_policy *p,
+		 struct cbx_err *err)
+{
+	struct timeval tv = { .tv_usec = LOOK_MS * 1000 };
+	struct cbx_session *s = spec->session;
+	int r = q->work && q->timer && event_add(q->timer, &tv) == 0 ? 0 : cbx_fail(err, ENOMEM, "watch a query");
+
+	if (r >= 0)
+		r = build_request(q, spec, p, err);
+	if (r >= 0 && s) {
+		snprintf(q->session_id, sizeof(q->session_id), "%s", s->spec.id);
+		r = name_file(q, spec, err);
+	}
+	if (r >= 0 && q->database)
+		return cbx_query_ask_file(q, err);
+	if (r >= 0 && spec->path)
+		return cbx_session_file_stat(s, q->path, file_op(q), err);
+	return r < 0 ? r : ask(q, err);
+}
+
+int cbx_engine_query(struct cbx_caller *caller, const struct cbx_query_spec *spec, struct cbx_answer_op *op,
+		     struct cbx_err *err)
+{
+	struct cbx_policy *p;
+	struct cbx_sql_query *q;
+	int r = check(caller->engine, spec, err);
+
+	if (r < 0)
+		return r;
+	p = policy_of(caller, spec->session);
+	q = query_new(caller, spec->session);
+	r = begin(q, spec, p, err);
+	cbx_policy_free(p);
+	if (r < 0) {
+		query_free(q);
+		return r;
+	}
+	TAILQ_INSERT_TAIL(&q->engine->queries, q, entry);
+	if (spec->session)
+		cbx_session_touch(spec->session);
+	cbx_op_begin(&op->op, &q->op);
+	return 0;
+}
+
+int cbx_query_spec_headers(struct cbx_query_spec *spec, const char *(*header)(void *arg, const char *name), void *arg,
+			   struct cbx_err *err)
+{
+	const char *string = header(arg, CBX_QUERY_STRING), *password = header(arg, CBX_QUERY_PASSWORD),
+		   *rows = header(arg, CBX_QUERY_INLINE);
+
+	if (!string != !password)
+		return cbx_refuse(err, "invalid_argument", EINVAL, "%s: it is missing beside %s",
+				  string ? CBX_QUERY_PASSWORD : CBX_QUERY_STRING,
+				  string ? CBX_QUERY_STRING : CBX_QUERY_PASSWORD);
+	if (password && (!cbx_plain(password) || !cbx_utf8_valid(password, strlen(password)) ||
+			 strlen(password) > CBX_SECRET_MAX))
+		return cbx_refuse(err, "invalid_argument", EINVAL, "%s: give up to %zu bytes of text", CBX_QUERY_PASSWORD,
+				  (size_t)CBX_SECRET_MAX);
+	spec->string = string;
+	spec->password = password;
+	return rows ? cbx_parse_u64(rows, CBX_QUERY_INLINE, 1, UINT32_MAX, &spec->inline_rows, err) : 0;
+}
+
+cJSON *cbx_engine_databases(const struct cbx_caller *caller)
+{
+	struct cbx_policy *p = policy_of(caller, NULL);
+	const struct cbx_sql_connection *c;
+	cJSON *list = cbx_json_new_arr();
+
+	for (size_t i = 0; (c = cbx_sql_rules_nth(&p->sql, i)); i++) {
+		cJSON *o = cbx_json_new_obj();
+
+		cbx_json_set_str(o, "name", c->name);
+		cbx_json_set_str(o, "type", cbx_json_text(c->json, "type"));
+		cbx_json_push(list, o);
+	}
+	cbx_policy_free(p);
+	return list;
+}
+
+void cbx_engine_end_queries(struct cbx_engine *e)
+{
+	struct cbx_sql_query *q, *next;
+
+	TAILQ_FOREACH_SAFE(q, &e->queries, entry, next) {
+		if (q->op)
+			cbx_op_cancel(q->op);
+		query_free(q);
+	}
+}

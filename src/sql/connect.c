@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: for each kind of database, how the driver is told where to go, what is said to the server before
+ * the query, and what its user must not be. What a read-only transaction does not hold back (files of the server, its
+ * programs) only some users may do: with such a user the query is refused, before it is sent.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/limits.h"
+#include "base/str.h"
+#include "sql/worker.h"
+
+/* ---- what drivers say ---- */
+
+static void hide(char *text, const char *secret)
+{
+	size_t n = secret ? strlen(secret) : 0;
+
+	for (char *p = text; n && (p = strstr(p, secret));)
+		memset(p, '*', n);
+}
+
+int cbx_sql_fail(struct cbx_sql *s, SQLSMALLINT type, SQLHANDLE handle, const char *kind, const char *what,
+		 struct cbx_err *err)
+{
+	SQLCHAR state[6] = "", text[500] = "";
+	char *said = (char *)text;
+	SQLINTEGER native;
+	SQLSMALLINT n;
+
+	if (!SQL_SUCCEEDED(SQLGetDiagRec(type, handle, 1, state, &native, text, sizeof(text), &n)))
+		snprintf(said, sizeof(text), "the driver does not say why");
+	while (said[0] == '[' && strchr(said, ']')) /* names of programs */
+		said = strchr(said, ']') + 1;
+	for (char *p = said; *p; p++)
+		if (iscntrl((unsigned char)*p))
+			*p = ' ';
+	hide(said, s->job->password);
+	cbx_refuse(err, kind, EIO, "%s: %s (SQLSTATE %s)", what, said, state);
+	cbx_err_sanitize(err);
+	return -EIO;
+}
+
+/* ---- connection strings ---- */
+
+/* A policy's names have no character that drivers take for more than itself (policy/sql.c); a password may have any. */
+static void account(struct cbx_buf *b, const struct cbx_sql_job *j)
+{
+	cbx_buf_addf(b, "UID=%s;", j->user ? j->user : "");
+	if (!j->password)
+		return;
+	cbx_buf_adds(b, "PWD={");
+	for (const char *p = j->password; *p; p++) {
+		if (*p == '}')
+			cbx_buf_addc(b, '}');
+		cbx_buf_addc(b, *p);
+	}
+	cbx_buf_adds(b, "};");
+}
+
+static void plain(struct cbx_buf *b, const char *text)
+{
+	cbx_buf_addf(b, "%s;", text);
+}
+
+static void port(struct cbx_buf *b, const struct cbx_sql_job *j, unsigned standard)
+{
+	cbx_buf_addf(b, "PORT=%u;", j->port ? (unsigned)j->port : standard);
+}
+
+static void postgresql(struct cbx_buf *b, const struct cbx_sql_job *j)
+{
+	cbx_buf_addf(b, "SERVERNAME=%s;DATABASE=%s;", j->server, j->database);
+	port(b, j, 5432);
+	account(b, j);
+	cbx_buf_addf(b, "SSLMODE=%s;",
+		     strcmp(j->tls, "verify") == 0 ? "verify-full"
+		     : strcmp(j->tls, "off") == 0  ? "disable"
+						   : "require");
+	plain(b, "USEDECLAREFETCH=1;FETCH=2000;BOOLSASCHAR=0;BYTEAASLONGVARBINARY=1;PQOPT={connect_timeout=10}");
+}
+
+static void mysql(struct cbx_buf *b, const struct cbx_sql_job *j)
+{
+	if (j->server[0] == '/') {
+		cbx_buf_addf(b, "SERVER=localhost;SOCKET=%s;", j->server);
+	} else {
+		cbx_buf_addf(b, "SERVER=%s;", j->server);
+		port(b, j, 3306);
+	}
+	cbx_buf_addf(b, "DATABASE=%s;", j->database);
+	account(b, j);
+	if (strcmp(j->tls, "off") != 0)
+		cbx_buf_addf(b, "FORCETLS=1;SSLVERIFY=%d;", strcmp(j->tls, "verify") == 0);
+	plain(b, "CHARSET=utf8mb4;FORWARDONLY=1;NO_CACHE=1;CONN_TIMEOUT=10");
+}
+
+static void sqlserver(struct cbx_buf *b, const struct cbx_sql_job *j)
+{
+	cbx_buf_addf(b, "SERVER=%s;DATABASE=%s;", j->server, j->database);
+	port(b, j, 1433);
+	account(b, j);
+	cbx_buf_addf(b, "ENCRYPTION=%s;", strcmp(j->tls, "off") == 0 ? "off" : "require");
+	if (strcmp(j->tls, "verify") == 0)
+		plain(b, "CA_FILE=system");
+	plain(b, "TDS_VERSION=7.4;CLIENTCHARSET=UTF-8;APPLICATIONINTENT=ReadOnly");
+}
+
+static void sqlite(struct cbx_buf *b, const struct cbx_sql_job *j)
+{
+	cbx_buf_addf(b, "DATABASE=file:%s?mode=ro;", j->database);
+	plain(b, "NOCREAT=1;STEPAPI=1;TIMEOUT=1000");
+}
+
+/* ---- what is said first ---- */
+
+static int execute(struct cbx_sql *s, const char *text, struct cbx_err *err)
+{
+	SQLHSTMT stmt;
+	int r = 0;
+
+	if (!SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_STMT, s->dbc, &stmt)))
+		return cbx_sql_fail(s, SQL_HANDLE_DBC, s->dbc, "connection_failed", "prepare the connection", err);
+	if (!SQL_SUCCEEDED(SQLExecDirect(stmt, (SQLCHAR *)text, SQL_NTS)))
+		r = cbx_sql_fail(s, SQL_HANDLE_STMT, stmt, "connection_failed", "prepare the connection", err);
+	SQLFreeHandle(SQL_HANDLE_STMT, stmt);
+	return r;
+}
+
+/* The first column of all rows of a query, a line each. */
+static int ask(struct cbx_sql *s, const char *text, struct cbx_buf *ret, struct cbx_err *err)
+{
+	char value[1000];
+	SQLHSTMT stmt;
+	SQLLEN n;
+	int r = 0;
+
+	if (!SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_STMT, s->dbc, &stmt)))
+		return cbx_sql_fail(s, SQL_HANDLE_DBC, s->dbc, "connection_failed", "examine the connection", err);
+	if (!SQL_SUCCEEDED(SQLExecDirect(stmt, (SQLCHAR *)text, SQL_NTS)))
+		r = cbx_sql_fail(s, SQL_HANDLE_STMT, stmt, "connection_failed", "examine the connection", err);
+	while (r >= 0 && SQL_SUCCEEDED(SQLFetch(stmt))) {
+		if (SQL_SUCCEEDED(SQLGetData(stmt, 1, SQL_C_CHAR, value, sizeof(value), &n)) && n != SQL_NULL_DATA)
+			cbx_buf_addf(ret, "%s\n", value);
+	}
+	SQLFreeHandle(SQL_HANDLE_STMT, stmt);
+	return r;
+}
+
+static int execute_all(struct cbx_sql *s, const char *const *texts, struct cbx_err *err)
+{
+	unsigned long long ms = s->job->timeout_ms + 2000;
+	struct cbx_err ignored;
+	int r = 0;
+
+	for (; r >= 0 && *texts; texts++) {
+		bool may_fail = (*texts)[0] == '?'; /* an older server does not know it */
+		_cleanup_buf_ struct cbx_buf text = { 0 };
+		const char *p = *texts + may_fail, *mark = strchr(p, '@');
+
+		if (mark && (mark[1] == 'M' || mark[1] == 'S'))
+			cbx_buf_addf(&text, "%.*s%llu", (int)(mark - p), p, mark[1] == 'M' ? ms : ms / 1000 + 1);
+		else
+			cbx_buf_adds(&text, p);
+		r = execute(s, cbx_buf_str(&text), may_fail ? &ignored : err);
+		if (may_fail)
+			r = 0;
+	}
+	return r;
+}
+
+static int too_mighty(struct cbx_sql *s, struct cbx_err *err, const char *what, const char *remedy)
+{
+	return cbx_refuse(err, "unsafe_user", EPERM,
+			  "the user %s %s, which a read-only transaction does not hold back; name a user in the policy "
+			  "that may only "
+			  "read (%s)",
+			  s->job->user ? s->job->user : "", what, remedy);
+}
+
+static int examine_postgresql(struct cbx_sql *s, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf said = { 0 };
+	int r = ask(
+		s,
+		"SELECT 'mighty' WHERE current_setting('is_superuser') = 'on' OR EXISTS (SELECT 1 FROM "
+		"pg_catalog.pg_roles "
+		"WHERE rolname IN ('pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program') AND "
+		"pg_has_role(current_user, oid, 'MEMBER'))",
+		&said, err);
+
+	if (r >= 0 && said.len)
+		return too_mighty(s, err, "is a superuser or may use files and programs of the server",
+				  "GRANT pg_read_all_data TO reader, or GRANT SELECT");
+	said.len = 0;
+	if (r >= 0)
+		r = ask(s, "SELECT current_setting('transaction_read_only')", &said, err);
+	if (r >= 0 && strcmp(cbx_buf_str(&said), "on\n") != 0)
+		return cbx_refuse(err, "connection_failed", EPERM,
+				  "the database did not make the transaction read-only");
+	return r;
+}
+
+static int examine_mysql(struct cbx_sql *s, struct cbx_err *err)
+{
+	static const char *const rights[] = { "GRANT FILE", ", FILE", "GRANT SUPER", ", SUPER",
+					      "GRANT ALL PRIVILEGES ON *.*" };
+	_cleanup_buf_ struct cbx_buf said = { 0 };
+	int r = ask(s, "SHOW GRANTS", &said, err);
+
+	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(rights); i++)
+		if (strstr(cbx_buf_str(&said), rights[i]))
+			return too_mighty(s, err, "has the right FILE, SUPER or ALL PRIVILEGES",
+					  "GRANT SELECT ON shop.* TO reader");
+	return r < 0 ? r : execute(s, "START TRANSACTION READ ONLY", err);
+}
+
+static int examine_sqlserver(struct cbx_sql *s, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf said = { 0 };
+	int r = ask(s, "SELECT 'mighty' WHERE IS_SRVROLEMEMBER('sysadmin') = 1 OR IS_SRVROLEMEMBER('bulkadmin') = 1",
+		    &said, err);
+
+	return r >= 0 && said.len ? too_mighty(s, err, "is a sysadmin or bulkadmin", "db_datareader") : r;
+}
+
+static int examine_sqlite(struct cbx_sql *s, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf said = { 0 };
+	int r = ask(s, "PRAGMA query_only", &said, err);
+
+	if (r >= 0 && strcmp(cbx_buf_str(&said), "1\n") != 0)
+		return cbx_refuse(err, "connection_failed", EPERM, "the database could not be opened read-only");
+	return r;
+}
+
+/* A database without an encoding has bytes: it would refuse to send those that are not UTF-8. */
+#define UTF8_OR_BYTES                                                                                                  \
+	"SELECT set_config('client_encoding', CASE current_setting('server_encoding') WHEN 'SQL_ASCII' THEN "          \
+	"'SQL_ASCII' ELSE 'UTF8' END, false)"
+
+static const struct kind {
+	const char *drivers[3], *package;
+	void (*string)(struct cbx_buf *b, const struct cbx_sql_job *j);
+	const char *first[9]; /* "?": may fail; @M and @S at the end: the time limit in milliseconds, seconds */
+	int (*examine)(struct cbx_sql *s, struct cbx_err *err); /* inside of the transaction */
+} kinds[] = {
+	[CBX_SQL_POSTGRESQL] = { { "PostgreSQL ANSI", "PostgreSQL", NULL },
+				 "odbc-postgresql (Fedora: postgresql-odbc)",
+				 postgresql,
+				 { UTF8_OR_BYTES, "SET standard_conforming_strings = on",
+				   "SET default_transaction_read_only = on", "SET statement_timeout = @M",
+				   "SET idle_in_transaction_session_timeout = @M",
+				   "?SET client_connection_check_interval = 500", "SET bytea_output = 'hex'", NULL },
+				 examine_postgresql },
+	[CBX_SQL_MYSQL] = { { "MariaDB Unicode", "MariaDB", NULL },
+			    "odbc-mariadb (Fedora: mariadb-connector-odbc)",
+			    mysql,
+			    { "SET SESSION sql_mode = REPLACE(REPLACE(@@SESSION.sql_mode, 'ANSI_QUOTES', ''), "
+			      "'NO_BACKSLASH_ESCAPES', '')",
+			      "SET SESSION TRANSACTION READ ONLY", "?SET SESSION max_statement_time = @S",
+			      "?SET SESSION max_execution_time = @M", NULL },
+			    examine_mysql },
+	[CBX_SQL_SQLSERVER] = { { "FreeTDS", NULL },
+				"tdsodbc (Fedora: freetds)",
+				sqlserver,
+				{ "SET XACT_ABORT ON", "SET LOCK_TIMEOUT @M", NULL },
+				examine_sqlserver },
+	[CBX_SQL_SQLITE] = { { "SQLite3", NULL },
+			     "libsqliteodbc (Fedora: sqliteodbc)",
+			     sqlite,
+			     { "PRAGMA query_only = 1", "PRAGMA trusted_schema = 0", NULL },
+			     examine_sqlite },
+};
+
+static int try_driver(struct cbx_sql *s, const char *driver, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+	SQLSMALLINT n;
+	SQLRETURN r;
+
+	cbx_buf_addf(&text, "DRIVER={%s};", driver);
+	kinds[s->job->dialect].string(&text, s->job);
+	r = SQLDriverConnect(s->dbc, NULL, (SQLCHAR *)text.data, (SQLSMALLINT)text.len, NULL, 0, &n,
+			     SQL_DRIVER_NOPROMPT);
+	explicit_bzero(text.data, text.len);
+	return SQL_SUCCEEDED(r) ? 0 : cbx_sql_fail(s, SQL_HANDLE_DBC, s->dbc, "connection_failed", "connect", err);
+}
+
+static int connect_any(struct cbx_sql *s, struct cbx_err *err)
+{
+	const struct kind *k = &kinds[s->job->dialect];
+	int r = -EIO;
+
+	for (size_t i = 0; r < 0 && k->drivers[i]; i++) {
+		r = try_driver(s, k->drivers[i], err);
+		if (r < 0 && !strstr(err->msg, "SQLSTATE IM002") && !strstr(err->msg, "SQLSTATE 01000"))
+			return r;
+	}
+	return r < 0 ? cbx_refuse(err, "no_driver", ENOENT,
+				  "the ODBC driver of this kind of database is not installed; install %s", k->package)
+		     : 0;
+}
+
+int cbx_sql_connect(struct cbx_sql *s, struct cbx_err *err)
+{
+	const struct kind *k = &kinds[s->job->dialect];
+	int r;
+
+	if (!SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_ENV, SQL_NULL_HANDLE, &s->env)) ||
+	    !SQL_SUCCEEDED(SQLSetEnvAttr(s->env, SQL_ATTR_ODBC_VERSION, (SQLPOINTER)SQL_OV_ODBC3, 0)) ||
+	    !SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_DBC, s->env, &s->dbc)))
+		return cbx_refuse(err, "connection_failed", ENOMEM, "prepare the connection: unixODBC does not start");
+	(void)SQLSetConnectAttr(s->dbc, SQL_ATTR_TRACE, (SQLPOINTER)SQL_OPT_TRACE_OFF,
+				0); /* it would have the password */
+	(void)SQLSetConnectAttr(s->dbc, SQL_ATTR_LOGIN_TIMEOUT, (SQLPOINTER)10, 0);
+	r = connect_any(s, err);
+	if (r >= 0)
+		r = execute_all(s, k->first, err);
+	if (r >= 0 && s->job->dialect != CBX_SQL_SQLITE &&
+	    !SQL_SUCCEEDED(SQLSetConnectAttr(s->dbc, SQL_ATTR_AUTOCOMMIT, (SQLPOINTER)SQL_AUTOCOMMIT_OFF, 0)))
+		r = cbx_sql_fail(s, SQL_HANDLE_DBC, s->dbc, "connection_failed", "begin a transaction", err);
+	if (r >= 0)
+		r = k->examine(s, err);
+	if (r >= 0 && !SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_STMT, s->dbc, &s->stmt)))
+		r = cbx_sql_fail(s, SQL_HANDLE_DBC, s->dbc, "connection_failed", "prepare the query", err);
+	return r;
+}
+
+void cbx_sql_disconnect(struct cbx_sql *s)
+{
+	if (s->stmt)
+		SQLFreeHandle(SQL_HANDLE_STMT, s->stmt);
+	if (s->dbc) {
+		(void)SQLEndTran(SQL_HANDLE_DBC, s->dbc, SQL_ROLLBACK);
+		(void)SQLDisconnect(s->dbc);
+		SQLFreeHandle(SQL_HANDLE_DBC, s->dbc);
+	}
+	if (s->env)
+		SQLFreeHandle(SQL_HANDLE_ENV, s->env);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: codeboxd starts this program with the first query, before which it is a process that waits
+ * (session/jobs.c). It takes jobs from its one socket, each a socket of its own, and forks for each: such a process
+ * reads its job, which has the password, confines itself, asks the database and ends. As root the program becomes the
+ * service's account first. It has no environment: drivers find nothing there that an operator did not mean for them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/dirs.h"
+#include "base/fd.h"
+#include "base/limits.h"
+#include "packages/job.h"
+#include "sandbox/worker.h"
+#include "sql/worker.h"
+
+static int read_numbers(struct cbx_sql_job *job, struct cbx_err *err)
+{
+	static const char *const deliveries[] = { "inline", "auto", "file" };
+	const char *delivery = cbx_json_text(job->root, "delivery");
+
+	job->port = cbx_json_u64(job->connection, "port");
+	job->inline_rows = cbx_json_u64(job->root, "inline_rows");
+	job->inline_bytes = cbx_json_u64(job->root, "inline_bytes");
+	job->rows = cbx_json_u64(job->root, "rows");
+	job->bytes = cbx_json_u64(job->root, "bytes");
+	job->timeout_ms = cbx_json_u64(job->root, "timeout_ms");
+	for (size_t i = 0; i < ARRAY_SIZE(deliveries); i++) {
+		if (!delivery || strcmp(delivery, deliveries[i]) != 0)
+			continue;
+		job->delivery = i;
+		return 0;
+	}
+	return cbx_refuse(err, "invalid_argument", EINVAL, "the job says no delivery");
+}
+
+static int read_job(cJSON *root, struct cbx_sql_job *job, struct cbx_err *err)
+{
+	static const char *const types[] = { [CBX_SQL_POSTGRESQL] = "postgresql",
+					     [CBX_SQL_MYSQL] = "mysql",
+					     [CBX_SQL_SQLSERVER] = "sqlserver",
+					     [CBX_SQL_SQLITE] = "sqlite" };
+	const cJSON *c = cJSON_GetObjectItemCaseSensitive(root, "connection");
+	const char *type = cbx_json_text(c, "type");
+
+	*job = (struct cbx_sql_job){ .root = root,
+				     .connection = c,
+				     .parameters = cJSON_GetObjectItemCaseSensitive(root, "parameters"),
+				     .schema = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(root, "schema")),
+				     .query = cbx_json_text(root, "query"),
+				     .server = cbx_json_text(c, "server"),
+				     .database = cbx_json_text(c, "database"),
+				     .user = cbx_json_text(c, "user"),
+				     .tls = cbx_json_text(c, "tls"),
+				     .password = cbx_json_text(root, "password"),
+				     .null = cbx_json_text(root, "null") };
+	for (size_t i = 0; type && i < ARRAY_SIZE(types); i++) {
+		if (strcmp(type, types[i]) != 0)
+			continue;
+		job->dialect = i;
+		if ((job->query || job->schema) && job->database && (job->server || i == CBX_SQL_SQLITE) &&
+		    (job->tls || i == CBX_SQL_SQLITE))
+			return read_numbers(job, err);
+	}
+	return cbx_refuse(err, "invalid_argument", EINVAL, "the job is not complete");
+}
+
+static int serve(struct cbx_sql *s, const struct cbx_filter *filter, struct cbx_err *err)
+{
+	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
+	_cleanup_buf_ struct cbx_buf text = { 0 }, query = { 0 };
+	struct cbx_sql_job job;
+	size_t parameters = 0;
+	int r = cbx_read_whole(s->sock, CBX_JOB_MAX, &text);
+
+	if (r < 0)
+		return cbx_fail(err, -r, "read a job");
+	r = cbx_json_parse(cbx_buf_str(&text), text.len, &doc, err);
+	explicit_bzero(text.data, text.len);
+	if (r >= 0)
+		r = read_job(doc.root, &job, err);
+	s->job = &job;
+	if (r >= 0)
+		r = cbx_sql_confine(filter, &job, err);
+	if (r >= 0 && !job.schema)
+		r = cbx_sql_judge(job.dialect, job.query, strlen(job.query), &query, &parameters, err);
+	if (r >= 0)
+		r = cbx_sql_watch(s, err);
+	if (r >= 0)
+		r = cbx_sql_connect(s, err);
+	if (r >= 0 && job.schema)
+		return cbx_sql_schema(s, err);
+	if (r >= 0)
+		r = cbx_sql_run(s, cbx_buf_str(&query), parameters, err);
+	return r;
+}
+
+/* The process of one query. */
+static void begin(int sock, void *filter)
+{
+	struct cbx_sql s = { .sock = sock };
+	struct cbx_err err = { 0 }, ignored;
+
+	if (serve(&s, filter, &err) < 0) {
+		_cleanup_json_ cJSON *o = cbx_json_new_obj();
+		_cleanup_buf_ struct cbx_buf text = { 0 };
+
+		cbx_json_set_str(o, "kind", err.kind);
+		cbx_json_set_str(o, "message", err.msg);
+		cbx_json_print(&text, o);
+		(void)cbx_sql_send(&s, CBX_SQL_END, text.data, text.len, &ignored);
+	}
+	cbx_sql_disconnect(&s);
+	_exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	struct rlimit none = { 0, 0 };
+	struct cbx_filter filter = { 0 };
+	struct cbx_service service;
+	struct cbx_dirs dirs;
+	struct cbx_err err;
+	_cleanup_free_ char *lists = NULL;
+	int r;
+
+	if (argc != 1 || fcntl(CBX_JOB_SOCKET, F_GETFD) < 0) {
+		fprintf(stderr, "codebox-sql is started by codeboxd; see codeboxd(8).\n");
+		return 2;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_IGN); /* nobody waits for them */
+	umask(077);
+	r = setrlimit(RLIMIT_CORE, &none) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0
+		    ? cbx_fail(&err, errno, "limit itself")
+		    : cbx_dirs_init(&dirs, &err);
+	if (r >= 0) {
+		lists = cbx_xasprintf("%s/syscalls", dirs.share);
+		r = cbx_filter_compile(lists, "sql", &filter, &err);
+	}
+	if (r >= 0)
+		r = cbx_service_init(&service, &err);
+	if (r >= 0)
+		r = cbx_service_become(&service, &err);
+	if (r < 0) {
+		fprintf(stderr, "codebox-sql: %s\n", err.msg);
+		return 1;
+	}
+	clearenv();
+	setlocale(LC_ALL, "C.UTF-8");
+	cbx_worker_take_jobs(CBX_JOB_SOCKET, begin, &filter); /* queries see by themselves that codeboxd has gone */
+	return 0;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/str.h"
+#include "sql/worker.h"
+
+/* Whoever makes a table, or writes a query, names its columns: with any bytes, and at any length. */
+static void take_name(char *to, size_t size, const char *name)
+{
+	_cleanup_buf_ struct cbx_buf clean = { 0 };
+	const char *text;
+	size_t n;
+
+	cbx_utf8_append(&clean, name, strlen(name));
+	text = cbx_buf_str(&clean);
+	n = clean.len < size ? clean.len : size - 1;
+	while (n < clean.len && n && (text[n] & 0xc0) == 0x80) /* in the middle of a character */
+		n--;
+	memcpy(to, text, n);
+	to[n] = '\0';
+}
+
+void cbx_sql_column_name(struct cbx_sql_column *c, const char *name, const char *type_name)
+{
+	take_name(c->name, sizeof(c->name), name);
+	take_name(c->type_name, sizeof(c->type_name), type_name);
+}
+
+cJSON *cbx_sql_columns_json(const struct cbx_sql_column *columns, size_t n)
+{
+	cJSON *list = cbx_json_new_arr();
+
+	for (size_t i = 0; i < n; i++) {
+		cJSON *o = cbx_json_new_obj();
+
+		cbx_json_set_str(o, "name", columns[i].name);
+		cbx_json_set_str(o, "type", columns[i].type_name);
+		cbx_json_push(list, o);
+	}
+	return list;
+}
+
+static bool is_number(SQLSMALLINT type)
+{
+	switch (type) {
+	case SQL_TINYINT:
+	case SQL_SMALLINT:
+	case SQL_INTEGER:
+	case SQL_BIGINT:
+	case SQL_REAL:
+	case SQL_FLOAT:
+	case SQL_DOUBLE:
+	case SQL_DECIMAL:
+	case SQL_NUMERIC:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Digits that JSON has in the same form, few enough for every reader to keep all of them. */
+static bool json_number(const char *p, size_t n)
+{
+	char text[32];
+	size_t i, digits;
+
+	if (!n || n >= sizeof(text))
+		return false;
+	memcpy(text, p, n);
+	text[n] = '\0';
+	i = text[0] == '-';
+	digits = strspn(text + i, "0123456789");
+	if (!digits || digits > 15 || (digits > 1 && text[i] == '0'))
+		return false;
+	i += digits;
+	if (text[i] == '.') {
+		size_t more = strspn(text + i + 1, "0123456789");
+
+		if (!more || digits + more > 17)
+			return false;
+		i += 1 + more;
+	}
+	return !text[i];
+}
+
+void cbx_sql_value_json(cJSON *row, const struct cbx_sql_column *c, const char *p, size_t n)
+{
+	_cleanup_buf_ struct cbx_buf clean = { 0 };
+
+	if (!p) {
+		cbx_json_push(row, cJSON_CreateNull());
+	} else if (c->type == SQL_BIT && n == 1 && (*p == '0' || *p == '1')) {
+		cbx_json_push(row, cJSON_CreateBool(*p == '1'));
+	} else if (is_number(c->type) && json_number(p, n)) {
+		char text[32];
+
+		snprintf(text, sizeof(text), "%.*s", (int)n, p);
+		cbx_json_push(row, cJSON_CreateRaw(text));
+	} else {
+		cbx_utf8_append(&clean, p, n);
+		cbx_json_push_str(row, cbx_buf_str(&clean));
+	}
+}
+
+void cbx_sql_value_csv(struct cbx_buf *out, const char *p, size_t n)
+{
+	const char *quote;
+
+	if (!p)
+		return;
+	if (n && !memchr(p, '"', n) && !memchr(p, ',', n) && !memchr(p, '\n', n) && !memchr(p, '\r', n)) {
+		cbx_buf_add(out, p, n);
+		return;
+	}
+	cbx_buf_addc(out, '"');
+	while ((quote = memchr(p, '"', n))) {
+		size_t len = (size_t)(quote + 1 - p);
+
+		cbx_buf_add(out, p, len);
+		cbx_buf_addc(out, '"');
+		p += len;
+		n -= len;
+	}
+	cbx_buf_add(out, p, n);
+	cbx_buf_addc(out, '"');
+}

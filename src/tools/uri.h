@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_TOOLS_URI_H
+#define CBX_TOOLS_URI_H
+
+/* The addresses of sessions, their files, and databases. */
+#include <stddef.h>
+
+#include "base/str.h"
+
+#define CBX_URI_SESSIONS      "codebox://sessions"
+#define CBX_URI_DATABASES     "codebox://databases/"
+#define CBX_URI_FILE_TEMPLATE "codebox://sessions/{session_id}/files/{+path}"
+#define CBX_URI_MAX	      16384
+
+enum cbx_uri_kind { CBX_URI_NONE, CBX_URI_LIST, CBX_URI_SESSION, CBX_URI_FILE, CBX_URI_DATABASE };
+
+/* codebox://sessions[/ID[/files/PATH]], or codebox://sessions?after=ID, a page of the list; the path is as in
+ * session.h, malloc'd. codebox://databases/NAME, a connection of the policy. CBX_URI_NONE: nothing of ours. */
+struct cbx_uri {
+	enum cbx_uri_kind kind;
+	char session_id[CBX_NAME_MAX + 1], database[CBX_NAME_MAX + 1];
+	char *path;
+};
+/* The bytes that %XX stand for; malloc'd, NULL: nothing is there, it is not well-formed, or it has a NUL. */
+char *cbx_percent_decode(const char *p, size_t n);
+struct cbx_uri cbx_uri_parse(const char *uri);
+void cbx_uri_release(struct cbx_uri *uri);
+/* Below /workspace, relative to it; NULL: a file elsewhere has no address. */
+const char *cbx_workspace_path(const char *path);
+
+#endif

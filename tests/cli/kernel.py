@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""codebox register jupyter, and the kernel: with Jupyter's own client and nbconvert."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+sys.path.insert(0, HERE)
+from cbxtest import CODEBOX, Box, Skip, run, wait_until  # noqa: E402
+from notebook import CELLS, joined, notebook  # noqa: E402
+
+box = Box()
+work = tempfile.mkdtemp(dir=box.dir)
+box.env.update(HOME=work, JUPYTER_DATA_DIR=os.path.join(work, "data"), IPYTHONDIR=os.path.join(work, "ipython"),
+               XDG_DATA_HOME=os.path.join(os.path.expanduser("~"), ".local", "share"))
+SPEC = os.path.join(work, "data", "kernels", "codebox", "kernel.json")
+
+
+def venv():
+    r = subprocess.run([os.path.join(HERE, "..", "clients", "setup.sh"), "notebook"], stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, text=True)
+    if r.returncode == 77:
+        raise Skip(r.stderr.strip().splitlines()[-1])
+    box.image("python")
+    return os.path.join(r.stdout.strip(), "bin")
+
+
+def converted(bin_, path, kernel):
+    out = os.path.join(work, f"{kernel}.ipynb")
+    r = subprocess.run([os.path.join(bin_, "jupyter"), "nbconvert", "--to", "notebook", "--execute", "--allow-errors",
+                        f"--ExecutePreprocessor.kernel_name={kernel}", "--output", out, path], text=True,
+                       stderr=subprocess.PIPE, env={**box.env, "PATH": bin_ + ":" + os.environ["PATH"]})
+    assert r.returncode == 0, r
+    with open(out) as f:
+        return json.load(f)
+
+
+def test_register_writes_the_kernel():
+    r = box("register", "--print", "jupyter")
+    assert SPEC in r.stdout and not os.path.exists(SPEC), r
+    assert box("register", "jupyter").returncode == 0
+    with open(SPEC) as f:
+        spec = json.load(f)
+    assert spec["argv"][1:] == ["kernel", "-f", "{connection_file}"] and spec["interrupt_mode"] == "message", spec
+    assert os.access(spec["argv"][0], os.X_OK), spec
+    assert box("register", "--profile", "codeboxmcp", "jupyter").returncode == 2
+    assert box("register", "--session", "s", "--name", "other", "jupyter").returncode == 0
+    other = SPEC.replace("/codebox/", "/other/")
+    with open(other) as f:
+        assert json.load(f)["argv"][1:] == ["kernel", "--session", "s", "-f", "{connection_file}"]
+    assert box("register", "--remove", "--name", "other", "jupyter").returncode == 0 and not os.path.exists(other)
+
+
+def test_nbconvert_gives_what_it_gives_with_ipykernel():
+    bin_ = venv()
+    path = os.path.join(work, "nb.ipynb")
+    with open(path, "w") as f:
+        json.dump(notebook(*CELLS, "1/0", "print('after')"), f)
+    got, want = converted(bin_, path, "codebox"), converted(bin_, path, "python3")
+    for g, w in zip(got["cells"][1:], want["cells"][1:]):
+        assert joined(g["outputs"]) == joined(w["outputs"]), (g["source"], g["outputs"], w["outputs"])
+        assert g["execution_count"] == w["execution_count"], (g, w)
+    assert not box.sessions(), "the session ends with the kernel"
+
+
+CLIENT = """
+import os, queue, sys, time
+from jupyter_client.manager import start_new_kernel
+m, c = start_new_kernel(kernel_name="codebox", startup_timeout=120)
+info = c.kernel_info(reply=True, timeout=120)["content"]
+assert (info["status"], info["implementation"], info["language_info"]["name"]) == ("ok", "codebox", "python"), info
+
+def execute(code, **more):
+    out = []
+    reply = c.execute_interactive(code, timeout=120, output_hook=out.append, **more)
+    return reply["content"], [(o["msg_type"], o["content"]) for o in out if o["msg_type"] != "status"]
+
+reply, out = execute("x = 6\\nprint('hi')\\nx * 7")
+assert reply["status"] == "ok" and [t for t, _ in out] == ["execute_input", "stream", "execute_result"], (reply, out)
+assert out[2][1]["data"]["text/plain"] == "42" and out[2][1]["execution_count"] == reply["execution_count"] == 1, out
+reply, out = execute("1/0")
+assert (reply["status"], reply["ename"]) == ("error", "ZeroDivisionError") and out[-1][0] == "error", (reply, out)
+# What was sent before a cell failed is not run after it; what is sent then is.
+first, second = c.execute("import time; time.sleep(2); raise ValueError"), c.execute("print(1)")
+assert c.get_shell_msg(timeout=120)["content"]["status"] == "error"
+assert c.get_shell_msg(timeout=120)["content"]["status"] == "aborted"
+time.sleep(0.3)
+while True:
+    try:
+        c.get_iopub_msg(timeout=0.2)
+    except queue.Empty:
+        break
+assert execute("y = 1")[0]["status"] == "ok"
+r = c.complete("os.pa", reply=True, timeout=120)["content"]
+execute("import os")
+r = c.complete("os.pat", reply=True, timeout=120)["content"]
+assert "os.path" in r["matches"] or "path" in r["matches"], r
+for code, said in ("for i in x:", "incomplete"), ("x", "complete"):
+    c.is_complete(code)
+    assert c.get_shell_msg(timeout=120)["content"]["status"] == said
+assert c.history(reply=True, timeout=120)["content"]["history"] == []
+assert c.inspect("os", reply=True, timeout=120)["content"]["found"] is False
+# An interrupt ends the cell, and variables stay.
+c.execute("while True: pass")
+while c.get_iopub_msg(timeout=120)["msg_type"] != "execute_input":
+    pass
+time.sleep(0.5)
+m.interrupt_kernel()
+assert c.get_shell_msg(timeout=120)["content"]["status"] == "error"
+assert c.hb_channel.is_beating()
+while True:
+    try:
+        c.get_iopub_msg(timeout=0.2)
+    except queue.Empty:
+        break
+reply, out = execute("x")
+assert out[-1][1]["data"]["text/plain"] == "6", out
+# A restart is a new session.
+m.restart_kernel()
+c.wait_for_ready(timeout=120)
+assert execute("x")[0]["ename"] == "NameError"
+execute("import os; print(os.getcwd())")
+c.stop_channels()
+m.shutdown_kernel()
+print("all well")
+"""
+
+
+def test_jupyters_client():
+    bin_ = venv()
+    r = subprocess.run([os.path.join(bin_, "python"), "-c", CLIENT], env=box.env, text=True, capture_output=True)
+    assert r.stdout == "all well\n", r
+    assert wait_until(lambda: not box.sessions())
+
+
+SIGNED = """
+import json, os, sys, zmq
+from jupyter_client.manager import start_new_kernel
+m, c = start_new_kernel(kernel_name="codebox", startup_timeout=120)
+with open(m.connection_file) as f:
+    info = json.load(f)
+s = zmq.Context().socket(zmq.DEALER)
+s.connect("tcp://%s:%d" % (info["ip"], info["shell_port"]))
+header = json.dumps({"msg_id": "1", "session": "s", "username": "u", "msg_type": "execute_request", "version": "5.3"})
+parts = [header.encode(), b"{}", b"{}", json.dumps({"code": "forged = 1"}).encode()]
+for frames in ([b"<IDS|MSG>", b"0" * 64, *parts], [b"<IDS|MSG>", b"", *parts], [b"<IDS|MSG>"], [b""], [b"x"] * 100,
+               [b"<IDS|MSG>", b"0" * 64, b"{", b"}", b"", b""], [*[b"i"] * 20, b"<IDS|MSG>", b"", *parts]):
+    s.send_multipart(frames)
+assert not s.poll(1000)
+r = c.execute_interactive("forged", timeout=120, output_hook=lambda m: None)["content"]
+assert r["ename"] == "NameError", r
+c.stop_channels()
+m.shutdown_kernel()
+print("all well")
+"""
+
+
+def test_what_is_not_signed_is_dropped():
+    r = subprocess.run([os.path.join(venv(), "python"), "-c", SIGNED], env=box.env, text=True, capture_output=True)
+    assert r.stdout == "all well\n", r
+
+
+def test_a_wrong_command_line():
+    for args, why in ((["kernel"], "-f FILE"), (["kernel", "-f", "/nowhere"], "No such file"),
+                      (["kernel", "-f", SPEC, "x"], "unexpected argument")):
+        r = box(*args)
+        assert r.returncode in (1, 2, 3) and why in r.stderr, (args, r)
+    assert CODEBOX
+
+
+if __name__ == "__main__":
+    run(globals())

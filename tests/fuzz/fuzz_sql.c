@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Theory of operation: any text as a statement, in the dialect that the first byte names. One that passes begins with
+ * SELECT or WITH and is no longer than what came in, but for a space behind that word; judging what was handed on once
+ * more gives the same verdict and the same text. One that is refused names its rule.
+ *
+ * The same text as a request's connection string: what passes goes to a server that the policy names, and has no
+ * character that a driver's connection string would be split at.
+ */
+#include <string.h>
+#include <strings.h>
+
+#include "fuzz.h"
+#include "policy/sql.h"
+#include "sql/judge.h"
+
+static void again(enum cbx_dialect dialect, const struct cbx_buf *text, size_t parameters)
+{
+	_cleanup_buf_ struct cbx_buf once_more = { 0 };
+	struct cbx_err err = { 0 };
+	size_t same = 0;
+
+	must(cbx_sql_judge(dialect, text->data, text->len, &once_more, &same, &err) == 0);
+	must(same == parameters && once_more.len == text->len && memcmp(once_more.data, text->data, text->len) == 0);
+}
+
+static void as_string(const char *text)
+{
+	char *servers[] = { "a", "*.b" };
+	const struct cbx_sql_rules rules = { .servers = servers, .nservers = 2 };
+	struct cbx_sql_connection c = { 0 };
+	struct cbx_err err = { 0 };
+	const char *server;
+
+	if (cbx_sql_connection_of_string(&rules, text, &c, &err) < 0) {
+		must(!c.json && err.msg[0]);
+		return;
+	}
+	server = cbx_json_text(c.json, "server");
+	must(server && (strcmp(server, "a") == 0 || (strlen(server) > 2 && strcmp(server + strlen(server) - 2, ".b") == 0)));
+	must(!strpbrk(cbx_json_text(c.json, "database"), ";{}") && !strpbrk(cbx_json_text(c.json, "user"), ";{}"));
+	cJSON_Delete(c.json);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+	enum cbx_dialect dialect;
+	struct cbx_err err = { 0 };
+	size_t parameters = 0;
+	char *copy;
+	int r;
+
+	if (!size)
+		return 0;
+	dialect = data[0] % 5;
+	copy = malloc(size);
+	must(copy);
+	memcpy(copy, data + 1, size - 1);
+	copy[size - 1] = '\0';
+	as_string(copy);
+	r = cbx_sql_judge(dialect, copy, size - 1, &text, &parameters, &err);
+	free(copy);
+	if (r < 0) {
+		must(strcmp(err.kind, "query_refused") == 0 && strstr(err.msg, "(rule "));
+		return 0;
+	}
+	must(text.len <= size && parameters < size);
+	must(strncasecmp(text.data, "select", 6) == 0 || strncasecmp(text.data, "with", 4) == 0);
+	again(dialect, &text, parameters);
+	return 0;
+}

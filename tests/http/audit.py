@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The audit log and the log as JSON: what REST, MCP and the command leave there, and that codebox audit verify sees what
+was done to the file."""
+import hashlib
+import http.client
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from common_http import PATIENCE, Daemon, Legacy, Skip, wait_until  # noqa: E402
+import cbxtest  # noqa: E402
+
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+servers = {}
+
+
+def same(got, want):
+    assert got == want, f"got {got!r}, want {want!r}"
+
+
+def ask(d, method, path, body=None, token=None, **headers):
+    c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=PATIENCE)
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+    c.request(method, path, None if body is None else json.dumps(body), headers)
+    r = c.getresponse()
+    data = r.read().decode()
+    c.close()
+    return r.status, data
+
+
+def begin(*args, **more):
+    d = tempfile.mkdtemp(prefix="cbx-audit-")
+    os.chmod(d, 0o777)  # root's codeboxd gives itself up for another id
+    path = os.path.join(d, "audit.log")
+    daemon = Daemon("--audit", path, *args, **more)
+    daemon.audit = path
+    return daemon
+
+
+def daemon():
+    if "daemon" not in servers:
+        servers["daemon"] = d = begin("--log-format", "json", tenants={"acme": {"sessions": 1}, "beta": {}})
+        d.tokens = {name: d.token(name) for name in ("acme", "beta")}
+        status, body = ask(d, "POST", "/sessions", {"session_id": "try"}, d.tokens["beta"])
+        servers["why"] = None if status == 200 else body
+        ask(d, "DELETE", "/sessions/try", token=d.tokens["beta"])
+    if servers["why"]:
+        raise Skip(f"no session can be made here: {servers['why']}")
+    return servers["daemon"]
+
+
+def lines(path=None):
+    return [json.loads(line) for line in Path(path or daemon().audit).read_text().splitlines()]
+
+
+def verify(*args):
+    return daemon().box("audit", "verify", *args)
+
+
+def run(code, session, **headers):
+    d = daemon()
+    status, body = ask(d, "POST", "/execute", {"session_id": session, "code": code}, d.tokens["acme"], **headers)
+    same(status, 200)
+    ask(d, "GET", f"/execute/{json.loads(body)['request_id']}/status?wait=60", token=d.tokens["acme"])
+    return int(json.loads(body)["request_id"].rsplit(".", 1)[1])
+
+
+def test_who_ran_what():
+    d = daemon()
+    same(ask(d, "POST", "/sessions", {"session_id": "work"}, d.tokens["acme"], traceparent=TRACE)[0], 200)
+    n = run("sum(range(10**6))", "work", traceparent=TRACE)
+    run("1/0", "work", traceparent="00-" + "0" * 32 + "-00f067aa0ba902b7-01")
+    c = Legacy(d.port, Authorization=f"Bearer {d.tokens['acme']}", traceparent=TRACE)
+    assert not c.call("run_command", {"session_id": "work", "command": "exit 3"}).message["result"].get("isProtocol")
+    c.send("DELETE")
+    same(ask(d, "POST", "/sessions", {}, d.tokens["acme"])[0], 429)
+    same(ask(d, "GET", "/sessions", token="cbx_wrong")[0], 401)
+    same(ask(d, "DELETE", "/sessions/work", token=d.tokens["acme"])[0], 200)
+    mine = [e for e in lines() if e.get("session") == "work"]
+    same([e["event"] for e in mine], ["session", "session_ready", "cell", "cell_end", "cell", "cell_end", "command",
+                                      "command_end", "session_end"])
+    made, _, cell, ended, second, failed, command, exited, closed = mine
+    same({e["tenant"] for e in mine}, {"acme"})
+    token = d.tokens["acme"][4:12]
+    for e, by in (made, "rest"), (cell, "rest"), (command, "mcp"):
+        same((e["by"], e["token"], e["traceparent"]), (by, token, TRACE))
+    assert "traceparent" not in second, second
+    same(cell["code_sha256"], hashlib.sha256(b"sum(range(10**6))").hexdigest())
+    assert "code" not in cell and cell["language"] == "python" and cell["id"] == n, cell
+    assert ended["outcome"] == "ok" and ended["cpu_ms"] > 0 and ended["id"] == n, ended
+    same((failed["outcome"], exited["outcome"], closed["outcome"]), ("error", "error", "closed"))
+    assert made["image"] == "python" and len(made["policy"]) >= 16, made
+    assert command["program"] == "/bin/sh" and "exit 3" not in json.dumps(command), command
+    denied = [e for e in lines() if e["event"] == "denied"]
+    same([(e.get("tenant"), e["outcome"]) for e in denied], [("acme", "too_many_sessions"), (None, "unauthorized")])
+    assert d.tokens["acme"][13:] not in Path(d.audit).read_text()
+    r = verify(d.audit)
+    assert r.returncode == 0 and f"last line: {len(lines())}:" in r.stdout, r
+
+
+def test_the_log_is_json_and_has_the_trace():
+    d = daemon()
+    assert wait_until(lambda: any("4bf92f35" in line for line in d.log))
+    entries = [json.loads(line) for line in d.log]
+    assert all(e["program"] == "codeboxd" and e["time"].endswith("Z") and e["level"] in ("info", "warning", "error")
+               for e in entries), entries
+    e = next(e for e in entries if e.get("trace_id"))
+    same((e["trace_id"], e["span_id"], e["tenant"], e["session"]), (TRACE[3:35], TRACE[36:52], "acme", "work"))
+
+
+def test_what_was_changed_shows():
+    d = daemon()
+    run_some()
+    text = Path(d.audit).read_text().splitlines(keepends=True)
+    copy = d.audit + ".copy"
+    head = verify(d.audit).stdout.split("last line: ")[1].strip()
+    middle = len(text) // 2
+
+    def broken(changed, *args):
+        Path(copy).write_text("".join(changed))
+        r = verify(*args, copy)
+        return r.stderr if r.returncode == 1 else ""
+
+    same(broken(text), "")
+    assert "lines were removed" in broken(text[:middle] + text[middle + 1:])
+    swapped = text[:middle] + [text[middle + 1], text[middle]] + text[middle + 2:]
+    assert "lines were removed or added" in broken(swapped)
+    assert "was changed" in broken(text[:middle] + [text[middle].replace('"time":"2', '"time":"1', 1)] + text[middle + 1:])
+    assert "was changed" in broken(text[:middle] + ["torn\n"] + text[middle:])
+    assert "not a line of an audit log" in broken(text[:middle] + ["{}\n"] + text[middle:])
+    assert "is missing" in broken(text[:-1], "--head", head)
+    assert "is not the one" in broken(text, "--head", head[:-1] + ("0" if head[-1] != "0" else "1"))
+    same(broken(text, "--head", head), "")
+    same(verify("--head", "x", copy).returncode, 2)
+    same(verify().returncode, 2)
+    os.unlink(copy)
+    same(verify(copy).returncode, 1)
+
+
+def run_some():
+    d = daemon()
+    same(ask(d, "POST", "/sessions", {"session_id": "some"}, d.tokens["acme"])[0], 200)
+    for i in range(3):
+        run(f"{i}", "some")
+    same(ask(d, "DELETE", "/sessions/some", token=d.tokens["acme"])[0], 200)
+
+
+def test_rotation():
+    d = daemon()
+    run_some()
+    old = d.audit + ".1"
+    os.rename(d.audit, old)
+    d.process.send_signal(signal.SIGHUP)
+    assert wait_until(lambda: os.path.exists(d.audit) and os.path.getsize(d.audit))
+    run_some()
+    same(verify(old, d.audit).returncode, 0)
+    assert lines()[0]["event"] == "reopen" and lines()[0]["seq"] == lines(old)[-1]["seq"] + 1, lines()[0]
+    r = verify(d.audit, old)
+    assert r.returncode == 1 and "audit.log.1:1:" in r.stderr, r
+    assert os.stat(d.audit).st_mode & 0o077 == 0
+
+
+def test_the_end():
+    d = daemon()
+    same(d.stop(), 0)
+    same(lines()[-1]["event"], "stop")
+    same(verify(d.audit + ".1", d.audit).returncode, 0)
+    shutil.rmtree(os.path.dirname(d.audit))
+
+
+def test_a_crash_in_the_middle_of_a_line():
+    daemon()
+    d = begin("--audit-code")
+    path = d.audit
+    same(ask(d, "POST", "/sessions", {"session_id": "one"})[0], 200)
+    same(ask(d, "POST", "/execute", {"session_id": "one", "code": "'h\u00e9'"})[0], 200)
+    assert wait_until(lambda: any(e["event"] == "cell_end" for e in lines(path)))
+    same([e["code"] for e in lines(path) if e["event"] == "cell"], ["'h\u00e9'"])
+    d.process.kill()
+    d.process.wait(PATIENCE)
+    d.box("stop")
+    whole = lines(path)
+    with open(path, "a") as f:
+        f.write('{"seq":99,"time":"2026-11')
+    again = Daemon("--audit", path)
+    same(again.stop(), 0)
+    text = Path(path).read_text()
+    r = verify(path)
+    assert r.returncode == 0 and "a crash has cut off" in r.stdout, r
+    entries = [json.loads(line) for line in text.splitlines()[len(whole) + 1:]]
+    same((entries[0]["event"], entries[0]["seq"]), ("start", whole[-1]["seq"] + 1))
+    Path(path).write_text(text.replace('{"seq":99,', '{"seq":98,'))
+    same(verify(path).returncode, 1)
+    shutil.rmtree(os.path.dirname(path))
+
+
+def test_what_cannot_be_an_audit_log():
+    daemon()
+    with tempfile.TemporaryDirectory() as d:
+        os.chmod(d, 0o777)
+        path = os.path.join(d, "audit.log")
+        Path(path).write_text("{}\n")
+        os.chmod(path, 0o666)
+        assert "nobody but its owner" in refused(path)
+        os.chmod(path, 0o600)
+        os.chown(path, *service())
+        assert "not a line of an audit log" in refused(path)
+        os.symlink("/dev/null", path + ".link")
+        assert "open " in refused(path + ".link")
+        assert "open " in refused("/nonexistent/audit.log")
+
+
+def service():
+    """Whom codeboxd becomes, as whom it made files."""
+    d = begin()
+    st = os.stat(d.audit)
+    same(d.stop(), 0)
+    shutil.rmtree(os.path.dirname(d.audit))
+    return st.st_uid, st.st_gid
+
+
+def refused(path):
+    try:
+        d = Daemon("--audit", path)
+    except AssertionError as e:
+        return str(e)
+    d.stop()
+    return ""
+
+
+if __name__ == "__main__":
+    cbxtest.run(globals())

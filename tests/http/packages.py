@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Packages over REST: what an index on this computer has is imported by the next cell; what may not be is refused."""
+import http.client
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from common_http import PATIENCE, Daemon, Skip  # noqa: E402
+import cbxtest  # noqa: E402
+from pypi import Index  # noqa: E402
+
+made = {}
+
+
+def same(got, want):
+    assert got == want, f"got {got!r}, want {want!r}"
+
+
+def ask(method, path, body=None):
+    c = http.client.HTTPConnection("127.0.0.1", made["daemon"].port, timeout=PATIENCE)
+    c.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
+    r = c.getresponse()
+    data = json.loads(r.read())
+    c.close()
+    return r.status, data, r.headers["Codebox-Error"]
+
+
+def daemon():
+    if "daemon" not in made:
+        made["index"] = index = Index()
+        index.add("upper", "1.0", ["lower>=2"])
+        index.add("lower", "2.5")
+        index.add("lower", "2.6")
+        index.add("barred", "1.0")
+        made["dir"] = tempfile.TemporaryDirectory()
+        policy = os.path.join(made["dir"].name, "policy.json")
+        os.chmod(made["dir"].name, 0o755)
+        Path(policy).write_text(json.dumps({"include": ["default"], "packages": {"allow": ["upper", "lower", "missing"], "index": index.url}}))
+        os.chmod(policy, 0o644)
+        made["daemon"] = Daemon("--policy", policy)
+        status, body, kind = ask("POST", "/sessions", {"session_id": "one"})
+        made["why"] = None if status == 200 else body
+    if made["why"]:
+        raise Skip(f"no session can be made here: {made['why']}")
+    return made["daemon"]
+
+
+def install(*packages, session="one"):
+    return ask("POST", f"/sessions/{session}/packages", {"packages": list(packages)})
+
+
+def test_they_are_there_for_the_next_cell():
+    daemon()
+    upper, lower = {"name": "upper", "version": "1.0"}, {"name": "lower", "version": "2.6"}
+    status, body, kind = install("upper")
+    same((status, kind), (200, None))
+    same((body["session_id"], sorted(body["installed"], key=str), body["already"]), ("one", [lower, upper], []))
+    _, x, _ = ask("POST", "/execute", {"session_id": "one", "code": "import upper, lower; lower.__version__"})
+    _, results, _ = ask("GET", f"/execute/{x['request_id']}/results?wait=60")
+    same([o["content"] for o in results["output"]], ["'2.6'"])
+    status, body, kind = install("upper")
+    same((status, body["installed"], upper in body["already"]), (200, [], True))
+
+
+def test_what_is_imported_already_is_told():
+    daemon()
+    status, body, _ = install("lower==2.5")
+    same((status, body["imported"]), (200, [{"name": "lower", "version": "2.6", "installed": "2.5"}]))
+
+
+def test_what_is_refused():
+    daemon()
+    status, body, kind = install("barred")
+    same((status, kind), (403, "package_refused"))
+    assert "barred" in body["detail"], body
+    status, body, kind = install("missing")
+    assert status in (404, 409) and "missing" in body["detail"], (status, body, kind)
+    same(install("upper", session="none")[0], 404)
+    for body in {}, {"packages": "upper"}, {"packages": [1]}, {"packages": []}, {"packages": ["a b c"]}, \
+            {"packages": ["upper"], "more": 1}:
+        status, answer, _ = ask("POST", "/sessions/one/packages", body)
+        same((body, status, answer["status"]), (body, 400, "error"))
+    same(ask("GET", "/sessions/one/packages")[0], 405)
+
+
+def test_the_end():
+    same(daemon().stop(), 0)
+    made["dir"].cleanup()
+
+
+if __name__ == "__main__":
+    cbxtest.run(globals())

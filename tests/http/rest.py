@@ -1,0 +1,690 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The REST interface, by http.client and curl: the paths, bodies and status codes that CodeBox-AI's clients know, and what
+there is beside these."""
+import base64
+import http.client
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from common_http import DAEMON, PATIENCE, Daemon, Skip, wait_until  # noqa: E402
+import cbxtest  # noqa: E402
+from pypi import Index  # noqa: E402
+
+TOP = Path(__file__).resolve().parent.parent.parent
+UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+TIME = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}"
+servers = {}
+index = Index()
+os.environ["PIP_INDEX_URL"] = index.url
+
+
+def daemon():
+    if "daemon" not in servers:
+        servers["daemon"] = d = Daemon()
+        a = ask("POST", "/sessions", {}, port=d.port)
+        servers["why"] = None if a.status == 200 else a.body
+        if a.status == 200:
+            ask("DELETE", f"/sessions/{a.json['session_id']}", port=d.port)
+    if servers["why"]:
+        raise Skip(f"no session can be made here: {servers['why']}")
+    return servers["daemon"]
+
+
+class Answer:
+    def __init__(self, response, data):
+        self.status, self.headers, self.data = response.status, response.headers, data
+
+    @property
+    def body(self):
+        return self.data.decode()
+
+    @property
+    def json(self):
+        assert self.headers["Content-Type"] == "application/json", self.headers
+        return json.loads(self.data)
+
+
+def begin(method, path, body=None, port=None, **headers):
+    headers = {k.replace("_", "-"): v for k, v in headers.items()}
+    if isinstance(body, (dict, list)):
+        body, headers = json.dumps(body), {"Content-Type": "application/json", **headers}
+    c = http.client.HTTPConnection("127.0.0.1", port or daemon().port, timeout=PATIENCE)
+    c.request(method, path, body, headers)
+    return c.getresponse()
+
+
+def ask(method, path, body=None, port=None, **headers):
+    r = begin(method, path, body, port, **headers)
+    return Answer(r, r.read())
+
+
+def same(got, want):
+    assert got == want, f"got {got!r}, want {want!r}"
+
+
+def session(**fields):
+    a = ask("POST", "/sessions", fields)
+    same((a.status, a.json.get("status")), (200, "created"))
+    return a.json["session_id"]
+
+
+def execute(s, code, **fields):
+    a = ask("POST", "/execute", {"session_id": s, "code": code, **fields})
+    same((a.status, a.json["status"]), (200, "created"))
+    return a.json["request_id"]
+
+
+def results(s, code, **fields):
+    return ask("GET", f"/execute/{execute(s, code, **fields)}/results?wait=60").json
+
+
+# ---- as CodeBox-AI's clients use it ----
+
+def test_the_example_of_the_readme():
+    a = ask("POST", "/sessions", {"dependencies": ["numpy", "pandas"],
+                                  "execution_options": {"timeout": 300, "memory_limit": "2G"}})
+    same(a.status, 200)
+    same(a.json["status"], "created")
+    assert re.fullmatch(UUID, a.json["session_id"]) and re.fullmatch(TIME, a.json["created_at"]), a.body
+    s = a.json["session_id"]
+    a = ask("POST", "/execute", {"code": "import numpy as np\nprint('Hello')\nnp.arange(3).sum()", "session_id": s})
+    same((a.status, sorted(a.json)), (200, ["created_at", "request_id", "status"]))
+    request = a.json["request_id"]
+    assert wait_until(lambda: ask("GET", f"/execute/{request}/status").json["status"] == "completed")
+    a = ask("GET", f"/execute/{request}/status")
+    same(sorted(a.json), ["completed_at", "created_at", "request_id", "status"])
+    assert re.fullmatch(TIME, a.json["completed_at"]) and a.json["completed_at"] >= a.json["created_at"], a.body
+    a = ask("GET", f"/execute/{request}/results")
+    same(sorted(a.json), ["completed_at", "error", "files", "output", "status"])
+    same(a.json["output"][0], {"type": "stream", "content": "Hello\n"})
+    same((a.json["output"][1]["type"], a.json["output"][1]["content"][-2:].strip(")")), ("result", "3"))
+    same((a.json["status"], a.json["error"], a.json["files"]), ("completed", None, []))
+    a = ask("DELETE", f"/sessions/{s}")
+    same((a.status, a.json), (200, {"status": "cleaned up"}))
+    for _ in range(2):
+        a = ask("DELETE", f"/sessions/{s}")
+        same((a.status, a.json), (404, {"detail": "Session not found"}))
+
+
+def test_its_errors():
+    index.add("needed", "1.0", ["deeper"])
+    s = session()
+    for path, detail in [("status", "Request not found"), ("results", "Results not available")]:
+        for request in [f"{s}.99", f"{s}.0", f"{s}", "none.1", "b2a1c9ee-0000-4000-8000-000000000000"]:
+            a = ask("GET", f"/execute/{request}/{path}")
+            same((request, a.status), (request, 404))
+            if "." in request and not request.endswith(".0"):
+                same(a.json, {"detail": detail})
+    a = ask("POST", "/execute", {"session_id": "b2a1c9ee-0000-4000-8000-000000000000", "code": "1"})
+    same((a.status, a.json), (404, {"detail": "Session not found"}))
+    r = results(s, "def f():\n    return 1/0\nf()")
+    same((r["status"], r["error"]["ename"], r["error"]["evalue"]), ("error", "ZeroDivisionError", "division by zero"))
+    assert any("f()" in line for line in r["error"]["traceback"]), r
+    # The one after an error is whole.
+    same(results(s, "print('next')")["output"], [{"type": "stream", "content": "next\n"}])
+    r = results(s, "import os; os._exit(3)")
+    assert r["status"] == "error" and isinstance(r["error"], str) and r["error"], r
+    wrong = [("/execute", {"session_id": s}, "code"), ("/execute", {"code": "1"}, "session_id"),
+             ("/execute", {"session_id": s, "code": 1}, "code"), ("/execute", {"session_id": s, "code": "1", "language": "klingon"},
+                                                                  "language"),
+             ("/execute", {"session_id": s, "code": "x" * 100001}, "code"),
+             ("/execute", {"session_id": s, "code": "1", "disable_validation": ["none"]}, "disable_validation"),
+             ("/execute", {"session_id": s, "code": "1", "lanquage": "python"}, "lanquage"),
+             ("/sessions", {"dependencies": "numpy"}, "dependencies"), ("/sessions", {"dependencies": ["="]}, "dependencies"),
+             ("/sessions", {"dependencies": ["numpy; import os"]}, "dependencies"), ("/sessions", {"x": 1}, "x"),
+             ("/sessions", [], "object")]
+    wrong += [("/sessions", {"execution_options": {name: value}}, name) for name, value in [
+        ("timeout", 0), ("timeout", -1), ("timeout", 601), ("timeout", "5"), ("memory_limit", "0"), ("memory_limit", "-1G"),
+        ("memory_limit", "much"), ("memory_limit", 5), ("cpu_limit", "0"), ("cpu_limit", "-1"), ("cpu_limit", "nan"),
+        ("cpu_limit", "1e3"), ("cpu_limit", 1), ("environment_variables", {"A B": "x"}), ("environment_variables", []),
+        ("mount_points", [{"host_path": "/x"}]), ("mount_points", [1]), ("mountpoints", [])]]
+    for path, body, name in wrong:
+        a = ask("POST", path, body)
+        same((body, a.status, a.json.get("status")), (body, 400, "error"))
+        assert name in a.json["message"], (body, a.body)
+    for body, kind in [("{", "application/json"), ("", "application/json"), ("{}", "text/plain"),
+                       ('{"code": "\\u0000"}', "application/json"), ('{"a":1,"a":2}', "application/json")]:
+        a = ask("POST", "/execute", body, Content_Type=kind)
+        same((body, a.status, a.json["status"]), (body, 400, "error"))
+    a = ask("POST", "/sessions", {"dependencies": ["numpy", "no-such-package"]})
+    same(a.status, 400)
+    assert "no-such-package" in a.json["detail"] and "numpy'" not in a.json["detail"], a.body
+    a = ask("POST", "/sessions", {"execution_options": {"mount_points": [{"host_path": "/srv", "container_path": "/x"}]}})
+    same((a.status, "mount" in a.json["detail"]), (403, True))
+    same(len(ask("GET", "/sessions").json["sessions"]), 1)
+    ask("DELETE", f"/sessions/{s}")
+
+
+def test_dependencies():
+    index.add("deeper", "2.0")
+    s = session(dependencies=["needed>=1", "numpy"])
+    same(results(s, "import needed, deeper, numpy; deeper.__version__")["output"][0]["content"], "'2.0'")
+    ask("DELETE", f"/sessions/{s}")
+    index.add("lacks", "1.0", ["nowhere-to-be-found"])
+    a = ask("POST", "/sessions", {"session_id": "lacking", "dependencies": ["lacks"]})
+    same(a.status, 400)
+    assert a.json["detail"].startswith("dependencies: lacks → nowhere-to-be-found"), a.body
+    same(ask("GET", "/sessions/lacking").status, 404)
+    for text in "x @ https://h/x", "--x":
+        a = ask("POST", "/sessions", {"dependencies": [text]})
+        same((a.status, a.headers["Codebox-Error"]), (403, "package_refused"))
+        assert a.json["detail"].startswith("dependencies: "), a.body
+
+
+def test_executions():
+    s = session()
+    # While code runs, others are answered, and the results are not there yet.
+    request = execute(s, "import time\nprint('a', flush=True)\ntime.sleep(60)")
+    assert wait_until(lambda: ask("GET", f"/execute/{request}/status").json["status"] == "running")
+    second = execute(s, "1")
+    same(ask("GET", f"/execute/{second}/status").json["status"], "initializing")
+    a = ask("GET", f"/execute/{request}/results")
+    same((a.status, a.json), (404, {"detail": "Results not available"}))
+    a = ask("POST", f"/execute/{request}/interrupt")
+    same((a.status, a.json["request_id"]), (200, request))
+    r = ask("GET", f"/execute/{request}/results?wait=60").json
+    same((r["status"], r["output"]), ("error", [{"type": "stream", "content": "a\n"}]))
+    same(ask("GET", f"/execute/{second}/results?wait=60").json["output"], [{"type": "result", "content": "1"}])
+    r = ask("GET", f"/execute/{second}").json
+    same((r["execution"]["result"], r["status"]), ("1", "completed"))
+    r = results(s, "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()")
+    if "No module" not in str(r["error"]):
+        assert base64.b64decode(r["files"][0]).startswith(b"\x89PNG"), r
+    # 100,000 characters are allowed, whatever their bytes.
+    same(results(s, "x = '" + "é" * 99970 + "'\nlen(x)")["output"], [{"type": "result", "content": "99970"}])
+    same(ask("POST", f"/sessions/{s}/restart").json["status"], "restarted")
+    same(results(s, "x")["error"]["ename"], "NameError")
+    ask("DELETE", f"/sessions/{s}")
+
+
+def test_waiting():
+    s = session()
+    request = execute(s, "import time; time.sleep(30)")
+    a = ask("GET", f"/execute/{request}/status?wait=1s")
+    same((a.status, a.json["completed_at"]), (200, None))
+    for wait in ["61", "-1", "x", "", "1&wait=2"]:
+        a = ask("GET", f"/execute/{request}/status?wait={wait}")
+        same((wait, a.status, "wait" in a.json["message"]), (wait, 400, True))
+    same(ask("GET", f"/execute/{request}/status?x=1").status, 400)
+    ask("DELETE", f"/sessions/{s}")
+    same(ask("GET", f"/execute/{request}/status").status, 404)
+
+
+def test_what_is_asked_for_is_lowered_or_refused():
+    a = ask("POST", "/sessions", {"execution_options": {"timeout": 600, "memory_limit": "64g", "cpu_limit": "1.5"}})
+    same(a.status, 200)
+    assert a.json["limits"]["memory_bytes"] < 64 << 30 and "memory" in a.json["policy"]["lowered"], a.body
+    same((a.json["limits"]["timeout_s"], a.json["limits"]["cpus"]), (600, 1.5))
+    ask("DELETE", f"/sessions/{a.json['session_id']}")
+    a = ask("POST", "/sessions", {"execution_options": {"memory_limit": "900G", "cpu_limit": "99999"}}, X_Session_TTL="99999999",
+            X_Exec_Timeout="99999")
+    same((a.status, a.json["limits"]["ttl_s"], a.json["limits"]["timeout_s"]), (200, 7 * 86400, 3600))
+    ask("DELETE", f"/sessions/{a.json['session_id']}")
+    # Headers, which a body overrides.
+    a = ask("POST", "/sessions", {"idle_timeout": 200}, X_Session_TTL="99", X_Idle_Timeout="50", X_Exec_Timeout="7")
+    limits = a.json["limits"]
+    same((limits["ttl_s"], limits["idle_timeout_s"], limits["timeout_s"]), (99, 200, 7))
+    s = a.json["session_id"]
+    for name in ["X-Session-TTL", "X-Idle-Timeout", "X-Exec-Timeout"]:
+        for value in ["0", "-1", "abc", "1.5", "", "99999999999"]:
+            a = ask("POST", "/sessions", {}, **{name: value})
+            same((name, value, a.status), (name, value, 400))
+            assert name in a.json["message"], a.body
+    request = ask("POST", "/execute", {"session_id": s, "code": "while True: pass"}, X_Exec_Timeout="1").json["request_id"]
+    r = ask("GET", f"/execute/{request}/results?wait=60").json
+    same(r["status"], "error")
+    assert "time" in r["error"], r
+    for timeout in [0, -1, "x", True]:
+        a = ask("POST", "/execute", {"session_id": s, "code": "1", "timeout": timeout})
+        same((timeout, a.status), (timeout, 400))
+    ask("DELETE", f"/sessions/{s}")
+    s = session(execution_options={"environment_variables": {"A_B": "c d"}})
+    same(results(s, "import os; os.environ['A_B']")["output"][0]["content"], "'c d'")
+    ask("DELETE", f"/sessions/{s}")
+
+
+def test_results_are_kept_as_the_policy_says():
+    acme = {"results_ttl": "2s"}
+    few = {"results_count": 3, "results": "64K", "results_ttl": "1h"}
+    d = Daemon(tenants={"short": {"policy": {"limits": acme}}, "few": {"policy": {"limits": few}}})
+    short, few = ({"Authorization": "Bearer " + d.token(name)} for name in ("short", "few"))
+
+    def run(who, code):
+        request = ask("POST", "/execute", {"session_id": s, "code": code}, port=d.port, **who).json["request_id"]
+        while (a := ask("GET", f"/execute/{request}/results?wait=60", port=d.port, **who)).status == 404:
+            pass
+        return request, a
+
+    def get(path, who):
+        return ask("GET", path, port=d.port, **who)
+
+    a = ask("POST", "/sessions", {}, port=d.port, **short)
+    if a.status == 503:
+        d.stop()
+        raise Skip(a.body)
+    s = a.json["session_id"]
+    session = get(f"/sessions/{s}", short).json
+    same((session["limits"]["results_ttl_s"], session["results"]), (2, {"count": 0, "bytes": 0}))
+    # Its time: the result, what the list and the export have of it, and the file of its output.
+    request, a = run(short, "print('x' * 300000)")
+    assert a.status == 410 or a.json["status"] == "completed", a.body
+    assert wait_until(lambda: get(f"/sessions/{s}", short).json["results"] == {"count": 0, "bytes": 0})
+    for path in ["", "/status", "/results", "/stream"]:
+        a = get(f"/execute/{request}{path}", short)
+        same((path, a.status, a.headers["Codebox-Error"], a.json["detail"]), (path, 410, "execution_expired",
+             f"execution 1 of session {s} has expired: results are kept for 2 s (limits.results_ttl of the policy)"))
+    same(ask("POST", f"/execute/{request}/interrupt", port=d.port, **short).status, 410)
+    same(get(f"/sessions/{s}/executions", short).json["executions"], [])
+    assert wait_until(lambda: get(f"/sessions/{s}/files/.codebox/outputs/1.txt", short).status == 404)
+    same(get(f"/execute/{s}.2/results", short).json, {"detail": "Results not available"})
+    second, _ = run(short, "1")
+    ask("POST", "/execute", {"session_id": s, "code": "import time; time.sleep(600)", "timeout": 600}, port=d.port, **short)
+    assert wait_until(lambda: get(f"/execute/{second}/results", short).status == 410)
+    same(get(f"/execute/{s}.3/status", short).status, 200)  # what has not ended stays
+    # How many, and how much: the oldest go, the last stays.
+    s = ask("POST", "/sessions", {}, port=d.port, **few).json["session_id"]
+    requests = [run(few, f"print({i})")[0] for i in range(5)]
+    same([get(f"/execute/{r}/results", few).status for r in requests], [410, 410, 200, 200, 200])
+    a = get(f"/execute/{requests[0]}/results", few)
+    same(a.headers["Codebox-Error"], "execution_forgotten")
+    assert "last 3 are kept" in a.json["detail"] and "64 KiB" in a.json["detail"], a.body
+    session = get(f"/sessions/{s}", few).json
+    same((session["results"]["count"], session["limits"]["results_count"], session["limits"]["results_bytes"]), (3, 3, 65536))
+    assert 0 < session["results"]["bytes"] <= 65536, session
+    large, _ = run(few, "print('x' * 65000)")
+    same([get(f"/execute/{r}/results", few).status for r in requests], [410] * 5)
+    same(get(f"/execute/{large}/results", few).json["output"][0]["content"], "x" * 65000 + "\n")
+    session = get(f"/sessions/{s}", few).json
+    assert session["results"]["count"] == 1 and session["results"]["bytes"] > 65000, session
+    same(d.stop(), 0)
+
+
+# ---- streams ----
+
+def lines_of(response):
+    for line in response:
+        if line.strip():
+            yield json.loads(line)
+
+
+def test_streams():
+    s = session()
+    code = ("import os, sys, time\nprint('first', flush=True)\ninput_ = open('go', 'a')\n"
+            "while not open('go').read(): time.sleep(0.05)\nprint('é', file=sys.stderr)\n'shown'")
+    request = execute(s, code)
+    r = begin("GET", f"/execute/{request}/stream", Accept="application/x-ndjson")
+    same((r.status, r.headers["Content-Type"]), (200, "application/x-ndjson"))
+    events = lines_of(r)
+    got = []
+    while not any(e["type"] == "output" for e in got):
+        got.append(next(events))
+    same([e["type"] for e in got], ["start", "output"])  # it came while the cell runs
+    ask("PUT", f"/sessions/{s}/files/go", "x")
+    got += list(events)
+    same("".join(e["text"] for e in got if e["type"] == "output"), "first\né\n")
+    same([e["data"]["text/plain"] for e in got if e["type"] == "display"], ["'shown'"])
+    same((got[-1]["type"], got[-1]["request_id"], got[-1]["results"]["status"]), ("end", request, "completed"))
+    # Again, when all is over: as events.
+    a = ask("GET", f"/execute/{request}/stream")
+    same(a.headers["Content-Type"], "text/event-stream")
+    blocks = [b.split("\n") for b in a.body.strip().split("\n\n")]
+    assert all(len(b) == 2 and b[0].startswith("event: ") and b[1].startswith("data: {") for b in blocks), a.body
+    same([b[0][7:] for b in blocks], ["start", "output", "display", "end"])
+    same(ask("GET", f"/execute/{s}.77/stream").json, {"detail": "Request not found"})
+    # What is void by a later clear_output() is said to be.
+    request = execute(s, "from IPython.display import clear_output\nprint('gone', flush=True)\n"
+                      "while not os.path.exists('go on'): time.sleep(0.05)\nclear_output()\nprint('there')")
+    events, got = lines_of(begin("GET", f"/execute/{request}/stream", Accept="application/x-ndjson")), []
+    while not any("gone" in e.get("text", "") for e in got):
+        got.append(next(events))
+    ask("PUT", f"/sessions/{s}/files/go%20on", "x")
+    got = list(events)
+    cleared = [e["type"] for e in got].index("clear")
+    same("".join(e.get("text", "") for e in got[cleared:]), "there\n")
+    # A session that goes ends the streams of its executions.
+    request = execute(s, "import time; time.sleep(60)")
+    r = begin("GET", f"/execute/{request}/stream", Accept="application/x-ndjson")
+    events = lines_of(r)
+    next(events)
+    ask("DELETE", f"/sessions/{s}")
+    same(list(events)[-1]["results"]["status"], "error")
+
+
+def test_slow_readers():
+    """The execution does not wait for a client that reads nothing, and neither does memory grow."""
+    s = session()
+    request = execute(s, "import time\nfor i in range(200):\n    print('x' * 100000)\n    time.sleep(0.005)\n'end'")
+    c = http.client.HTTPConnection("127.0.0.1", daemon().port, timeout=PATIENCE)
+    c.connect()
+    c.sock.setsockopt(cbxtest.socket.SOL_SOCKET, cbxtest.socket.SO_RCVBUF, 200000)
+    c.request("GET", f"/execute/{request}/stream", headers={"Accept": "application/x-ndjson"})
+    same(ask("GET", f"/execute/{request}/status?wait=60").json["status"], "completed")
+    got = list(lines_of(c.getresponse()))
+    same(got[-1]["type"], "end")
+    text = sum(len(e["text"]) for e in got if e["type"] == "output")
+    left = sum(e["bytes"] for e in got if e["type"] == "omitted")
+    assert left > 0 and text < 12 << 20, (text, left)
+    ask("DELETE", f"/sessions/{s}")
+
+
+# ---- files ----
+
+def test_lists_for_those_who_watch():
+    s = session()
+    same(ask("GET", f"/sessions/{s}/executions").json, {"session_id": s, "executions": []})
+    results(s, "x = 1\nraise ValueError('<b>')")
+    results(s, "sum(i for i in range(3000000))")
+    busy = execute(s, "while True: pass")
+    waits = execute(s, "é" * 150)
+    assert wait_until(lambda: ask("GET", f"/execute/{busy}/status").json["status"] == "running")
+    seen = ask("GET", f"/sessions/{s}/executions").json["executions"]
+    same([(x["request_id"], x["outcome"], x["status"]) for x in seen],
+         [(waits, "queued", "initializing"), (busy, "running", "running"), (f"{s}.2", "ok", "completed"), (f"{s}.1", "error", "error")])
+    same((seen[3]["code"], seen[0]["code"]), ("x = 1\nraise ValueError('<b>')", "é" * 100))
+    assert re.fullmatch(TIME, seen[3]["completed_at"]) and seen[0]["completed_at"] is None and seen[2]["cpu_ms"] > 0, seen
+
+    def mine():
+        return next(x for x in ask("GET", "/sessions?usage=now").json["sessions"] if x["session_id"] == s).get("usage", {})
+    assert wait_until(lambda: mine().get("cpus", 0) > 0.05), mine()
+    assert mine()["memory_bytes"] > 1 << 20 and mine()["cpu_s"] > 0, mine()
+    ask("POST", f"/execute/{busy}/interrupt")
+    assert wait_until(lambda: mine().get("cpus", 1) < 0.05), mine()
+    same(ask("GET", "/sessions?usage=then").json["message"], 'usage: "then" is not now')
+    same(ask("GET", "/sessions/unknown/executions").status, 404)
+    ask("DELETE", f"/sessions/{s}")
+
+
+def test_the_log_of_a_session_is_bounded():
+    s = session()
+    results(s, "1")
+    results(s, "1/0")
+    log = ask("GET", f"/sessions/{s}/log").json["log"]
+    same([(x["event"], x.get("id"), x.get("outcome")) for x in log],
+         [("made", None, None), ("ready", None, None), ("cell", 1, None), ("ran", 1, "ok"), ("cell", 2, None), ("ran", 2, "error")])
+    assert all(re.fullmatch(TIME, x["at"]) for x in log) and "duration_ms" in log[3], log
+    for _ in range(35):
+        results(s, "1")
+    log = ask("GET", f"/sessions/{s}/log").json["log"]
+    same((len(log), log[-1]["id"], log[0]["event"]), (64, 37, "cell"))
+    same(ask("GET", "/sessions/unknown/log").status, 404)
+    ask("DELETE", f"/sessions/{s}")
+
+
+def test_files():
+    s = session()
+    at = f"/sessions/{s}/files"
+    data = os.urandom(300000)
+    a = ask("PUT", f"{at}/dir/b%20c%C3%A9.bin", data)
+    same((a.status, a.json), (201, {"path": "dir/b cé.bin", "size": 300000}))
+    same(results(s, "import os; os.path.getsize('dir/b cé.bin')")["output"][0]["content"], "300000")
+    a = ask("GET", f"{at}/dir/b%20c%C3%A9.bin")
+    same((a.status, a.data == data, a.headers["Content-Length"]), (200, True, "300000"))
+    tag = a.headers["ETag"]
+    same(a.headers["X-Content-Type-Options"], "nosniff")
+    url = f"{at}/dir/b%20c%C3%A9.bin"
+    for header, want, status in [("bytes=0-0", data[:1], 206), ("bytes=100-", data[100:], 206), ("bytes=-7", data[-7:], 206),
+                                 ("bytes=299999-400000", data[-1:], 206), ("bytes=5-2", data, 200), ("bytes=x", data, 200),
+                                 ("bytes=0-1,5-6", data, 200), ("lines=1-2", data, 200)]:
+        a = ask("GET", url, Range=header)
+        same((header, a.status, a.data == want), (header, status, True))
+    same(ask("GET", url, Range="bytes=5-9").headers["Content-Range"], "bytes 5-9/300000")
+    a = ask("GET", url, Range="bytes=300000-")
+    same((a.status, a.headers["Content-Range"]), (416, "bytes */300000"))
+    a = ask("GET", url, If_None_Match=tag)
+    same((a.status, a.data), (304, b""))
+    same(ask("GET", url, Range="bytes=0-1", If_Range='"other"').status, 200)
+    a = ask("HEAD", url)
+    same((a.status, a.headers["Content-Length"], a.data), (200, "300000", b""))
+    time.sleep(0.02)
+    same(ask("PUT", url, b"short").status, 200)
+    same(ask("GET", url, If_None_Match=tag).data, b"short")
+    same(ask("PUT", f"{at}/empty", b"").status, 201)
+    same(ask("GET", f"{at}/empty").data, b"")
+    a = ask("GET", at)
+    same([(f["name"], f["type"]) for f in sorted(a.json["files"], key=lambda f: f["name"])],
+         [("dir", "directory"), ("empty", "file")])
+    same(ask("GET", f"{at}?path=dir").json["files"][0]["size"], 5)
+    results(s, "for i in range(700): open(f'dir/{i:03}', 'w').close()")
+    names, skip = [], 0
+    while skip is not None:
+        page = ask("GET", f"{at}?path=dir&skip={skip}").json
+        names += [f["name"] for f in page["files"]]
+        skip = page.get("next")
+    same((len(names), len(set(names))), (701, 701))
+    for path, status in [("none", 404), ("dir", 409), ("../etc/passwd", 400), ("%2e%2e/x", 400), ("a//b", 400), ("a%00b", 404),
+                         ("%zz", 404), ("%2Fetc/passwd", 400)]:
+        a = ask("GET", f"{at}/{path}")
+        same((path, a.status), (path, status))
+    same(ask("DELETE", f"{at}/dir").json, {"path": "dir", "status": "deleted"})
+    same(ask("DELETE", f"{at}/dir").status, 404)
+    results(s, "import os; os.mkfifo('pipe'); os.symlink('/etc/passwd', 'link')")
+    same(ask("GET", f"{at}/pipe").status, 409)
+    same(ask("PUT", f"/sessions/none/files/x", b"").json, {"detail": "Session not found"})
+    big = os.urandom(20 << 20)
+    same(ask("PUT", f"{at}/big", big).status, 201)
+    assert ask("GET", f"{at}/big").data == big
+    ask("DELETE", f"/sessions/{s}")
+
+
+def test_plus_is_a_space_in_queries_alone():
+    s = session()
+    at = f"/sessions/{s}/files"
+    for path, name in [("a%20b/c+d", "a b/c+d"), ("a+b/c%20d", "a+b/c d"), ("a%2Bb/e%2bf", "a+b/e+f")]:
+        a = ask("PUT", f"{at}/{path}", b"x")
+        same((path, a.status, a.json["path"]), (path, 201, name))
+    same(ask("GET", f"{at}/a+b/c+d").status, 404)
+    for query, path, names in [("a+b", "a b", ["c+d"]), ("a%20b", "a b", ["c+d"]), ("a%2Bb", "a+b", ["c d", "e+f"]),
+                               ("a%2bb", "a+b", ["c d", "e+f"])]:
+        a = ask("GET", f"{at}?path={query}")
+        same((query, a.json["path"], sorted(f["name"] for f in a.json["files"])), (query, path, names))
+    for query in ["skip=+1", "skip=1+", "skip=%2B1", "path=a%", "path=a%2", "path=a%2g", "path=a%00b", "path=%+1", "pa+th=a"]:
+        a = ask("GET", f"{at}?{query}")
+        same((query, a.status, a.json["status"]), (query, 400, "error"))
+    if shutil.which("curl"):  # as its users write it
+        url = f"http://127.0.0.1:{daemon().port}{at}"
+        r = subprocess.run(["curl", "-sG", "--data-urlencode", "path=a+b", url], capture_output=True, text=True, timeout=PATIENCE)
+        same(json.loads(r.stdout)["path"], "a+b")
+    ask("DELETE", f"/sessions/{s}")
+
+
+def form(*parts, boundary="b0"):
+    """A body of multipart/form-data: of each part the headers and the data."""
+    body = b"".join(b"--%s\r\n%s\r\n\r\n%s\r\n" % (boundary.encode(), head.encode(), data) for head, data in parts)
+    return body + f"--{boundary}--\r\n".encode()
+
+
+def file(name, more=""):
+    return f'Content-Disposition: form-data; name="file"; filename="{name}"{more}'
+
+
+def test_forms_with_files():
+    s = session()
+    at = f"/sessions/{s}/files"
+
+    def post(body, query="", kind='multipart/form-data; boundary="b0"'):
+        return ask("POST", at + query, body, Content_Type=kind)
+
+    big = os.urandom(200000) + b"\r\n--b\r\n--" * 9
+    a = post(form((file("a b.bin"), big), (file("empty") + "\r\nContent-Type: text/plain", b""), (file("%22é%22+.txt"), b"x")),
+             "?path=new/in+it")
+    same((a.status, a.json), (200, {"files": [{"path": "new/in it/a b.bin", "size": len(big)}, {"path": "new/in it/empty", "size": 0},
+                                              {"path": 'new/in it/"é"+.txt', "size": 1}]}))
+    assert ask("GET", f"{at}/new/in%20it/a%20b.bin").data == big
+    same(ask("GET", f"{at}/new/in%20it/%22%C3%A9%22+.txt").data, b"x")
+    same(post(form((file("empty"), b"not now")), "?path=new/in+it").status, 200)
+    same(ask("GET", f"{at}/new/in%20it/empty").data, b"not now")
+    # Nothing is written unless all of it is right.
+    good, names = (file("good"), b"x"), ["", ".", "..", "../x", "a/b", "/etc/passwd", "a\\b", "a\tb", "a%0Ab", "%0d", "n" * 256]
+    bad = [(form(good, (file(name), b"x")), "filename") for name in names]
+    bad += [(form(good, (file("a\x00b"), b"x")), "malformed"), (form(good, (file("x"), b"")).replace(b'"x"', b'"\xff"'), "filename"),
+            (form(good, good), "twice"), (form(good, (file("b", '; filename="c"'), b"")), "twice"),
+            (form(good, (file("b", "; filename*=UTF-8''c"), b"")), "filename*"),
+            (form(good, ('Content-Disposition: form-data; name="x"', b"1")), "not a file"),
+            (form(good, ('Content-Disposition: attachment; filename="x"', b"1")), "form-data"),
+            (form(good, ("Content-Type: text/plain", b"1")), "Content-Disposition"),
+            (form(good, (file("b") + "\r\n" + file("c"), b"1")), "two"),
+            (form(good, (file("b") + "\r\nContent-Transfer-Encoding: base64", b"1")), "Content-Transfer-Encoding"),
+            (form(good, (file("b") + "\r\n folded", b"1")), "malformed"), (form(good, (file("b") + "\r\nX: " + "y" * 4096, b"")), "long"),
+            (form(good, (file("b") + "\r\nX: y" * 17, b"")), "many"), (form(*((file(str(i)), b"") for i in range(257))), "256"),
+            (form(), "no files"), (b"", "begin"), (b"before" + form(good), "begin"), (form(good)[:-8], "missing"),
+            (form(good)[:-4], "malformed"), (form(good) + b"behind", "malformed"), (form(good).replace(b"\r\n", b"\n"), "malformed"),
+            (form(good, boundary="b1"), "begin")]
+    for body, why in bad:
+        a = post(body)
+        same((body[:300], a.status, why in a.json.get("message", "")), (body[:300], 400, True))
+    for kind in ["multipart/form-data", "multipart/form-data; boundary=", "multipart/mixed; boundary=b0", "application/json", "text/plain",
+                 "multipart/form-data; boundary=b0; boundary=b0", f"multipart/form-data; boundary={'b' * 71}"]:
+        a = post(form(good), kind=kind)
+        same((kind, a.status, "Content-Type" in a.json["message"]), (kind, 400, True))
+    for query in ["?path=..", "?path=/etc", "?path=a//b", "?paths=a", f"?path={'a/' * 1990}a"]:
+        same((query[:20], post(form(good), query).status), (query[:20], 400))
+    same([f["name"] for f in ask("GET", at).json["files"]], ["new"])
+    # What the sandbox refuses is said, with its name.
+    same(ask("PUT", f"{at}/plain", b"").status, 201)
+    a = post(form(good), "?path=plain")
+    same((a.status, a.json["detail"].startswith("plain/good: ")), (409, True))
+    results(s, "import os; os.symlink('/etc', 'out')")
+    same((post(form((file("passwd"), b"x")), "?path=out").status, ask("GET", f"{at}/out/passwd").status), (403, 200))
+    same(ask("POST", "/sessions/none/files", form(good), Content_Type="multipart/form-data; boundary=b0").status, 404)
+    if shutil.which("curl"):
+        directory = os.path.join(daemon().box.dir, "form")
+        os.mkdir(directory)
+        Path(directory, 'a"b').write_bytes(big)
+        r = subprocess.run(["curl", "-s", "-F", 'file=@"a\\"b"', "-F", 'other=@"a\\"b";filename=second',
+                            f"http://127.0.0.1:{daemon().port}{at}?path=c"], cwd=directory, capture_output=True, text=True, timeout=PATIENCE)
+        same(json.loads(r.stdout)["files"], [{"path": 'c/a"b', "size": len(big)}, {"path": "c/second", "size": len(big)}])
+        assert ask("GET", f"{at}/c/a%22b").data == big
+    ask("DELETE", f"/sessions/{s}")
+
+
+# ---- about ----
+
+def test_about():
+    same(ask("GET", "/health").json, {"status": "ok"})
+    same(ask("GET", "/ready").json, {"status": "ready"})
+    same(ask("GET", "/version").json["name"], "codebox")
+    a = ask("PUT", "/sessions", {})
+    same((a.status, a.headers["Allow"]), (405, "POST, GET, HEAD"))
+    same(ask("GET", "/nothing").json, {"detail": "Not Found"})
+    with urllib.request.urlopen(f"http://127.0.0.1:{daemon().port}/sessions") as r:
+        same(json.load(r), {"sessions": []})
+
+
+def test_a_client_that_leaves_before_its_session_is_ready():
+    daemon()
+    c = http.client.HTTPConnection("127.0.0.1", daemon().port, timeout=PATIENCE)
+    # Of a kind that none is kept ready of.
+    c.request("POST", "/sessions", '{"memory": "311M", "disk": "77M"}', {"Content-Type": "application/json"})
+    c.close()
+    assert wait_until(lambda: ask("GET", "/sessions").json["sessions"] == [])
+
+
+def test_description():
+    """Each route is described, and nothing else: by the table itself."""
+    table = (TOP / "src/rest/table.c").read_text()
+    routes = {(m.lower(), p) for m, p in re.findall(r"\{ CBX_HTTP_(\w+), \"([^\"]+)\"", table)}
+    doc = ask("GET", "/openapi.json").json
+    described = {(m, p) for p, item in doc["paths"].items() for m in item if m != "parameters"}
+    same(described, routes)
+    same(doc["info"]["version"], ask("GET", "/version").json["version"])
+    operations = [item[m] for item in doc["paths"].values() for m in item if m != "parameters"]
+    same(len({o["operationId"] for o in operations}), len(operations))
+    for m, p in routes:  # each is there
+        path = p.replace("{session_id}", "none").replace("{request_id}", "none.1").replace("{path}", "x")
+        path = path.replace("{artifact_id}", "none").replace("{connection}", "none").replace("{command_id}", "1")
+        a = ask(m.upper(), path, {} if m == "post" else None)
+        assert a.status not in (405, 501) and a.headers["Codebox-Error"] != "not_found", (m, p, a.status)
+        if p == "/sessions" and m == "post":
+            ask("DELETE", f"/sessions/{a.json['session_id']}")
+
+
+def test_tenants():
+    d = Daemon(tenants={"acme": {"executions_per_second": 2, "sessions": 1}, "beta": {}})
+    acme, beta, looker = ({"Authorization": "Bearer " + d.token(*who)} for who in
+                          [("acme",), ("beta",), ("acme", "--scope", "read")])
+    for path in "/health", "/ready", "/version", "/openapi.json":
+        same((path, ask("GET", path, port=d.port).status), (path, 200))
+    a = ask("GET", "/sessions", port=d.port)
+    same((a.status, a.headers["WWW-Authenticate"], sorted(a.json)), (401, "Bearer", ["detail"]))
+    a = ask("POST", "/sessions", {"session_id": "mine"}, port=d.port, **acme)
+    if a.status == 503:
+        d.stop()
+        raise Skip(a.body)
+    same(a.status, 200)
+    # It is acme's alone.
+    for method, path, body in [("GET", "/sessions/mine", None), ("DELETE", "/sessions/mine", None),
+                               ("POST", "/execute", {"session_id": "mine", "code": "1"}), ("GET", "/execute/mine.1", None),
+                               ("GET", "/sessions/mine/files", None), ("PUT", "/sessions/mine/files/x", b"")]:
+        same((path, ask(method, path, body, port=d.port, **beta).status), (path, 404))
+    same(ask("GET", "/sessions", port=d.port, **beta).json, {"sessions": []})
+    a = ask("POST", "/sessions", {}, port=d.port, **acme)
+    same((a.status, a.headers["Codebox-Error"]), (429, "too_many_sessions"))
+    # A token for looking.
+    same(ask("GET", "/sessions/mine", port=d.port, **looker).status, 200)
+    for method, path, body in [("DELETE", "/sessions/mine", None), ("POST", "/execute", {}), ("PUT", "/sessions/mine/files/x", b"x"),
+                               ("POST", "/sessions", {})]:
+        a = ask(method, path, body, port=d.port, **looker)
+        same((path, a.status), (path, 403))
+        assert 'scope="run"' in a.headers["WWW-Authenticate"], a.headers
+    answers = [ask("POST", "/execute", {"session_id": "mine", "code": "1"}, port=d.port, **acme) for _ in range(12)]
+    refused = [a for a in answers if a.status == 429]
+    assert refused and all(a.headers["Retry-After"] == "1" for a in refused), [a.status for a in answers]
+    same(d.stop(), 0)
+
+
+# ---- the page of examples ----
+
+def examples():
+    page = (TOP / "man/codebox-rest.7").read_text()
+    for escape, char in (("\\(aq", "'"), ("\\(dq", '"'), ("\\&", ""), ("\\-", "-"), ("\\e", "\\")):
+        page = page.replace(escape, char)
+    for block in re.findall(r"^\.Bd -literal[^\n]*\n(.*?)^\.Ed$", page.partition("\n.Sh EXAMPLES\n")[2], re.M | re.S):
+        yield block
+
+
+def test_examples_of_the_manual():
+    """As they stand there, one after another, by curl; lines that begin with "$ " are commands, others what they print."""
+    if not shutil.which("curl"):
+        raise Skip("there is no curl")
+    daemon()
+    directory = os.path.join(daemon().box.dir, "examples")
+    os.mkdir(directory)
+    env = dict(daemon().box.env, URL=f"http://127.0.0.1:{daemon().port}", TOKEN="none")
+    script, expected = "set -e\n", []
+    for block in examples():
+        for line in re.sub(r"\\\n\s*", "", block).splitlines():
+            if line.startswith("$ "):
+                script += f"echo '@@{len(expected)}'\n{line[2:]}\necho\n"
+                expected.append([line[2:], []])
+            elif line.strip():
+                expected[-1][1].append(line)
+    assert len(expected) >= 12, expected
+    r = subprocess.run(["sh", "-c", script], env=env, cwd=directory, capture_output=True, text=True, timeout=PATIENCE)
+    assert r.returncode == 0, (r.stdout, r.stderr)
+    for part in r.stdout.split("@@")[1:]:
+        number, _, printed = part.partition("\n")
+        command, wanted = expected[int(number)]
+        for line in wanted:  # "..." stands for anything
+            pattern = ".*".join(re.escape(piece) for piece in line.split("..."))
+            assert re.search(f"^{pattern}$", printed, re.M | re.S), (command, line, printed)
+
+
+def test_the_end():
+    if "daemon" in servers:
+        same(servers["daemon"].stop(), 0)
+
+
+if __name__ == "__main__":
+    if not os.access(DAEMON, os.X_OK) and not shutil.which(DAEMON):
+        print("1..0 # SKIP there is no codeboxd")
+        sys.exit(0)
+    cbxtest.run(globals())

@@ -1,0 +1,420 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tenants and their tokens: who gets in, for what, how often; that nobody sees another's; listeners."""
+import http.client
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from common_http import DAEMON, PATIENCE, Client, Daemon, Legacy, Modern, Skip, wait_until  # noqa: E402
+import cbxtest  # noqa: E402
+
+TENANTS = {"acme": {"sessions": 2, "policy": {"limits": {"memory": "256M", "timeout": "20s"}}},
+           "beta": {"memory": "700M"},
+           "many": {"cpus": 2.5},
+           "slow": {"requests_per_second": 2, "requests_at_once": 2},
+           "calm": {"executions_per_second": 1}}
+servers = {}
+
+
+def daemon():
+    if "daemon" not in servers:
+        servers["daemon"] = d = Daemon(tenants=TENANTS)
+        d.tokens = {name: d.token(name) for name in TENANTS}
+        c = as_tenant("acme")
+        r = c.call("run_code", {"code": "6*7"}).message["result"]
+        c.send("DELETE")  # its session with it
+        servers["why"] = r["content"][0]["text"] if r["isError"] else None
+    if servers["why"]:
+        raise Skip(f"no cell can run here: {servers['why']}")
+    return servers["daemon"]
+
+
+def bearer(token):
+    return {"Authorization": f"Bearer {token}"}
+
+
+def as_tenant(name):
+    d = servers["daemon"]
+    return Legacy(d.port, **bearer(d.tokens[name]))
+
+
+def same(got, want):
+    assert got == want, f"got {got!r}, want {want!r}"
+
+
+def result(answer):
+    return answer.message["result"]
+
+
+def text(answer):
+    return result(answer)["content"][0]["text"]
+
+
+def without_sessions(name):
+    c = as_tenant(name)
+    for s in result(c.call("list_sessions"))["structuredContent"]["sessions"]:
+        c.call("close_session", {"session_id": s["session_id"]})
+    return c
+
+
+def ping(port, **headers):
+    return Client(port, **headers).send("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"})
+
+
+def test_who_gets_in():
+    d = daemon()
+    good = d.tokens["acme"]
+    assert re.fullmatch(r"cbx_[a-z2-7]{8}_[a-z2-7]{52}", good), good
+    for wrong in [None, "", "Bearer", f"Basic {good}", f"Bearer {good}x", f"Bearer {good[:-1]}", "Bearer cbx_",
+                  f"Bearer {good[:13]}{'a' * 52}", f"Bearer cbx_aaaaaaaa{good[12:]}", f"Bearer {good.upper()}"]:
+        a = Client(d.port).send("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, Authorization=wrong)
+        same((wrong, a.status), (wrong, 401))
+        assert a.headers["WWW-Authenticate"].startswith("Bearer"), a.headers
+    c = as_tenant("acme")
+    assert "6" in text(c.call("run_code", {"code": "2*3"}))
+    c.send("DELETE")
+    # A name that is not this computer's is refused on its own address, token or not.
+    same(ping(d.port, Host="evil.example.com", **bearer(good)).status, 403)
+    same(ping(d.port, Origin="http://evil.example.com", **bearer(good)).status, 403)
+
+
+def test_a_body_is_read_after_the_token():
+    d = daemon()
+    with socket.create_connection(("127.0.0.1", d.port), timeout=PATIENCE) as s:
+        s.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                  b"Expect: 100-continue\r\nContent-Length: 9000000\r\n\r\n")
+        same(s.recv(65536)[9:12], b"401")
+
+
+def test_the_file_has_no_secret():
+    d = daemon()
+    path = os.path.join(d.config, "tokens.json")
+    stored = Path(path).read_text()
+    assert os.stat(path).st_mode & 0o007 == 0, oct(os.stat(path).st_mode)
+    for token in d.tokens.values():
+        assert token[13:] not in stored and token[4:12] in stored
+    same(os.path.exists(path + ".codebox-backup"), False)
+
+
+def test_scopes():
+    d = daemon()
+    a = ping(d.port, **bearer(d.token("acme", "--scope", "read")))
+    same(a.status, 403)
+    assert 'insufficient_scope' in a.headers["WWW-Authenticate"], a.headers
+    c = d.box("token", "create", "--tenant", "acme", "--scope", "all")
+    assert c.returncode == 1 and "read,run" in c.stderr, c
+
+
+def test_where_images_are_is_not_for_tenants():
+    d = daemon()
+    c = without_sessions("beta")
+    told = text(c.call("create_session", {"image": "nowhere"}))
+    same(told.split("\n")[0], 'there is no image "nowhere".')
+    # Who runs codeboxd learns of it by the log.
+    assert wait_until(lambda: any('"nowhere" in /' in line for line in d.log)), d.log[-5:]
+    assert "/" not in told and "python" not in told, told
+
+
+def test_nobody_sees_another():
+    daemon()
+    acme, beta = without_sessions("acme"), without_sessions("beta")
+    made = result(acme.call("create_session", {"session_id": "shared"}))
+    assert not made["isError"], made
+    made = made["structuredContent"]
+    same(made["session_id"], "shared")
+    acme.call("run_code", {"session_id": "shared", "code": "x = 'of acme'"})
+    for tool, arguments in [("list_files", {}), ("close_session", {}), ("interrupt_execution", {}), ("session_info", {})]:
+        a = beta.call(tool, {"session_id": "shared", **arguments})
+        if "result" in a.message and "unknown tool" not in text(a).lower():
+            assert result(a)["isError"] and "no session" in text(a), (tool, a.body)
+    assert "shared" not in json.dumps(result(beta.call("list_sessions"))), "it is listed"
+    # The same id is free for another.
+    result(beta.call("create_session", {"session_id": "shared", "memory": "256M"}))
+    r = result(beta.call("run_code", {"session_id": "shared", "code": "x"}))
+    assert "NameError" in r["content"][0]["text"], r
+    # The Mcp-Session-Id of one is nothing to the other.
+    thief = Client(daemon().port, **bearer(daemon().tokens["beta"]))
+    thief.headers.update({"Mcp-Session-Id": acme.session, "MCP-Protocol-Version": "2025-11-25"})
+    same(thief.request("tools/list").status, 404)
+    assert "of acme" in text(acme.call("run_code", {"session_id": "shared", "code": "x"}))
+    for c in acme, beta:
+        c.call("close_session", {"session_id": "shared"})
+
+
+def test_quotas():
+    daemon()
+    acme, beta = without_sessions("acme"), without_sessions("beta")
+    made = result(acme.call("create_session", {"session_id": "one", "memory": "4G"}))["structuredContent"]
+    same(made["limits"]["memory_bytes"], 256 << 20)
+    acme.call("create_session", {"session_id": "two"})
+    third = result(acme.call("create_session", {"session_id": "three"}))
+    assert third["isError"] and "no more than 2" in third["content"][0]["text"], third
+    for i, right in enumerate([True, True, False]):
+        r = result(beta.call("create_session", {"session_id": f"m{i}", "memory": "300M"}))
+        same((i, r["isError"]), (i, not right))
+    assert "memory" in r["content"][0]["text"] and "734003200" in r["content"][0]["text"], r
+    many = without_sessions("many")
+    # Who asks for more than there is, or for nothing, gets all; and then there is nothing left.
+    for asked in {"cpus": 3}, {}:
+        made = result(many.call("create_session", {"session_id": "all", **asked}))["structuredContent"]
+        same((made["limits"]["cpus"], made["policy"]["lowered"]), (2.5, ["cpus"] if asked else []))
+        same(result(many.call("create_session", {"session_id": "p", "cpus": 0.1}))["isError"], True)
+        many.call("close_session", {"session_id": "all"})
+    for i, cpus in enumerate([1.5, 0.9, 0.2, 0.1]):
+        r = result(many.call("create_session", {"session_id": f"p{i}", "cpus": cpus}))
+        same((i, r["isError"]), (i, i == 2))
+        assert i != 2 or "cpus" in r["content"][0]["text"] and "2.6 processors, and 2.5 are" in r["content"][0]["text"], r
+    for c, names in (acme, ["one", "two"]), (beta, ["m0", "m1"]), (many, ["p0", "p1", "p3"]):
+        for name in names:
+            c.call("close_session", {"session_id": name})
+
+
+def test_rates():
+    d = daemon()
+    statuses = [ping(d.port, **bearer(d.tokens["slow"])) for _ in range(12)]
+    refused = [a for a in statuses if a.status == 429]
+    assert refused, [a.status for a in statuses]
+    same({a.headers["Retry-After"] for a in refused}, {"1"})
+    calm = as_tenant("calm")
+    answers = [text(calm.call("run_code", {"code": "1"})) for _ in range(8)]
+    assert any("within a second" in a for a in answers), answers
+    calm = without_sessions("calm")
+    answers = [text(calm.call("run_command", {"command": "true"})) for _ in range(8)]
+    assert any("within a second" in a for a in answers), answers
+
+
+def resident(pid):
+    return int(re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text()).group(1)) << 10
+
+
+def test_bodies_and_heads_of_nobody():
+    """128 bodies of 8 MiB without a token, and as many heads that do not end: memory stays, and a tenant is served."""
+    d = daemon()
+    before = resident(d.pid)
+    head = b"POST /execute HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    open_ones = []
+    for i in range(256):
+        s = socket.create_connection(("127.0.0.1", d.port), timeout=PATIENCE)
+        s.setblocking(False)
+        data = head + (b"Content-Length: 8388608\r\n\r\n" + b"x" * (1 << 20) if i % 2 else b"X: y\r\n")
+        try:
+            while data:
+                data = data[s.send(data):]
+        except OSError:
+            pass  # it takes no more, or has ended
+        open_ones.append(s)
+    same(ping(d.port, **bearer(d.tokens["beta"])).status in (200, 400), True)
+    if not os.environ.get("CBX_SANITIZED"):  # freed memory is kept then
+        assert resident(d.pid) - before < 8 << 20, (before, resident(d.pid))
+    for s in open_ones:
+        s.close()
+
+
+def test_requests_at_once():
+    """What is being answered counts: two streams, and a third request is refused."""
+    d = daemon()
+    streams = []
+    wait_until(lambda: ping(d.port, **bearer(d.tokens["slow"])).status != 429)
+
+    def opened():
+        c = Modern(d.port, **bearer(d.tokens["slow"]))
+        m = c.message("subscriptions/listen", {"notifications": {"resourcesListChanged": True}})
+        r = c.begin("POST", m, **c.routing(m)).getresponse()
+        if r.status == 200:
+            streams.append((c, r))
+        return len(streams) == 2
+
+    assert wait_until(opened)
+    assert wait_until(lambda: "at once" in ping(d.port, **bearer(d.tokens["slow"])).body)
+    streams[0][0].close()
+    streams[0][1].close()
+    assert wait_until(lambda: ping(d.port, **bearer(d.tokens["slow"])).status != 429)
+    streams[1][0].close()
+
+
+def test_revoking_and_reloading():
+    d = Daemon(tenants=TENANTS)
+    keep, token = d.token("acme"), d.token("acme", "--name", "ci", "--expires", "90d")
+    listed = {t["id"]: t for t in d.box.json("token", "list", "--json")["tokens"]}
+    mine = listed[token[4:12]]
+    same((mine["tenant"], mine["name"], mine["scopes"], mine["expired"]), ("acme", "ci", "read,run", False))
+    c = Legacy(d.port, **bearer(token))
+    stream = c.again()
+    stream.headers.update(bearer(token))
+    response = stream.begin("GET", Content_Type=None, Accept="text/event-stream").getresponse()
+    same(response.status, 200)
+    same(d.box("token", "revoke", token[4:12]).returncode, 0)
+    same(ping(d.port, **bearer(token)).status, 401)
+    try:
+        response.read()  # the stream ends with its token
+    except (http.client.HTTPException, OSError):
+        pass
+    assert "no token" in d.box("token", "revoke", token[4:12]).stderr
+    # Expired ones, a tenant more, one less: by SIGHUP.
+    path = Path(d.config, "tokens.json")
+    path.write_text(path.read_text().replace('"sha256"', '"expires":"2001-01-01T00:00:00Z","sha256"', 1))
+    gamma = {"gamma": {}, "acme": {}}
+    d.write(gamma)
+    assert "2 tenants and 1 tokens" in d.reload()
+    same(ping(d.port, **bearer(keep)).status, 401)
+    new = d.token("gamma")
+    same(ping(d.port, **bearer(new)).status in (200, 400), True)
+    d.write("{ \"tenants\": { \"gamma\": { \"sesions\": 1 } } }")
+    said = d.reload()
+    assert "unknown key" in said and "tenants.json:1:" in said, said
+    same(ping(d.port, **bearer(new)).status in (200, 400), True)
+    d.write({"acme": {}})
+    d.reload()
+    same(ping(d.port, **bearer(new)).status, 401)
+    same(d.stop(), 0)
+
+
+def test_a_tenant_that_goes_loses_its_sessions():
+    d = Daemon(tenants=TENANTS)
+    c = Legacy(d.port, **bearer(d.token("beta")))
+    r = result(c.call("create_session", {"session_id": "left", "memory": "256M"}))
+    if r["isError"]:
+        d.stop()
+        raise Skip(r["content"][0]["text"])
+    same(d.box.hello()["sessions"], 1)
+    d.write({"acme": {}})
+    d.reload()
+    assert wait_until(lambda: d.box.hello()["sessions"] == 0), d.box.hello()
+    same(d.stop(), 0)
+
+
+def start(*args, config=None, pass_fds=(), **env):
+    """What a codeboxd says that does not start, or (process, address) of one that does."""
+    box = cbxtest.Box()
+    if config is not None:
+        os.makedirs(os.path.join(box.dir, "config"))
+        for name, content in config.items():
+            Path(box.dir, "config", name).write_text(content)
+    box.env.update({"CODEBOX_CONFIG_DIR": os.path.join(box.dir, "config"), **env})
+    if pass_fds:
+        args = ["sh", "-c", 'LISTEN_PID=$$ exec "$0" "$@"', DAEMON, *args]
+    p = subprocess.Popen(args if pass_fds else [DAEMON, *args], env=box.env, stderr=subprocess.PIPE, text=True,
+                         stdin=subprocess.DEVNULL, pass_fds=pass_fds)
+    said = ""
+    for line in p.stderr:
+        said += line
+        if "serves HTTP" in line:
+            return p, said
+    return p.wait(PATIENCE), said
+
+
+def test_files_with_faults():
+    for name, content, why in [
+            ("tenants.json", "", "json"), ("tenants.json", "[]", "tenants"), ("tenants.json", '{"tenants": {"x": 1}}', "1:"),
+            ("tenants.json", '{"tenants": {"local": {}}}', "local"), ("tenants.json", '{"tenants": {"a b": {}}}', "name"),
+            ("tenants.json", '{"tenants": {"a": {"sessions": 0}}}', "sessions"),
+            ("tenants.json", '{"tenants": {"a": {"sessions": 1.5}}}', "sessions"),
+            ("tenants.json", '{"tenants": {"a": {"memory": "much"}}}', "memory"),
+            ("tenants.json", '{"tenants": {"a": {"memory": -1}}}', "memory"),
+            ("tenants.json", '{"tenants": {"a": {"cpus": 0}}}', "cpus"),
+            ("tenants.json", '{"tenants": {"a": {"cpus": "two"}}}', "cpus"),
+            ("tenants.json", '{"tenants": {"a": {"policy": "none-such"}}}', "none-such"),
+            ("tenants.json", '{"tenants": {"a": {"policy": {"limits": {"memori": 1}}}}}', "memori"),
+            ("tenants.json", '{"tenants": {"a": {}, "a": {}}}', "1:"),
+            ("tenants.json", '{"tenants": {%s}}' % ",".join(f'"t{i}":{{}}' for i in range(4097)), "more than"),
+            ("tenants.json", "{}" + " " * (17 << 20), "large"),
+            ("tokens.json", "{}", "tokens"), ("tokens.json", '{"tokens": [{"id": "x"}]}', "tokens.json:1:"),
+            ("tokens.json", '{"tokens": [%s]}' % ",".join("{}" for i in range(20001)), "more than")]:
+        config = {"tenants.json": '// all of them\n{ "tenants": { /* one */ "a": {} } }', name: content}
+        code, said = start("--foreground", "--http", "127.0.0.1:0", config=config)
+        same((content[:60], code), (content[:60], 1))
+        assert why in said, (content[:60], said)
+
+
+def test_listeners():
+    """An address that others can reach is served only to those with a token, unless told otherwise in words."""
+    code, said = start("--foreground", "--http", "0.0.0.0:0")
+    assert code == 1 and "not a loopback address" in said and "--http-without-authentication" in said, said
+    tenants = {"tenants.json": '{ "tenants": { "a": {} } }'}
+    for args, config, status in [(["--http-without-authentication"], None, 200), ([], tenants, 401)]:
+        p, said = start("--foreground", "--http", "0.0.0.0:0", *args, config=config)
+        port = int(re.search(r"http://0\.0\.0\.0:(\d+)/mcp", said).group(1))
+        # Nobody knows here by which names others know this computer; a page has to come from the same host.
+        for headers, want in [({"Host": "codebox.example.com"}, status),
+                              ({"Host": "codebox.example.com", "Origin": "http://evil.example.com"}, 403),
+                              ({"Host": "codebox.example.com", "Origin": "https://codebox.example.com"}, status)]:
+            a = Client(port).send("POST", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+                "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "0"}}},
+                **headers)
+            same((args, headers, a.status), (args, headers, want))
+        p.terminate()
+        same(p.wait(PATIENCE), 0)
+    for args in [["--http", "127.0.0.1:0"] * 9, ["--tenants", "x"], ["--http-token-file", "x"],
+                 ["--http", "127.0.0.1:0", "--tenants", "/nonexistent/tenants.json"]]:
+        assert start("--foreground", *args)[0] in (1, 2), args
+
+
+class Unix(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=PATIENCE)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self.path)
+
+
+def asked(connection, path="/mcp"):
+    connection.request("POST", path, body="{}", headers={"Content-Type": "application/json"})
+    return connection.getresponse().status
+
+
+def test_unix_sockets():
+    with tempfile.TemporaryDirectory() as d:
+        os.chmod(d, 0o777)
+        for config, status, mode in [(None, 400, 0o600), ({"tenants.json": '{"tenants": {}}'}, 401, 0o666)]:
+            path = os.path.join(d, "http.sock")
+            p, said = start("--foreground", "--http", f"unix:{path}", config=config)
+            assert f"unix:{path}" in said, said
+            same(asked(Unix(path)), status)
+            same(os.stat(path).st_mode & 0o777, mode)
+            p.terminate()
+            same(p.wait(PATIENCE), 0)
+
+
+def test_sockets_that_are_passed():
+    """As systemd does: one of TCP, and a unix socket that is named http.sock."""
+    with tempfile.TemporaryDirectory() as d, socket.socket() as tcp, socket.socket(socket.AF_UNIX) as unix:
+        tcp.bind(("127.0.0.1", 0))
+        unix.bind(os.path.join(d, "http.sock"))
+        tcp.listen()
+        unix.listen()
+        box = cbxtest.Box()
+        pair = [os.dup(tcp.fileno()), os.dup(unix.fileno())]
+        code = ("import os, sys\nfor i, fd in enumerate(map(int, sys.argv[1:3])):\n    os.dup2(fd, 20 + i)\n"
+                "for i in (0, 1):\n    os.dup2(20 + i, 3 + i)\n"
+                "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='2')\n"
+                "os.execv(sys.argv[3], sys.argv[3:])")
+        daemon_path = DAEMON if "/" in DAEMON else cbxtest.shutil.which(DAEMON)
+        p = subprocess.Popen([sys.executable, "-c", code, str(pair[0]), str(pair[1]), daemon_path], env=box.env,
+                             stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, pass_fds=pair)
+        for line in p.stderr:
+            if "serves HTTP" in line and "unix:" in line:
+                break
+        same(asked(http.client.HTTPConnection("127.0.0.1", tcp.getsockname()[1], timeout=PATIENCE)), 400)
+        same(asked(Unix(os.path.join(d, "http.sock"))), 400)
+        p.terminate()
+        same(p.wait(PATIENCE), 0)
+
+
+def test_the_end():
+    same(servers["daemon"].stop(), 0)
+
+
+if __name__ == "__main__":
+    if not os.access(DAEMON, os.X_OK) and not cbxtest.shutil.which(DAEMON):
+        print("1..0 # SKIP there is no codeboxd")
+        sys.exit(0)
+    cbxtest.run(globals())

@@ -1,0 +1,569 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Packages are installed for a session, from an index that only codebox reaches: all that they need is judged by the
+policy, and what a wheel holds harms nothing outside of the session."""
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+import zipfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from cbxtest import Box, named, run, wait_until  # noqa: E402
+from control import Control, ControlError  # noqa: E402
+from pypi import Index, metadata_of, own_data, wheel  # noqa: E402
+
+index = Index()
+
+
+data = own_data()
+
+
+def box_with(where=index, **packages):
+    box = Box(CODEBOX_POOL="0", CODEBOX_DATA_DIR=data)
+    policy = os.path.join(box.dir, "policy.json")
+    with open(policy, "w") as f:
+        json.dump({"include": ["default"], "packages": {"index": getattr(where, "url", where), **packages}}, f)
+    box.env["CODEBOX_POLICY"] = policy
+    return box
+
+
+box = box_with()
+image = box.image("python")
+
+
+def cell(code, session="s", b=box):
+    r = b("run", "--image", image, "--session", session, "-c", code)
+    return r.stdout, r.stderr
+
+
+def install(*names, session="s", b=box):
+    """The answer, or the words of the error."""
+    cell("pass", session, b)
+    r = b("pip", "install", "--session", session, "--json", *names)
+    answer = json.loads(r.stdout)
+    assert (r.returncode == 0) == ("error" not in answer), r
+    return answer if r.returncode == 0 else answer["error"]["message"]
+
+
+def names(packages):
+    return [f"{p['name']} {p['version']}" for p in packages]
+
+
+def unharmed(session="s", b=box):
+    """The session lives, and what it had before is there."""
+    assert cell("import base_package; base_package.__version__", session, b) == ("'1.0'\n", ""), cell("import base_package", session, b)
+
+
+def ready(session="s", b=box):
+    index.pages.pop("base-package", None)
+    index.add("base-package", "1.0")
+    answer = install("base-package", session=session, b=b)
+    assert isinstance(answer, dict), answer
+    unharmed(session, b)
+
+
+def test_they_are_installed_with_what_they_need_and_usable_at_once():
+    index.add("alpha", "1.0", ["beta>=1", 'gamma; python_version < "3"', "delta[more]"],
+              files={"alpha/__init__.py": "import beta\n", "alpha_data-1/readme": "x",
+                     "alpha-1.0.data/purelib/from_purelib.py": "x = 1\n", "alpha-1.0.data/data/share/a.txt": "text",
+                     "alpha-1.0.data/scripts/a-script": "#!python\nprint('script')\n",
+                     "alpha-1.0.dist-info/entry_points.txt":
+                         "[console_scripts]\nrun-alpha = alpha.main:cli.go [x]\n\n[other]\nthing = ../../x\n",
+                     "alpha/main.py": "class cli:\n    go = lambda: print('entry')\n"})
+    index.add("beta", "1.0")
+    index.add("beta", "1.5")
+    index.add("delta", "2", metadata=metadata_of("delta", "2", ['epsilon; extra == "more"', 'zeta; extra == "less"']))
+    index.add("epsilon", "3.0rc1")
+    assert "No module named 'alpha'" in cell("x = 7\nimport alpha")[1]
+    answer = install("alpha", session="s")
+    assert isinstance(answer, dict), answer
+    assert names(answer["installed"]) == ["alpha 1.0", "beta 1.5", "delta 2", "epsilon 3.0rc1"], answer
+    assert cell("import alpha, beta, epsilon, from_purelib; print(beta.__version__, x)") == ("1.5 7\n", "")
+    assert cell("!run-alpha; a-script; python3 -c 'import beta; print(beta.__version__)'")[0] == "entry\nscript\n1.5\n"
+    # They are there after a restart, and no session but this one has them.
+    box("session", "restart", "s", check=True)
+    assert cell("import beta; beta.__version__")[0] == "'1.5'\n"
+    assert "No module named 'beta'" in cell("import beta", "other")[1]
+    assert names(install("alpha", "beta>1")["already"]) == ["alpha 1.0", "beta 1.5"]
+    assert install("numpy")["already"][0]["name"] == "numpy"  # of the image: the index is not asked
+    assert not any("numpy" in path for path in index.asked)
+
+
+def test_a_later_version_takes_the_place_of_an_earlier_one():
+    ready("later")
+    answer = install("beta<1.2", session="later")
+    assert names(answer["installed"]) == ["beta 1.0"]
+    assert cell("import beta; beta.__version__", "later")[0] == "'1.0'\n"
+    assert names(install("beta>1.2", session="later")["installed"]) == ["beta 1.5"]
+    box("session", "restart", "later", check=True)
+    assert cell("import beta; beta.__version__", "later")[0] == "'1.5'\n"
+    unharmed("later")
+
+
+def test_code_has_no_network_still():
+    out, err = cell(f"import urllib.request\nurllib.request.urlopen({index.url!r}, timeout=5)", "later")
+    assert "Error" in err and not out, (out, err)
+
+
+def test_the_policy_judges_all_of_it():
+    for a, b in ("a1", "a2"), ("a2", "a3"), ("a3", "a4"):
+        index.add(a, "1.0", [b])
+    index.add("a4", "1.0")
+    index.add("a4", "2.0")
+    for rules, says in (
+            ({"block": ["A4"]}, 'a4 2.0 is blocked by the policy (block: "a4"); it is needed by a1 → a2 → a3 → a4'),
+            ({"allow": ["a1", "a2", "a3"]}, "a4 2.0 is not among the packages that the policy allows (allow); it is needed by "
+                                            "a1 → a2 → a3 → a4"),
+            ({"block": ["a1"]}, "a1 is blocked by the policy"),
+            ({"versions": ["a4>=3"]}, "a1 → a2 → a3 → a4: the policy allows none of its versions"),
+            ({"install": False}, "does not let packages be installed (packages.install)"),
+            ({"install_size": "1M", "block": ["a4<2"]}, None),
+            ({"allow": ["a1", "a2==1", "a3", "a4<2"]}, None)):
+        b = box_with(**rules)
+        answer = install("a1", b=b)
+        if says:
+            assert isinstance(answer, str) and says in answer, (rules, answer)
+        else:
+            assert names(answer["installed"])[3] == ("a4 1.0" if "allow" in rules else "a4 2.0"), (rules, answer)
+        assert cell("1 + 1", b=b)[0] == "2\n"
+        if answer is not None and says and "packages.install" not in says:
+            assert "No module named 'a1'" in cell("import a1", b=b)[1]
+        b.stop()
+
+
+def test_too_large():
+    index.add("large", "1", files={"large.bin": os.urandom(2 << 20)})
+    b = box_with(install_size="1M")
+    assert "more than the 1 MiB that the policy allows (install_size)" in install("large", b=b), install("large", b=b)
+    index.add("liar", "1", files={"large.bin": os.urandom(2 << 20)})
+    index.pages["liar"][0]["size"] = 10
+    answer = install("liar", b=b)
+    assert "sends more than 1 MiB" in answer, answer
+    b.stop()
+
+
+def test_a_request_that_names_a_strict_policy_gets_none():
+    r = box("run", "--image", image, "--policy", "strict", "--session", "strict", "-c", "import os; os.path.exists('/run/codebox-packages')")
+    assert r.stdout == "False\n", r
+    assert "does not let packages be installed" in install("beta", session="strict")
+
+
+def test_requests_that_are_refused():
+    ready()
+    for name, says in (("beta @ https://h/x.whl", "an address cannot be installed from"), ("git+https://h/x", "an address"),
+                       ("./beta", "a path"), ("/tmp/x.whl", "a path"), ("beta=1", "is not a requirement"),
+                       ("nowhere-to-be-found", "the index does not have it"), ("", "is not a requirement")):
+        assert says in install(name), (name, install(name))
+    with Control(box) as c:
+        for packages in ([], ["a"] * 201, [7], {}):
+            try:
+                c.call("packages.install", session_id="s", packages=packages)
+                raise AssertionError(packages)
+            except ControlError as e:
+                assert e.kind == "invalid_argument", e
+    for args in (["--index-url=http://x", "beta"], ["-r", "/nowhere"], []):
+        assert box("pip", "install", "--session", "s", *args).returncode == 2
+    assert box("pip", "install", "--session", "never-was", "beta").returncode == 1
+    unharmed()
+
+
+def test_what_cannot_be_had_is_told_with_its_way():
+    ready()
+    index.add("withdrawn", "1.0", yanked=True)
+    index.add("needs-withdrawn", "1.0", ["withdrawn"])
+    index.put("sources", "sources-1.0.tar.gz", b"x")
+    index.add("old", "1.0", python=">=3.99")
+    index.add("foreign", "1.0", tag="cp27-cp27m-win32")
+    index.add("wants-one", "1", ["beta<1.2"])
+    index.add("wants-other", "1", ["beta>=1.5"])
+    index.add("wants-address", "1", ["x @ https://host/x.whl"])
+    for name, says in (("needs-withdrawn", "needs-withdrawn → withdrawn: all of its versions were withdrawn (yanked)"),
+                       ("sources", "it has no wheel, only sources"), ("old", "it needs Python >=3.99"),
+                       ("foreign", "none of its wheels fits"), ("wants-address", "needs x from an address")):
+        assert says in install(name), (name, install(name))
+    answer = install("wants-one", "wants-other")
+    assert "cannot be installed together" in answer and "wants-other 1 needs beta" in answer, answer
+    assert names(install("withdrawn==1.0")["installed"]) == ["withdrawn 1.0"]  # who names it gets it
+    unharmed()
+
+
+def test_files_that_are_not_what_the_index_promised():
+    ready()
+    index.add("forged", "1.0", digest="0" * 64)
+    index.add("other-name", "1.0", info_name="beta")
+    index.add("no-metadata", "1.0", listed_metadata=False)
+    assert "is not the file that the index promised" in install("forged")
+    assert "says of itself that it is another package" in install("other-name")
+    assert names(install("no-metadata")["installed"]) == ["no-metadata 1.0"]
+    unharmed()
+
+
+def evil(name, files=None, raw=None):
+    index.pages.pop(name, None)
+    index.add(name, "1.0", files=files or {f"{name}.py": "x = 1\n"}, raw=raw)
+    return install(name)
+
+
+def test_hostile_wheels():
+    ready()
+    store = os.path.join(box.env["CODEBOX_DATA_DIR"], "packages")
+
+    def link(z):
+        entry = zipfile.ZipInfo("e/link")
+        entry.create_system, entry.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
+        z.writestr(entry, "/etc/passwd")
+
+    def setuid(z):
+        entry = zipfile.ZipInfo("setuid.sh")
+        entry.create_system, entry.external_attr = 3, (stat.S_IFREG | 0o6755) << 16
+        z.writestr(entry, "#!/bin/sh\n")
+
+    def packed_zeros(z):
+        entry = zipfile.ZipInfo("zeros")
+        entry.compress_type = zipfile.ZIP_DEFLATED
+        with z.open(entry, "w", force_zip64=True) as f:
+            for _ in range(100):
+                f.write(bytes(1 << 20))
+
+    for name, files in (("up1", {"../../up": "x"}), ("up2", {"a/../../../up": "x"}), ("root", {"/tmp/cbx-evil": "x"}),
+                        ("data-up", {"data_up-1.0.data/data/../../../up": "x"}), ("control", {"a\nb.py": "x"}),
+                        ("deep", {"/".join("d" * 70) + "/x": "x"})):
+        answer = evil(name, files)
+        assert isinstance(answer, str), (name, answer)
+    assert "is not a regular file" in evil("linked", raw=link)
+    assert "looks like a bomb" in evil("bomb", raw=packed_zeros)
+    assert "more than 50000 entries" in evil("many", {f"m/{i}": "" for i in range(50000)})
+    for line in ("../../evil = os:system", "a/b = os:system", "x = os;import os:system", "x = os:system)(1"):
+        answer = evil("points", {"points-1.0.dist-info/entry_points.txt": f"[console_scripts]\n{line}\n"})
+        assert isinstance(answer, str) or "/" not in line, (line, answer)
+    # These are harmless: bits are dropped, and no file of a package is run when an interpreter starts.
+    assert isinstance(evil("with-setuid", raw=setuid), dict)
+    assert isinstance(evil("with-pth", {"evil.pth": "import os; os.environ['EVIL'] = '1'\n", "with_pth.py": ""}), dict)
+    out, err = cell("import os, stat, with_pth\nd = os.path.dirname(with_pth.__file__)\n"
+                    "print(os.environ.get('EVIL'), oct(os.stat(d + '/setuid.sh').st_mode), os.stat(d).st_uid)\n"
+                    "!python3 -c 'import os; print(os.environ.get(\"EVIL\"))'\n"
+                    "for path in d + '/new', d + '/with_pth.py':\n"
+                    "    try: open(path, 'w'); print('written')\n"
+                    "    except OSError as e: print(e.strerror)")
+    lines = out.split("\n")
+    assert lines[0].startswith("None 0o100755"), (out, err)
+    assert lines[1:4] == ["None", "Read-only file system", "Read-only file system"], (out, err)
+    assert not os.path.exists("/tmp/cbx-evil") and not os.path.exists(os.path.join(store, "up"))
+    unharmed()
+
+
+def test_sessions_cannot_see_each_others():
+    ready("one")
+    ready("two")
+    look = ("import os, base_package\nprint(base_package.__file__.split('/')[3], os.listdir('/run/codebox-packages'))\n"
+            "for path in '/run/codebox-packages/new', os.path.dirname(base_package.__file__) + '/new':\n"
+            "    try: os.mkdir(path)\n    except OSError as e: print(e.strerror)\n"
+            "for line in open('/proc/self/mountinfo'):\n"
+            "    if '/run/codebox-packages' in line: print(line.split()[3:6], line.split(' - ')[1].split()[0])")
+    seen = []
+    for session in "one", "two":
+        out, err = cell(look, session)
+        lines = out.splitlines()
+        name, rest = lines[0].split(None, 1)
+        assert rest == f"['{name}']" and len(name) == 26 and name not in seen, (out, err)
+        # Nothing can be made there. Each is an overlay: inodes and locks are the session's own, and no path is told.
+        assert lines[1:3] == ["Read-only file system"] * 2, (out, err)
+        assert sorted(lines[3:]) == ["['/', '/run/codebox-packages', 'ro,nosuid,nodev,relatime'] tmpfs",
+                                     f"['/', '/run/codebox-packages/{name}', 'ro,nosuid,nodev,relatime'] overlay"], (out, err)
+        seen.append(name)
+    r = cell(f"import os; os.path.exists('/run/codebox-packages/{seen[0]}')", "two")
+    assert r == ("False\n", ""), r
+
+
+def sessions(b=box):
+    return {s["session_id"] for s in json.loads(b("session", "ls", "--json", check=True).stdout)["sessions"]}
+
+
+def test_a_session_is_made_with_packages():
+    index.pages.pop("needs-absent", None)
+    index.add("needs-absent", "1", ["never-there"])
+    index.add("wants-beta", "1", ["beta"])
+    with Control(box) as c:
+        info = c.call("session.create", session_id="made", image=image, packages=["wants-beta", "numpy"])
+        assert names(info["packages"]) == ["beta 1.5", "wants-beta 1"] and info["state"] == "idle", info
+        assert cell("import wants_beta, beta; beta.__version__", "made") == ("'1.5'\n", "")
+        # A cell that is queued meanwhile waits for them.
+        created = c.send("session.create", session_id="queued", image=image, packages=["delta"])
+        assert cell("import delta; delta.__version__", "queued")[0] == "'2'\n"
+        assert c.recv()["id"] == created
+        for packages, says in ((["needs-absent"], "packages: needs-absent → never-there"), (["-r x"], "packages: -r x: an option"),
+                               (["beta @ https://h/x"], "an address"), (["beta; nonsense"], "it is not a requirement"),
+                               (["beta==9"], "beta")):
+            try:
+                c.call("session.create", session_id="none", image=image, packages=packages)
+                raise AssertionError(packages)
+            except ControlError as e:
+                assert says in str(e), (packages, str(e))
+            assert "none" not in sessions(), packages
+        # The image has numpy: that needs no index, and no leave to install.
+        info = c.call("session.create", session_id="strict-made", image=image, policy="strict", packages=["numpy"])
+        assert "packages" not in info, info
+        try:
+            c.call("session.create", session_id="none", image=image, policy="strict", packages=["numpy", "beta"])
+            raise AssertionError("strict")
+        except ControlError as e:
+            assert "does not let packages be installed" in str(e), e
+        # One that is closed meanwhile is not waited for.
+        index.instead["/simple/stuck/"] = 200, {}, stuck
+        created = c.send("session.create", session_id="gone", image=image, packages=["stuck"])
+        assert wait_until(lambda: "gone" in sessions())
+        box("session", "rm", "gone", check=True)
+        m = c.recv()
+        assert m["id"] == created and m["error"]["kind"] == "session_expired", m
+
+
+def model(calls):
+    """What a client of codebox mcp gets for these calls of tools, one after the other."""
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    messages = [{"method": "initialize", "id": 0, "params": hello}, {"method": "notifications/initialized"}]
+    p = box.popen("mcp", "--image", image, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    answers = []
+    for m in messages + [{"method": "tools/call", "id": i + 1, "params": {"name": name, "arguments": arguments}}
+                         for i, (name, arguments) in enumerate(calls)]:
+        p.stdin.write(json.dumps({"jsonrpc": "2.0", **m}) + "\n")
+        p.stdin.flush()
+        answer = None
+        while "id" in m and (answer is None or answer.get("id") != m["id"]):
+            answer = json.loads(p.stdout.readline())
+        answers.append(answer)
+    p.stdin.close()
+    p.wait(30)
+    return [(a["result"].get("isError", False), a["result"]["content"][0]["text"]) for a in answers[2:]]
+
+
+def test_a_model_makes_a_session_with_packages():
+    index.add("wants-absent", "1", ["never-there"])
+    made, ran, refused, listed = model([
+        ("create_session", {"session_id": "models", "image": image, "packages": ["alpha"]}),
+        ("run_code", {"session_id": "models", "code": "import alpha, beta; print(beta.__version__)"}),
+        ("create_session", {"session_id": "models-none", "image": image, "packages": ["wants-absent"]}),
+        ("list_sessions", {})])
+    assert not made[0] and "Installed: alpha 1.0, beta 1.5" in made[1], made
+    assert not ran[0] and "1.5" in ran[1], ran
+    assert refused[0] and "wants-absent → never-there" in refused[1], refused
+    assert "models" in listed[1] and "models-none" not in listed[1], listed
+
+
+def stuck():
+    threading.Event().wait(20)
+    yield b"{}"
+
+
+def run_file(name, text, *args, b=box):
+    path = os.path.join(b.dir, name)
+    with open(path, "w") as f:
+        f.write(text)
+    return b("run", "--image", image, *args, path)
+
+
+NEEDS = "# /// script\n# requires-python = '>=3.9'\n# dependencies = [\n#   'beta>1.2',  # not less\n# ]\n# ///\n"
+
+
+def test_a_script_gets_what_it_declares():
+    show = "import beta; print(beta.__version__)\n"
+    r = run_file("script.py", NEEDS + show)
+    assert (r.stdout, r.stderr, r.returncode) == ("1.5\n", "", 0), r
+    r = run_file("script.py", NEEDS + show, "--session", "declares")
+    assert r.stdout == "1.5\n", r
+    r = run_file("script.py", NEEDS.replace("beta>1.2", "beta<1.2") + "import delta\n" + show, "--session", "declares",
+                 "--package", "delta")
+    assert "beta" in r.stdout + r.stderr or r.stdout == "1.5\n", r  # it was imported already
+    r = run_file("script.py", NEEDS + show, "--keep", "--package", "delta")
+    assert r.stdout == "1.5\n" and "the session is kept" in r.stderr, r
+    r = run_file("script.py", NEEDS.replace("beta>1.2", "beta>7") + show)
+    assert r.returncode == 3 and "beta" in r.stderr and not r.stdout, r
+    for text, says in ((NEEDS.replace("beta>1.2", "beta @ https://h/x"), "script.py:4: "),
+                       (NEEDS.replace("# ///\n", "# [tool.uv.sources]\n# beta = {path = '.'}\n# ///\n"), "script.py:6: tool.uv"),
+                       (NEEDS + NEEDS, "script.py:7: there is a second block"),
+                       (NEEDS.replace("]", ""), "script.py:")):
+        r = run_file("script.py", text + show)
+        assert r.returncode == 2 and says in r.stderr and not r.stdout, (text, r)
+    r = box("run", "--image", image, "--package", "delta", "-c", "import delta; delta.__version__")
+    assert (r.stdout, r.stderr) == ("'2'\n", ""), r
+
+
+def install_from(name, text, session="files"):
+    path = os.path.join(box.dir, name)
+    with open(path, "w") as f:
+        f.write(text)
+    r = box("pip", "install", "--session", session, "--json", "-r", path)
+    answer = json.loads(r.stdout)
+    return (r.returncode, names(answer["installed"]) if "installed" in answer else answer["error"]["message"])
+
+
+def test_files_of_requirements():
+    box("run", "--image", image, "--session", "files", "-c", "pass", check=True)
+    assert install_from("requirements.txt", "# what it needs\n\nbeta >= 1.0  # any\r\ndelta[more]; python_version > '3'\n") == \
+        (0, ["beta 1.5", "delta 2", "epsilon 3.0rc1"])
+    assert install_from("pyproject.toml", '[build-system]\nrequires = ["zz"]\n[project]\nname = "x"\ndescription = """\n'
+                        'dependencies = ["no"]\n"""\n"dependencies" = [\n "alpha", # this\n]\n[tool.x]\ny = {z = [1, {a = 2}]}\n')[1] == \
+        ["alpha 1.0"]
+    for name, text, says in (
+            ("r.txt", "beta\n--index-url https://evil/\n", "r.txt:2: options of pip"), ("r.txt", "-e .", "r.txt:1: options"),
+            ("r.txt", "beta --hash=sha256:0", "r.txt:1: options behind"), ("r.txt", "\n\ngit+https://h/x", "r.txt:3: "),
+            ("r.txt", "./local", "r.txt:1: "), ("r.txt", "beta @ file:///x", "r.txt:1: "), ("r.txt", "bet a", "r.txt:1: "),
+            ("p.toml", '[project]\ndependencies = ["a b"]', "p.toml:2: "), ("p.toml", "[project]\ndependencies = 'a'", "p.toml:2: dep"),
+            ("p.toml", '[project]\ndynamic = ["dependencies"]', "p.toml:2: the dependencies are dynamic"),
+            ("p.toml", '[project]\ndependencies = ["a"', "p.toml:2: "),
+            ("p.toml", '[[tool.uv.index]]\nurl = "https://evil"', "p.toml:1: tool.uv"),
+            ("p.toml", "[tool]\nuv = {sources = {}}", "p.toml:2: "), ("p.toml", "]", "p.toml:1: this is not TOML")):
+        r = install_from(name, text)
+        assert r[0] == 2 and says in r[1], (text, r)
+    assert box("pip", "install", "--session", "files", "-r", "/nowhere").returncode == 2
+
+
+def stored(b=box):
+    store = os.path.join(b.env["CODEBOX_DATA_DIR"], "packages", "w")
+    return {os.path.join(d, f): os.stat(os.path.join(d, f)) for d, _, files in os.walk(store) for f in files}
+
+
+def test_all_sessions_share_one_copy():
+    ready("one")
+    ready("two")
+    links = [s.st_nlink for path, s in stored().items() if path.endswith("base_package/__init__.py")]
+    assert links and links[0] >= 3, links  # the store's, and one of each session
+    asked = len(index.asked)
+    ready("three")
+    assert index.asked[asked:] == [], index.asked[asked:]  # page, metadata and wheel are in the cache
+    for session in "one", "two", "three":
+        box("session", "rm", session, check=True)
+    own = os.path.join(box.env["CODEBOX_DATA_DIR"], "packages", "d")
+
+    def gone():
+        return [s.st_nlink for path, s in stored().items() if path.endswith("base_package/__init__.py")][0] < links[0]
+    assert wait_until(gone), os.listdir(own)
+
+
+def test_an_index_that_is_down_or_lies():
+    ready()
+    index.add("down-page", "1")
+    index.add("down-file", "1", ["down-page"])
+    index.down = "/simple/down-page"
+    assert "cannot be reached" in install("down-file")
+    index.down = "/files/down_file-1-py3-none-any.whl"
+    index.files["/files/down_file-1-py3-none-any.whl.metadata"]
+    index.down = "none-any.whl"
+    answer = install("down-page")
+    assert "cannot be reached" in answer, answer
+    index.down = None
+    assert names(install("down-file")["installed"]) == ["down-file 1", "down-page 1"]
+    index.instead["/simple/fails/"] = 500, {}, b"no"
+    index.instead["/simple/nonsense/"] = 200, {"Content-Type": "application/vnd.pypi.simple.v1+json"}, b"{"
+    index.instead["/simple/elsewhere/"] = 302, {"Location": "http://10.0.0.1/simple/elsewhere/"}, b""
+    index.instead["/simple/around/"] = 302, {"Location": "/simple/around/"}, b""
+    index.instead["/simple/file/"] = 302, {"Location": "file:///etc/passwd"}, b""
+    for name, says in (("fails", "status 500"), ("nonsense", "could not be resolved"), ("elsewhere", "neither on its own host"),
+                       ("around", "redirects more than"), ("file", "neither on its own host")):
+        assert says in install(name), (name, install(name))
+    index.pages["private"] = [{"filename": "private-1-py3-none-any.whl", "url": "https://127.0.0.1:1/private-1-py3-none-any.whl",
+                               "hashes": {"sha256": "0" * 64}, "core-metadata": True}]
+    assert "not a public address" in install("private"), install("private")
+    unharmed()
+
+
+def test_an_index_that_answers_without_end():
+    def endless():
+        while True:
+            yield b"x" * (1 << 20)
+    index.instead["/simple/endless/"] = 200, {}, endless
+    assert "sends more than 64 MiB" in install("endless")
+    unharmed()
+
+
+def filtered():
+    """Processes of codebox-packages whose system calls are filtered."""
+    n = 0
+    for pid in named(box.daemon_pid(), "codebox-packages"):
+        try:
+            with open(f"/proc/{pid}/status") as f:
+                n += "\nSeccomp:\t2\n" in f.read()
+        except OSError:
+            pass  # it has ended
+    return n
+
+
+def test_many_at_once():
+    gate = threading.Event()
+
+    def slow():
+        gate.wait(60)
+        yield b"{}"
+    index.instead["/simple/slow/"] = 200, {"Content-Type": "application/vnd.pypi.simple.v1+json"}, slow
+    for i in range(9):
+        cell("pass", f"m{i}")
+    with Control(box) as c:
+        waiting = [c.send("packages.install", session_id=f"m{i}", packages=["slow"]) for i in range(9)]
+        twice = c.send("packages.install", session_id="m0", packages=["beta"])
+        refused = {}
+        while len(refused) < 2:
+            m = c.recv()
+            refused[m["id"]] = m["error"]
+        assert refused[waiting[8]]["kind"] == refused[twice]["kind"] == "busy", refused
+        # Those that read what the index sends have a filter, in each of their threads.
+        assert os.environ.get("CBX_SANITIZED") or wait_until(lambda: filtered() >= 8), filtered()
+        # A session that goes takes its installation with it; the others go on.
+        box("session", "rm", "m1", check=True)
+        m = c.recv()
+        assert m["id"] == waiting[1] and m["error"]["kind"] == "session_expired", m
+        gate.set()
+        ended = {c.recv()["id"] for _ in range(7)}
+        assert ended == set(waiting) - {waiting[1], waiting[8]}
+    for i in range(9):
+        box("session", "rm", f"m{i}")
+    unharmed()
+
+
+def test_a_directory_of_wheels_needs_no_network():
+    wheels = os.path.join(box.dir, "wheels")
+    os.mkdir(wheels)
+    os.chmod(wheels, 0o755)
+    for args in (("local-one", "1.0", ["local-two"]), ("local-two", "2.0")):
+        file, content = wheel(*args)
+        with open(os.path.join(wheels, file), "wb") as f:
+            f.write(content)
+    b = box_with(where=wheels)
+    assert names(install("local-one", b=b)["installed"]) == ["local-one 1.0", "local-two 2.0"]
+    assert cell("import local_two; local_two.__version__", b=b)[0] == "'2.0'\n"
+    assert "does not have it" in install("absent", b=b)
+    b.stop()
+
+
+def test_html_passwords_and_the_cache_alone():
+    html = Index("html", user="me:secret")
+    html.add("quiet", "1.0", ["loud"])
+    html.add("quiet", "9.0", yanked=True)
+    html.add("loud", "1.0", python=">=3.6")
+    b = box_with(where=html)
+    assert "wants another user or password" in install("quiet", b=b)
+    b.stop()
+    b = box_with(where=html)
+    with open(b.env["CODEBOX_POLICY"], "w") as f:
+        json.dump({"include": ["default"]}, f)
+    b.env["PIP_INDEX_URL"] = html.url.replace("//", "//me:secret@")
+    assert names(install("quiet", b=b)["installed"]) == ["loud 1.0", "quiet 1.0"]
+    # The password is nowhere in the session, nor in the log.
+    with open(os.path.join(b.env["CODEBOX_STATE_DIR"], "codeboxd.log")) as f:
+        assert "secret" not in f.read()
+    html.server.shutdown()
+    html.server.server_close()
+    assert names(install("quiet", session="offline", b=b)["installed"]) == ["loud 1.0", "quiet 1.0"]
+    b.stop()
+
+
+def test_nothing_is_left():
+    own = os.path.join(box.env["CODEBOX_DATA_DIR"], "packages", "d")
+    assert len(os.listdir(own)) == 1, os.listdir(own)
+    box("stop", check=True)
+    assert wait_until(lambda: os.listdir(own) == []), os.listdir(own)
+
+
+if __name__ == "__main__":
+    run(globals())

@@ -1,0 +1,603 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Databases are asked, by real drivers of real servers, and only asked: what tries to write, to read files or to run
+programs is refused by the judge, and by the database where nobody judges."""
+import csv
+import io
+import json
+import os
+import queue
+import socket
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from cbxtest import Box, children, command, run, wait_until  # noqa: E402
+from control import Control  # noqa: E402
+from databases import PASSWORD, MariaDB, PostgreSQL, Relay  # noqa: E402
+from model import Model  # noqa: E402
+from statements import EVERYWHERE, HARMLESS, WRITES  # noqa: E402
+
+UNJUDGED = os.path.join(os.environ.get("BUILD_DIR", os.getcwd()), "tests", "integration", "sql_unjudged")
+
+pg = PostgreSQL()
+my = MariaDB()
+place = tempfile.mkdtemp(prefix="cbx-lite-")
+os.chmod(place, 0o755)
+lite = os.path.join(place, "a.db")
+
+
+def fill():
+    quoted = PASSWORD.replace("'", "''")
+    pg.sql("CREATE DATABASE shop")
+    pg.sql(f"""CREATE ROLE reader LOGIN PASSWORD '{quoted}';
+        CREATE TABLE t (id int, name text); INSERT INTO t SELECT i, 'name, "' || i || '"' FROM generate_series(1, 5) i;
+        CREATE SEQUENCE s; GRANT ALL ON t, s TO reader; GRANT ALL ON SCHEMA public TO reader;
+        CREATE ROLE root LOGIN SUPERUSER PASSWORD '{quoted}';
+        CREATE TABLE big AS SELECT i, 'name ' || i AS name, i * 1.5 AS x FROM generate_series(1, 100000) i;
+        CREATE TABLE kinds (a bigint, b numeric(10,2), c boolean, d bytea, e date, f varchar(10), g jsonb, h text);
+        INSERT INTO kinds VALUES (9007199254740993, 1.50, true, '\\x00ff', '2020-02-29', 'ä', '{{"a": 1}}', E'a\\r\\n"b"'),
+        (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL), (0, 0, false, '', '2020-01-01', '', 'null', '');
+        GRANT SELECT ON big, kinds TO reader""", "shop")
+    # One whose texts, and names of columns, are bytes of no encoding.
+    pg.sql("CREATE DATABASE latin TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'")
+    pg.sql("""DO $$ BEGIN EXECUTE format('CREATE TABLE t (%I text, b int)', convert_from('\\x636166e9', 'SQL_ASCII')); END $$;
+        INSERT INTO t VALUES (convert_from('\\x74687ee9', 'SQL_ASCII'), 1); GRANT SELECT ON t TO reader""", "latin")
+    quoted = PASSWORD.replace("\\", "\\\\").replace("'", "\\'")
+    my.sql(f"""CREATE DATABASE shop; CREATE USER reader@localhost IDENTIFIED BY '{quoted}';
+        GRANT ALL PRIVILEGES ON shop.* TO reader@localhost;
+        CREATE USER mighty@localhost IDENTIFIED BY '{quoted}'; GRANT FILE ON *.* TO mighty@localhost; GRANT SELECT ON shop.* TO mighty@localhost""")
+    my.sql("""CREATE TABLE t (id int, name text); INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, NULL), (4, ''), (5, 'ä');
+        CREATE SEQUENCE s; CREATE TABLE big AS SELECT seq AS i, CONCAT('name ', seq) AS name FROM seq_1_to_100000""", "shop")
+    db = sqlite3.connect(lite)
+    db.executescript("CREATE TABLE t (id integer, name text); INSERT INTO t VALUES (1, 'a'), (2, NULL), (3, '')")
+    names = "ä" * 400, "x" * 255, "y" * 256, "z" * 5000
+    db.execute("CREATE TABLE names (%s)" % ", ".join('"%s" integer' % n for n in names))
+    db.execute("INSERT INTO names VALUES (1, 2, 3, 4)")
+    db.commit()
+    db.close()
+    os.chmod(lite, 0o644)
+
+
+fill()
+CONNECTIONS = {
+    "pg": pg.connection(),
+    "my": my.connection(),
+    "lite": {"type": "sqlite", "database": lite},
+    "ms": {"type": "sqlserver", "server": "127.0.0.1", "port": 1, "database": "shop", "user": "reader"},
+    "latin": pg.connection(database="latin"),
+    "root": pg.connection("root"),
+    "mighty": my.connection("mighty"),
+    "gone": {"type": "postgresql", "server": "/nowhere", "database": "d", "user": "u"},
+}
+NAMES = {"postgresql": "pg", "mysql": "my", "sqlite": "lite", "sqlserver": "ms"}
+
+
+def box_with(**sql):
+    b = Box(CODEBOX_POOL="0", SHOP_PASSWORD=PASSWORD)
+    policy = os.path.join(b.dir, "policy.json")
+    with open(policy, "w") as f:
+        json.dump({"include": ["default"], "sql": {"connections": CONNECTIONS, **sql}}, f)
+    b.env["CODEBOX_POLICY"] = policy
+    return b
+
+
+box = box_with()
+image = box.image("python", "python-minimal")
+
+
+def ask(query, connection="pg", b=box, **params):
+    """The answer, or the error as kind and message."""
+    with Control(b) as c:
+        want = c.send("sql", connection=connection, code=query, **params)
+        while True:
+            said = c.recv()
+            if said.get("id") == want:
+                return said.get("result") or said["error"]
+
+
+def many(queries, connection):
+    """The answers to all of them, several at a time."""
+    answers = {}
+    with Control(box) as c:
+        left, waiting = list(enumerate(queries)), {}
+        while left or waiting:
+            while left and len(waiting) < 6:
+                i, q = left.pop(0)
+                waiting[c.send("sql", connection=connection, code=q)] = i
+            said = c.recv()
+            if said.get("id") in waiting:
+                answers[waiting.pop(said["id"])] = said.get("result") or said["error"]
+    return [answers[i] for i in range(len(queries))]
+
+
+def cell(code, session="s", b=box):
+    r = b("run", "--image", image, "--session", session, "-c", code)
+    assert r.returncode == 0, (r.stdout, r.stderr)
+    return r.stdout
+
+
+def digests():
+    db = sqlite3.connect(lite)
+    rows = list(db.execute("SELECT * FROM t")), list(db.execute("SELECT name FROM sqlite_master"))
+    db.close()
+    return (pg.sql("SELECT * FROM t ORDER BY id", "shop"), pg.sql("SELECT last_value, is_called FROM s", "shop"),
+            pg.sql("SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1", "shop"),
+            pg.sql("SELECT count(*) FROM pg_largeobject_metadata", "shop"),
+            my.sql("SELECT * FROM t ORDER BY id; SHOW TABLES; SELECT next_not_cached_value FROM s", "shop"), rows,
+            sorted(os.listdir(place)))
+
+
+# ---- what is refused ----
+
+def writes(kind):
+    all_of_them = [s.replace("{dir}", place) for s in EVERYWHERE + WRITES[kind]]
+    assert len(set(all_of_them)) >= 60, (kind, len(set(all_of_them)))
+    return all_of_them
+
+
+def test_statements_that_write_are_refused_with_the_rule():
+    before = digests()
+    for kind, connection in NAMES.items():
+        statements = writes(kind)
+        for s, a in zip(statements, many(statements, connection)):
+            assert a.get("kind") == "query_refused" and "(rule " in a["message"], (kind, s, a)
+    assert digests() == before
+
+
+def test_harmless_ones_that_look_alike_run():
+    assert len(set(HARMLESS)) >= 40
+    for kind, connection in NAMES.items():
+        for s, a in zip(HARMLESS, many(HARMLESS, connection)):
+            if kind == "sqlserver":  # there is no server, so the judge has let it pass
+                assert a.get("kind") == "connection_failed", (kind, s, a)
+            else:
+                assert a.get("delivery") == "inline", (kind, s, a)
+
+
+class Worker:
+    """codebox-sql, built without the judge."""
+
+    def __init__(self):
+        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.sock = mine
+        env = {k: v for k, v in os.environ.items() if k != "SHOP_PASSWORD"}
+        self.process = subprocess.Popen(["sh", "-c", 'exec "$0" 3<&%d' % theirs.fileno(), UNJUDGED], env=env,
+                                        pass_fds=[theirs.fileno()])
+        theirs.close()
+
+    def ask(self, connection, query, seconds=20):
+        mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        socket.send_fds(self.sock, [b"j"], [theirs.fileno()])
+        theirs.close()
+        c = {"tls": "off", **CONNECTIONS[connection]}
+        c.pop("password", None)
+        mine.sendall(json.dumps({"connection": c, "password": PASSWORD, "query": query, "parameters": [], "inline_rows": 10,
+                                 "inline_bytes": 10000, "rows": 100, "bytes": 100000, "timeout_ms": seconds * 1000,
+                                 "delivery": "inline"}).encode())
+        mine.shutdown(socket.SHUT_WR)
+        with mine, mine.makefile("rb") as f:
+            head = f.read(4)
+            assert len(head) == 4, (connection, query)
+            return json.loads(f.read(struct.unpack("<I", head)[0])[1:])
+
+    def end(self):
+        self.sock.close()
+        self.process.wait()
+
+
+def test_without_the_judge_the_database_refuses():
+    before = digests()
+    worker = Worker()
+    assert "rows" in worker.ask("pg", "SELECT * FROM t") and "rows" in worker.ask("my", "SELECT * FROM t")
+    work = queue.Queue()
+    for kind in "postgresql", "mysql", "sqlite":
+        for s in writes(kind):
+            work.put((NAMES[kind], s))
+    strange = []
+
+    def some():
+        while True:
+            try:
+                connection, s = work.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                a = worker.ask(connection, s, seconds=3)
+                if "root:x:0" in json.dumps(a):
+                    strange.append((s, a))
+            except Exception as e:
+                strange.append((s, e))
+
+    threads = [threading.Thread(target=some) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    worker.end()
+    assert not strange, strange
+    assert digests() == before
+
+
+def test_users_that_a_transaction_does_not_hold_back():
+    for name in "root", "mighty":
+        a = ask("SELECT 1", name)
+        assert a["kind"] == "unsafe_user" and "name a user in the policy that may only read" in a["message"], a
+
+
+# ---- results ----
+
+def test_values_and_types():
+    a = ask("SELECT * FROM kinds ORDER BY a NULLS LAST")
+    assert [c["type"] for c in a["columns"]][:6] == ["int8", "numeric", "bool", "bytea", "date", "varchar"], a
+    assert a["rows"][0] == [0, 0, False, "", "2020-01-01", "", "null", ""], a
+    assert a["rows"][1] == ["9007199254740993", 1.5, True, "00ff", "2020-02-29", "ä", '{"a": 1}', 'a\r\n"b"'], a
+    assert a["rows"][2] == [None] * 8 and a["row_count"] == 3, a
+    assert ask("SELECT * FROM t ORDER BY id", "my")["rows"] == [[1, "a"], [2, "b"], [3, None], [4, ""], [5, "ä"]]
+    assert ask("SELECT * FROM t ORDER BY id", "lite")["rows"] == [[1, "a"], [2, None], [3, ""]]
+
+
+def test_long_values_among_short_ones():
+    """Rows come many at once; of a value that is longer than its place there, the rest is read."""
+    lengths = [1, 511, 512, 1022, 1023, 1024, 1025, 4096, 9000]
+    a = ask("SELECT n, repeat('ä', n), NULL::text, repeat('x', n) FROM unnest(ARRAY%s) n ORDER BY n" % lengths)
+    assert a["rows"] == [[n, "ä" * n, None, "x" * n] for n in lengths], [[len(str(v)) for v in row] for row in a["rows"]]
+    cell("pass")
+    query = "SELECT i, CASE WHEN i % 50 = 7 THEN repeat('y', 3000) ELSE 'z' || i END FROM generate_series(1, 5000) i ORDER BY i"
+    assert ask(query, session_id="s", path="long.csv")["row_count"] == 5000
+    wanted = "[[str(i), 'y' * 3000 if i % 50 == 7 else 'z%d' % i] for i in range(1, 5001)]"
+    assert cell("import csv; list(csv.reader(open('long.csv')))[1:] == %s" % wanted).strip() == "True"
+
+
+def test_names_of_columns_are_hostile():
+    """They are what the server has stored, or the query says: they become UTF-8, and have a length."""
+    a = ask("SELECT * FROM t", "latin")
+    assert a["columns"] == [{"name": "caf\ufffd", "type": "text"}, {"name": "b", "type": "int4"}], a
+    assert a["rows"] == [["th~\ufffd", 1]], a
+    assert "caf\ufffd" in box("sql", "latin", "SELECT * FROM t").stdout
+    cell("pass")
+    a = ask("SELECT * FROM t", "latin", session_id="s", path="latin.csv")
+    assert a["columns"][0]["name"] == "caf\ufffd", a
+    assert cell("open('latin.csv', 'rb').read()").strip() == repr(b"caf\xef\xbf\xbd,b\r\nth~\xe9,1\r\n")
+    message = ask("SELECT x::int AS n FROM t AS a(x, y)", "latin")["message"]
+    assert "th~" in message and "\xe9" not in message, message
+    a = ask("SELECT * FROM names", "lite")
+    assert a.get("rows") == [[1, 2, 3, 4]], a
+    assert [c["name"] for c in a["columns"]] == ["ä" * 127, "x" * 255, "y" * 255, "z" * 255], a
+
+
+def test_parameters_are_bound():
+    nasty = "'; DROP TABLE t; -- ?"
+    for connection in "pg", "my", "lite":
+        cast = "SELECT CAST(? AS CHAR(40))" if connection == "my" else "SELECT CAST(? AS VARCHAR(40))"
+        assert ask(cast, connection, parameters=[nasty])["rows"] == [[nasty]]
+        rows = ask("SELECT id FROM t WHERE id >= ? AND id < ? ORDER BY id", connection, parameters=[2, 4])["rows"]
+        assert rows == [[2], [3]], (connection, rows)
+        assert ask("SELECT id FROM t WHERE name = ?", connection, parameters=[None]).get("rows") == [], connection
+    r = box("sql", "pg", "SELECT id FROM t WHERE id = ? OR name = ?", "--param", "3", "--param", "x")
+    assert r.stdout.split() == ["id", "3"], (r.stdout, r.stderr)
+    assert "has 1" in ask("SELECT ?")["message"]
+    assert ask("SELECT ?", parameters=[[1]])["kind"] == "invalid_argument"
+    assert ask("SELECT 1", parameters=[1] * 101)["kind"] == "invalid_argument"
+
+
+def test_a_file_of_the_session():
+    cell("pass")
+    r = box("sql", "pg", "SELECT * FROM kinds ORDER BY a", "--session", "s", "--output", "data/kinds.csv")
+    assert r.returncode == 0 and "3 rows" in r.stdout, (r.stdout, r.stderr)
+    text = json.loads(cell("import json; print(json.dumps(open('data/kinds.csv', newline='').read()))"))
+    assert text.startswith('a,b,c,d,e,f,g,h\r\n') and '"a\r\n""b"""\r\n' in text, text
+    rows = list(csv.reader(io.StringIO(text, newline="")))
+    assert rows[3] == [""] * 8 and rows[1][5] == "", rows
+    again = box("sql", "pg", "SELECT 1", "--session", "s", "--output", "data/kinds.csv")
+    assert again.returncode == 1 and "exists already" in again.stderr, again.stderr
+    # More rows than an answer has: a file, whose name is made up.
+    a = ask("SELECT * FROM big ORDER BY i", session_id="s")
+    assert a["delivery"] == "file" and a["row_count"] == 100000 and a["column_count"] == 3, a
+    assert cell(f"import csv; rows = list(csv.reader(open('{a['path']}'))); len(rows), rows[1], rows[-1]").strip() == (
+        "(100001, ['1', 'name 1', '1.5'], ['100000', 'name 100000', '150000.0'])")
+    a = ask("SELECT * FROM big ORDER BY i", "my", session_id="s", path="my.csv")
+    assert cell("import csv; rows = list(csv.reader(open('my.csv'))); len(rows), rows[-1]").strip() == (
+        "(100001, ['100000', 'name 100000'])")
+    # Without a session, what does not fit is omitted.
+    a = ask("SELECT i FROM big ORDER BY i")
+    assert a["more"] and a["row_count"] == 100 == len(a["rows"]), a
+    assert ask("SELECT 1", path="x.csv")["kind"] == "invalid_argument"
+
+
+def parts(b=box, session="s"):
+    return cell("import glob, os; sorted(p for p in os.listdir() if p.startswith('.') or 'partial' in p)", session, b)
+
+
+def test_limits():
+    b = box_with(rows=50, inline_rows=10, result_size="2K", query_timeout="2s")
+    cell("pass", b=b)
+    small = "SELECT i FROM big ORDER BY i LIMIT 40"
+    assert ask(small, b=b)["row_count"] == 10
+    assert ask(small, b=b, session_id="s")["row_count"] == 40
+    a = ask("SELECT i FROM big", b=b, session_id="s", path="partial.csv")
+    assert a["kind"] == "result_too_large" and "50 rows" in a["message"], a
+    a = ask("SELECT name || repeat('x', 200) FROM big LIMIT 40", b=b, session_id="s", path="partial.csv")
+    assert a["kind"] == "result_too_large" and "sql.result_size" in a["message"], a
+    a = ask("SELECT repeat('x', 20000) FROM t AS a, t AS b")
+    assert a["more"] and 0 < a["row_count"] < 10, a["row_count"]
+    a = ask("SELECT repeat('x', 17000000)")  # which takes its time where the machine is busy
+    assert a["kind"] == "result_too_large" and "a value" in a["message"], a
+    a = ask("SELECT %s" % ",".join(map(str, range(1001))), b=b)
+    assert "columns" in a["message"], a
+    for connection, slow in (("pg", "SELECT count(*) FROM big a, big b, big c"), ("my", "SELECT COUNT(*) FROM big a, big b, big c"),
+                             ("lite", "WITH RECURSIVE a(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM a) SELECT COUNT(x) FROM a")):
+        a = ask(slow, connection, b=b)
+        assert a["kind"] == "timeout" and "2 s" in a["message"], (connection, a)
+    for connection in "pg", "my":
+        gone(connection, "the time is over")
+    assert parts(b).strip() == "[]", parts(b)
+    with Control(b) as c:
+        ids = {c.send("sql", connection="pg", code="SELECT pg_sleep(1)") for _ in range(17)}
+        kinds = [c.recv().get("error", {}).get("kind") for _ in ids]
+    assert kinds.count("busy") == 1, kinds
+    b.stop()
+
+
+# ---- ends ----
+
+def running(connection):
+    if connection == "pg":
+        return pg.sql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'reader' AND state = 'active'") != "0"
+    return my.sql("SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'reader' AND command <> 'Sleep'") != "0"
+
+
+SLOW = "SELECT COUNT(*) FROM big a, big b, big c"
+
+
+def gone(connection, how):
+    """Wait for the server to run it no longer, and report how long that took."""
+    begun = time.monotonic()
+    assert wait_until(lambda: not running(connection), 60), (connection, how)
+    print(f"# {connection}, {how}: gone after {time.monotonic() - begun:.2f} s", flush=True)
+
+
+def begin(connection, **params):
+    c = Control(box)
+    want = c.send("sql", connection=connection, code=SLOW, **params)
+    assert wait_until(lambda: running(connection), 60), connection
+    return c, want
+
+
+def test_a_query_whose_client_leaves_is_gone_from_the_server():
+    for connection in "pg", "my":
+        c, _ = begin(connection)
+        c.sock.shutdown(socket.SHUT_RDWR)
+        c.file.close()
+        c.sock.close()
+        gone(connection, "the client leaves")
+
+
+def test_a_call_that_is_cancelled_is_gone_from_the_server():
+    m = Model(box)
+    for connection in "pg", "my":
+        m.n += 1
+        arguments = {"connection": connection, "query": SLOW}
+        m.send({"id": m.n, "method": "tools/call", "params": {"name": "run_sql", "arguments": arguments}})
+        assert wait_until(lambda: running(connection), 60), connection
+        m.send({"method": "notifications/cancelled", "params": {"requestId": m.n}})
+        gone(connection, "the call is cancelled")
+    m.close()
+
+
+def test_a_query_whose_session_is_closed_is_gone_from_the_server():
+    for connection in "pg", "my":
+        cell("pass", "closing")
+        c, want = begin(connection, session_id="closing")
+        box("session", "rm", "closing", check=True)
+        gone(connection, "the session is closed")
+        said = c.recv()
+        assert said["id"] == want and said["error"]["kind"] == "session_expired", said
+        c.sock.close()
+
+
+def test_a_query_whose_process_is_killed_is_gone_from_the_server():
+    """Nobody cancels it, but PostgreSQL looks for its client. MariaDB ends it when the statement's own time is over."""
+    c, want = begin("pg")
+    workers = [p for p in children(box.daemon_pid()) if command(p) == "codebox-sql" and not children(p)]
+    assert workers
+    for p in workers:
+        os.kill(p, 9)
+    gone("pg", "its process is killed")
+    said = c.recv()
+    assert said["id"] == want and "without an answer" in said["error"]["message"], said
+    c.sock.close()
+
+
+def test_codeboxd_is_killed():
+    b = box_with()
+    c = Control(b)
+    c.send("sql", connection="pg", code="SELECT COUNT(*) FROM big a, big b, big c")
+    assert wait_until(lambda: running("pg"), 20)
+    os.kill(b.daemon_pid(), 9)
+    assert wait_until(lambda: not running("pg"), 10)
+    b.stop()
+
+
+def test_disk_full():
+    box("run", "--image", image, "--disk", "16M", "--session", "full", "-c", "pass", check=True)
+    a = ask("SELECT i, repeat('x', 1000) FROM big", session_id="full", path="partial.csv")
+    assert a["kind"] in ("disk_full", "file_error"), a
+    assert parts(session="full").strip() == "[]"
+    box("session", "rm", "full", check=True)
+
+
+def test_the_server_dies():
+    cell("pass")
+    with Control(box) as c:
+        want = c.send("sql", connection="pg", code="SELECT a.i, repeat('x', 1000), pg_sleep(0.001) FROM big a", session_id="s", path="partial.csv")
+        assert wait_until(lambda: running("pg"), 20)
+        assert wait_until(lambda: "partial" in parts(), 20)
+        pg.kill()
+        said = c.recv()
+    assert said["id"] == want and said["error"]["kind"] == "query_failed", said
+    assert parts().strip() == "[]", parts()
+    os.unlink(os.path.join(pg.dir, "data", "postmaster.pid"))
+    pg.serve(*pg.argv)
+    assert ask("SELECT 1")["rows"] == [[1]]
+    assert ask("SELECT 1", "gone")["kind"] == "connection_failed"
+
+
+def test_the_other_server_dies():
+    cell("pass")
+    with Control(box) as c:
+        slow = "SELECT i, REPEAT('x', 1000), SLEEP(0.001) FROM big"
+        want = c.send("sql", connection="my", code=slow, session_id="s", path="partial.csv")
+        assert wait_until(lambda: running("my"), 60)
+        my.kill()
+        said = c.recv()
+    assert said["id"] == want and said["error"]["kind"] == "query_failed", said
+    assert parts().strip() == "[]", parts()
+    my.serve(*my.argv)
+    assert ask("SELECT 1", "my")["rows"] == [[1]]
+
+
+def test_the_network_stalls():
+    """In the middle of a result, so that the driver cannot even say that the query is cancelled."""
+    relay = Relay(os.path.join(place, ".s.PGSQL.5432"), os.path.join(pg.dir, ".s.PGSQL.5432"))
+    b = box_with(query_timeout="4s", connections={"far": {**CONNECTIONS["pg"], "server": place}})
+    cell("pass", b=b)
+    assert ask("SELECT 1", "far", b=b)["rows"] == [[1]]
+    for _ in range(10):
+        relay.left = 3 << 20
+        a = ask("SELECT a.i, repeat('x', 1000) FROM big a, t", "far", b=b, session_id="s", path="partial.csv")
+        assert a["kind"] == "timeout", a
+        if relay.stalled.is_set():  # else the machine was too busy for so many bytes
+            break
+    assert "answers neither the query nor that it is cancelled" in a["message"], a
+    assert parts(b).strip() == "[]", parts(b)
+    relay.end()
+    gone("pg", "the network stalls")
+    b.stop()
+
+
+# ---- what is not to be seen ----
+
+def test_passwords():
+    """It is in no argument, environment, log, error or session, and in no memory that others can look at."""
+    needle = PASSWORD[:15].encode()
+    c = Control(box)
+    c.send("sql", connection="pg", code="SELECT pg_sleep(20)")
+    assert wait_until(lambda: running("pg"), 20)
+    daemon = box.daemon_pid()
+    processes = [daemon, *children(daemon)]
+    assert any(command(p) == "codebox-sql" for p in processes), [command(p) for p in processes]
+    for p in processes:
+        for name in "cmdline", "environ":
+            try:
+                with open(f"/proc/{p}/{name}", "rb") as f:
+                    assert needle not in f.read(), (command(p), name)
+            except PermissionError:
+                assert os.geteuid() != 0
+        if command(p) == "codebox-sql":
+            with open(f"/proc/{p}/limits") as f:
+                assert any(line.split()[:6] == ["Max", "core", "file", "size", "0", "0"] for line in f), p
+    c.sock.shutdown(socket.SHUT_RDWR)
+    assert needle.decode() not in cell("import os; str(os.environ) + open('/proc/self/cmdline').read()")
+    log = os.path.join(box.env["CODEBOX_STATE_DIR"], "codeboxd.log")
+    with open(log, errors="replace") as f:
+        assert needle.decode() not in f.read()
+    wrong = box_with(connections={"a": {**CONNECTIONS["pg"], "user": "nobody"}})
+    a = ask("SELECT 1", "a", b=wrong)
+    assert a["kind"] == "connection_failed" and needle.decode() not in a["message"], a
+    r = wrong("policy", "show", wrong.env["CODEBOX_POLICY"])
+    assert "SHOP_PASSWORD" in r.stdout and needle.decode() not in r.stdout
+    wrong.stop()
+    # From a file, and from a credential of systemd; others must not be able to read either.
+    b = Box(CODEBOX_POOL="0")
+    file = os.path.join(b.dir, "password")
+    b.env["CREDENTIALS_DIRECTORY"] = b.dir
+    with open(file, "w") as f:
+        f.write(PASSWORD + "\n")
+    os.chmod(file, 0o600)
+    with open(os.path.join(b.dir, "long"), "w") as f:
+        f.write("x" * 5000)
+    os.chmod(os.path.join(b.dir, "long"), 0o600)
+    with open(os.path.join(b.dir, "open"), "w") as f:
+        f.write(PASSWORD)
+    os.chmod(os.path.join(b.dir, "open"), 0o644)
+    sources = {"file": {"file": file}, "credential": {"credential": "password"}, "long": {"credential": "long"},
+               "open": {"credential": "open"}, "unset": {"environment": "NOT_SET"}}
+    policy = os.path.join(b.dir, "policy.json")
+    with open(policy, "w") as f:
+        json.dump({"sql": {"connections": {k: {**CONNECTIONS["pg"], "password": v} for k, v in sources.items()}}}, f)
+    b.env["CODEBOX_POLICY"] = policy
+    for name, part in ("file", None), ("credential", None), ("long", "read"), ("open", "chmod 600"), ("unset", "was not set"):
+        a = ask("SELECT 1", name, b=b)
+        if part:
+            assert a["kind"] == "no_password" and part in a["message"], (name, a)
+        else:
+            assert a["rows"] == [[1]], (name, a)
+    b.stop()
+
+
+# ---- front ends ----
+
+def test_without_databases_nothing_is_there():
+    b = Box(CODEBOX_POOL="0")
+    r = b("sql", "pg", "SELECT 1")
+    assert r.returncode == 1 and "database not configured" in r.stderr, r.stderr
+    r, = mcp(b, ("tools/call", {"name": "run_sql", "arguments": {"query": "SELECT 1"}}))
+    assert r["result"]["isError"] and "database not configured" in r["result"]["content"][0]["text"], r
+    assert not [p for p in children(b.daemon_pid()) if command(p) == "codebox-sql"]
+    b.stop()
+    b = box_with(allow=["lite"])
+    assert ask("SELECT id FROM t WHERE id = 1", "lite", b=b)["rows"] == [[1]]
+    a = ask("SELECT 1", "pg", b=b)
+    assert a["kind"] == "no_connection" and "there are: lite" in a["message"], a
+    b.stop()
+
+
+def mcp(b, *requests):
+    p = b.popen("mcp", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    for i, (method, params) in enumerate([("initialize", hello), *requests]):
+        p.stdin.write(json.dumps({"jsonrpc": "2.0", "id": i, "method": method, "params": params}) + "\n")
+    p.stdin.flush()
+    answers = {}
+    while len(answers) <= len(requests):
+        said = json.loads(p.stdout.readline())
+        if "id" in said and "method" not in said:
+            answers[said["id"]] = said
+    p.stdin.close()
+    p.wait()
+    return [answers[i + 1] for i in range(len(requests))]
+
+
+def tools(b):
+    return [t["name"] for t in mcp(b, ("tools/list", {}))[0]["result"]["tools"]]
+
+
+def test_mcp():
+    assert "run_sql" in tools(box)
+    r, = mcp(box, ("tools/call", {"name": "run_sql", "arguments": {"connection": "pg", "query": "SELECT id, name FROM t WHERE id = ?",
+                                                                   "parameters": [2]}}))
+    assert r["result"]["structuredContent"]["rows"] == [[2, 'name, "2"']], r
+    assert "id | name" in r["result"]["content"][0]["text"], r
+    r, = mcp(box, ("tools/call", {"name": "run_sql", "arguments": {"connection": "my", "query": "SELECT * FROM big"}}))
+    assert r["result"]["structuredContent"]["row_count"] == 100000 and "pandas.read_csv" in r["result"]["content"][0]["text"], r
+    r, = mcp(box, ("tools/call", {"name": "run_sql", "arguments": {"connection": "pg", "query": "DROP TABLE t"}}))
+    assert r["result"]["isError"] and "(rule not_a_query)" in r["result"]["content"][0]["text"], r
+
+
+def test_a_table_on_the_terminal():
+    r = box("sql", "lite", "SELECT id, name FROM t ORDER BY id")
+    assert r.stdout.splitlines() == ["id  name", "1   a", "2   NULL", "3   "], r.stdout
+    a = box.json("sql", "lite", "SELECT id FROM t WHERE id = 1", "--json")
+    assert a["columns"] == [{"name": "id", "type": "INTEGER"}] and a["rows"] == [[1]], a
+    r = box("sql", "lite", "DELETE FROM t")
+    assert r.returncode == 1 and "must start with SELECT or WITH" in r.stderr, r.stderr
+
+
+if __name__ == "__main__":
+    run(globals())
