@@ -276,7 +276,8 @@ static void frames_in(evutil_socket_t fd, short what, void *arg)
 	struct cbx_interp *in = arg;
 	ssize_t n;
 
-	if (in->at_frame) {
+	/* One that is killed may write on for as long as its end takes: nothing of that is kept. */
+	if (in->at_frame || !listening(in)) {
 		event_del(in->in); /* cbx_channel_pump() adds it again */
 		return;
 	}

@@ -349,6 +349,33 @@ START_TEST(faulty_frames)
 }
 END_TEST
 
+/* Killed, and slow to die: processes that it has left behind write on, and nothing of that gathers. */
+START_TEST(a_flood_after_the_fault)
+{
+	static const char flood[4096];
+	struct cbx_init_header h;
+	size_t had;
+
+	begin(true);
+	send_frame(faults[0].frame);
+	turn();
+	ck_assert_uint_eq(asked(&h, NULL), CBX_INIT_SIGNAL);
+	had = interp.rx.len;
+	cbx_set_nonblock(theirs[4], 1);
+	for (int i = 0; i < 100; i++) {
+		while (write(theirs[4], flood, sizeof(flood)) > 0)
+			;
+		turn();
+	}
+	ck_assert_uint_eq(interp.rx.len, had);
+	h.value = 0;
+	say(h);
+	ended(SIGKILL);
+	ck_assert_ptr_nonnull(strstr(heard, faults[0].why));
+	finish();
+}
+END_TEST
+
 /* A thread that outlives its cell shows something: that is no fault, and nobody's. */
 START_TEST(a_display_that_comes_late)
 {
@@ -400,6 +427,7 @@ static void add(TCase *t)
 	tcase_add_test(t, a_flood_delays_no_frame);
 	tcase_add_test(t, what_is_printed_stays_while_it_is_told);
 	tcase_add_loop_test(t, faulty_frames, 0, ARRAY_SIZE(faults));
+	tcase_add_test(t, a_flood_after_the_fault);
 	tcase_add_test(t, a_display_that_comes_late);
 	tcase_add_test(t, starts_that_fail);
 }
