@@ -59,7 +59,7 @@ static bool remove_copy(struct request *q, struct cbx_artifact_op *op, const cJS
 	if (!cJSON_IsObject(object))
 		return false;
 	cbx_job_end(&q->job);
-	q->job = (struct cbx_job){ .done = answered };
+	q->job = (struct cbx_job){ .fd = -1, .done = answered };
 	if (cbx_objects_remove(q->all->engine, object, &q->job, err) < 0)
 		return false;
 	if (op)
@@ -89,7 +89,8 @@ static void answered(struct cbx_job *j)
 	j->got = (struct cbx_buf){ 0 };
 	request_free(q);
 	if (op)
-		op->done(op, r < 0 ? NULL : answer, got.data + rest, got.len - rest, r < 0 ? &err : NULL);
+		op->done(op, r < 0 ? NULL : answer, r < 0 ? NULL : got.data + rest, r < 0 ? 0 : got.len - rest,
+			 r < 0 ? &err : NULL);
 }
 
 static int ask(struct cbx_engine *e, const cJSON *job, struct cbx_artifact_op *op, struct cbx_err *err)

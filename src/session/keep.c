@@ -147,7 +147,7 @@ static void copied(struct cbx_job *j)
 		cbx_json_set_str(note, "tenant", k->session->tenant);
 		cbx_json_set_str(note, "id", k->id);
 		cbx_json_set(note, "about", cJSON_Duplicate(k->about, 1));
-		k->job = (struct cbx_job){ .done = copy_noted, .max = KIB(16) };
+		k->job = (struct cbx_job){ .fd = -1, .done = copy_noted, .max = KIB(16) };
 		r = cbx_job_begin(cbx_artifacts_jobs(k->session->engine), &k->job, note, &err);
 	}
 	if (r < 0)
@@ -172,7 +172,7 @@ static void kept(struct cbx_keep *k)
 		linked(k);
 		return;
 	}
-	k->job = (struct cbx_job){ .done = copied };
+	k->job = (struct cbx_job){ .fd = -1, .done = copied };
 	if (cbx_objects_upload(k->session, k->about, &k->job, &object, &err) < 0) {
 		not_uploaded(k, err.msg);
 		return;
@@ -217,7 +217,7 @@ static void send_piece(struct cbx_keep *k)
 	k->sent_to += k->piece.len;
 	if (k->sent_to == k->size)
 		cbx_json_set(job, "about", cJSON_Duplicate(k->about, 1));
-	k->job = (struct cbx_job){ .done = put, .max = KIB(16) };
+	k->job = (struct cbx_job){ .fd = -1, .done = put, .max = KIB(16) };
 	if (cbx_job_begin_bytes(cbx_artifacts_jobs(k->session->engine), &k->job, job, k->piece.data, k->piece.len, &err) < 0) {
 		fail(k, err.msg);
 		return;

@@ -149,7 +149,9 @@ def serve(s, store_values={}, secret=None, to=None, tenants=None, **artifacts):
     with open(path, "w") as f:
         json.dump({"images": ["bash"], "artifacts": {"keep": "1h", "store": to, **artifacts}}, f)
     os.chmod(path, 0o644)
-    return Daemon("--policy", path, tenants=tenants)
+    d = Daemon("--policy", path, tenants=tenants)
+    d.policy = path
+    return d
 
 
 def stop(d):
@@ -237,6 +239,18 @@ def test_removal_reaches_the_store():
     assert r.returncode != 0 and "403" in r.stderr, r.stderr
     s.control("fail", n=0)
     assert fetch(f["b"]["link"]).status == 200 and listed(d) == []
+    # What lies in a store that is not the policy's any more stays there; each is answered, on the connection that asked.
+    files_of(d, "echo 3 >c; echo 4 >d; echo 5 >e")
+    with open(d.policy) as at:
+        policy = json.load(at)
+    policy["artifacts"]["store"]["bucket"] = "other"
+    with open(d.policy, "w") as at:
+        json.dump(policy, at)
+    d.box("policy", "reload", check=True)
+    for a in listed(d):
+        r = d.box("artifact", "rm", a["artifact_id"])
+        assert r.returncode != 0 and "is not the policy's store now" in r.stderr, r.stderr
+    assert listed(d) == []
     stop(d)
 
 
