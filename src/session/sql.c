@@ -65,8 +65,10 @@ struct cbx_session *cbx_query_session(struct cbx_sql_query *q, struct cbx_err *e
 
 static void file_done(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err);
 
+/* A new one takes the place of one under way: init answers in order, so a removal comes after what it undoes. */
 static struct cbx_file_op *file_op(struct cbx_sql_query *q)
 {
+	cbx_op_cancel(&q->file.op);
 	q->file = (struct cbx_file_op){ .op.ops = &q->caller.ops, .done = file_done };
 	return &q->file;
 }
