@@ -15,10 +15,12 @@
 #include "box/group.h"
 
 #include <errno.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 
 #include "base/cleanup.h"
@@ -63,16 +65,22 @@ bool cbx_group_limits_io(const struct cbx_boxes *all)
 	return t && (t->controllers & CBX_CONTROLLER_IO);
 }
 
+static bool in_memory(const char *path)
+{
+	struct statfs fs;
+
+	return statfs(path, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+}
+
 /* False: it is not known which disk that is. */
-static bool add_disk(struct cbx_box *box, const char *path, dev_t dev)
+static bool add_disk(struct cbx_box *box, dev_t dev)
 {
 	const struct cbx_cgroup_tree *tree = tree_of(box->all);
 	struct cbx_cgroup_limits *l = &box->limits;
 	dev_t disk;
-	int r = tree ? cbx_disks_find(&tree->disks, path, dev, &disk) : -ENODEV;
 
-	if (r <= 0)
-		return r == 0;
+	if (!tree || !cbx_disks_find(&tree->disks, dev, &disk))
+		return false;
 	for (size_t i = 0; i < l->ndisks; i++)
 		if (l->disks[i] == disk)
 			return true;
@@ -83,17 +91,17 @@ static bool add_disk(struct cbx_box *box, const char *path, dev_t dev)
 /* Of what is mounted in the session; its own files are held in memory. */
 static bool find_disks(struct cbx_box *box, const struct cbx_plan *plan, dev_t image_dev)
 {
-	bool all = cbx_group_limits_io(box->all) && add_disk(box, box->all->config.images_dir, image_dev);
+	bool all = cbx_group_limits_io(box->all) && (add_disk(box, image_dev) || in_memory(box->all->config.images_dir));
 	struct stat st;
 
 	_Static_assert(CBX_IO_DISKS >= CBX_PLAN_MOUNTS_MAX + 2, "a place for each");
 	for (uint32_t i = 0; i < plan->nlayers; i++)
 		if (strcmp(plan->layers[i].source, "host:/usr") == 0)
-			all = stat("/usr", &st) == 0 && add_disk(box, "/usr", st.st_dev) && all;
-	/* Below a recursive one there may be other file systems. */
+			all = stat("/usr", &st) == 0 && (add_disk(box, st.st_dev) || in_memory("/usr")) && all;
+	/* Below a recursive one there may be other file systems. That of a mount may not answer: nothing is asked here. */
 	for (uint32_t i = 0; i < plan->nmounts; i++)
-		all = add_disk(box, plan->mounts[i].source, (dev_t)plan->mounts[i].dev) && !plan->mounts[i].recursive &&
-		      all;
+		all = (add_disk(box, (dev_t)plan->mounts[i].dev) || plan->mounts[i].in_memory) &&
+		      !plan->mounts[i].recursive && all;
 	return all;
 }
 

@@ -267,6 +267,7 @@ static int settle_source(const struct cbx_mount_rules *rules, const char *source
 	memcpy(m->source, real.name, sizeof(m->source));
 	m->dev = real.dev;
 	m->ino = real.ino;
+	m->in_memory = real.in_memory;
 	m->directory = S_ISDIR(real.mode);
 	return 0;
 }

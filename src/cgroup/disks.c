@@ -4,12 +4,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -64,15 +62,13 @@ void cbx_disks_release(struct cbx_disks *disks)
 	disks->n = 0;
 }
 
-int cbx_disks_find(const struct cbx_disks *disks, const char *path, dev_t dev, dev_t *ret)
+bool cbx_disks_find(const struct cbx_disks *disks, dev_t dev, dev_t *ret)
 {
-	struct statfs fs;
-
 	for (size_t i = 0; i < disks->n; i++) {
 		if (disks->all[i].dev == dev) {
 			*ret = disks->all[i].whole;
-			return 1;
+			return true;
 		}
 	}
-	return statfs(path, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC) ? 0 : -ENODEV;
+	return false;
 }

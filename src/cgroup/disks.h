@@ -7,6 +7,7 @@
  * codeboxd at its start, since it cannot open it any more when it has confined itself. A disk that comes later is not
  * known then; nor are file systems that hide their disk (btrfs, zfs, an overlay) or have none (of the network).
  */
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -20,7 +21,7 @@ struct cbx_disks {
 /* dir: /sys/dev/block, or for tests a directory like it. Without one there are no disks. */
 void cbx_disks_read(struct cbx_disks *disks, const char *dir);
 void cbx_disks_release(struct cbx_disks *disks);
-/* The disk of a file on device `dev`. 1: *ret is set; 0: it needs none, being held in memory; -ENODEV: not known. */
-int cbx_disks_find(const struct cbx_disks *disks, const char *path, dev_t dev, dev_t *ret);
+/* The disk of a file on device `dev`. False: it is not known. */
+bool cbx_disks_find(const struct cbx_disks *disks, dev_t dev, dev_t *ret);
 
 #endif

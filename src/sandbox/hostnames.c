@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -21,6 +23,7 @@
 static int look(const char *path, struct cbx_host_name *ret)
 {
 	_cleanup_fd_ int fd = open(path, O_PATH | O_CLOEXEC);
+	struct statfs fs;
 	struct stat st;
 	char link[32];
 	ssize_t n;
@@ -37,6 +40,7 @@ static int look(const char *path, struct cbx_host_name *ret)
 	ret->mode = st.st_mode;
 	ret->dev = st.st_dev;
 	ret->ino = st.st_ino;
+	ret->in_memory = fstatfs(fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 	return cbx_path_clean(ret->name) ? 0 : EINVAL;
 }
 

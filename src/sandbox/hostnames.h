@@ -16,6 +16,7 @@ struct cbx_host_name {
 	int32_t error; /* an errno: it is not there, or not all of it. 0: it is */
 	uint32_t mode;
 	uint64_t dev, ino;
+	uint32_t in_memory; /* 1: its file system is a tmpfs or ramfs, as far as is known */
 	char name[CBX_PATH_MAX]; /* without links; of what is not there as far as it is. "": not known, or too long */
 };
 

@@ -60,7 +60,7 @@ struct cbx_plan_mount {
 	char target[CBX_PATH_MAX]; /* inside; see cbx_plan_target_refused() */
 	uint64_t dev, ino;
 	uint32_t writable, recursive, directory; /* 0 or 1 */
-	uint32_t zero;
+	uint32_t in_memory;			 /* 1: no disk holds it */
 };
 
 struct cbx_plan {

@@ -355,13 +355,11 @@ START_TEST(a_partition_lies_on_a_disk)
 	cbx_disks_read(&disks, links);
 	ck_assert_uint_eq(disks.n, 2);
 	for (unsigned i = 0; i < 2; i++) {
-		ck_assert_int_eq(cbx_disks_find(&disks, "/", makedev(8, i), &d), 1);
+		ck_assert(cbx_disks_find(&disks, makedev(8, i), &d));
 		ck_assert_uint_eq(d, makedev(8, 0));
 	}
-	ck_assert_int_eq(cbx_disks_find(&disks, "/proc", makedev(8, 2), &d), -ENODEV);
-	ck_assert_int_eq(cbx_disks_find(&disks, "/nonexistent", makedev(0, 50), &d), -ENODEV);
-	if (access("/dev/shm", F_OK) == 0)
-		ck_assert_int_eq(cbx_disks_find(&disks, "/dev/shm", makedev(0, 50), &d), 0);
+	ck_assert(!cbx_disks_find(&disks, makedev(8, 2), &d));
+	ck_assert(!cbx_disks_find(&disks, makedev(0, 50), &d));
 	cbx_disks_release(&disks);
 	cbx_disks_read(&disks, "/nonexistent");
 	ck_assert_uint_eq(disks.n, 0);
