@@ -489,7 +489,7 @@ static bool known(const struct supervisor *s, pid_t pid)
 		if (s->naming[i] == pid)
 			return true;
 	for (size_t i = 0; i < s->n; i++)
-		if (s->all[i].pid == pid || s->all[i].opener == pid ||
+		if (s->all[i].pid == pid || s->all[i].opener == pid || s->all[i].attaching == pid ||
 		    (s->all[i].placing.placed == pid && s->all[i].placing.inside))
 			return true;
 	return false;
