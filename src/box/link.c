@@ -5,8 +5,8 @@
  * So a child's end says nothing, and the end of the socket says everything.
  *
  * Requests go out in order. What the socket has no room for waits in a queue, which the number of sessions bounds: each
- * has at most one CREATE, one DESTROY, one PACKAGES and a MOVE for each interpreter in it. Events are fixed-size; one of
- * another size means that the two programs are not of the same build, and ends the link.
+ * has at most one CREATE, one DESTROY, one PACKAGES, one MEASURE and a MOVE for each interpreter in it. Events are
+ * fixed-size; one of another size means that the two programs are not of the same build, and ends the link.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -84,6 +84,7 @@ static void box_event(struct cbx_box *box, const struct cbx_event *ev)
 		break;
 	case CBX_EVENT_MEASURED:
 		box->measured = true;
+		box->measuring = false;
 		box->pss = ev->memory_peak;
 		box->cpu_us = ev->cpu_us;
 		box->measured_ms = cbx_now_ms();
@@ -268,6 +269,9 @@ void cbx_link_used(struct cbx_box *box)
 
 void cbx_link_measure(struct cbx_box *box)
 {
+	if (box->measuring)
+		return;
+	box->measuring = box->all->link.sock >= 0;
 	tell(box, CBX_REQUEST_MEASURE);
 }
 

@@ -19,7 +19,7 @@ void cbx_link_poll(struct cbx_boxes *all);
 void cbx_link_create(struct cbx_box *box, const struct cbx_plan *plan, uint64_t together, int fds[4]);
 void cbx_link_move(struct cbx_box *box);    /* `limited` follows */
 void cbx_link_used(struct cbx_box *box);
-void cbx_link_measure(struct cbx_box *box); /* `measured` follows */
+void cbx_link_measure(struct cbx_box *box); /* `measured` follows, for all who asked meanwhile */
 /* Show it a complete directory of packages by this name; `attached` follows. */
 void cbx_link_packages(struct cbx_box *box, const char *name);
 /* Fork its first interpreter from a zygote; `placed` follows. Takes fds. */

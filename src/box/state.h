@@ -105,7 +105,7 @@ struct cbx_box {
 	struct event *rest_timer, *settle_timer; /* NULL until they are needed */
 	uint64_t settle_until_ms; /* what was killed for memory may still hold it; 0: no */
 
-	bool measured;
+	bool measured, measuring; /* it was, once; an answer is waited for */
 	uint64_t pss, cpu_us;	     /* when it was measured the last time ... */
 	uint64_t measured_ms;	     /* ... which was then */
 	struct cbx_cgroup_usage use; /* as its control group told it the last time ... */
