@@ -18,6 +18,7 @@ static void box_ready(struct cbx_box *box)
 {
 	struct cbx_session *s = session_of(box);
 
+	s->engine->packages_events->ready(s);
 	if (!s->cells.first.runtime)
 		cbx_session_live(s);
 	else if (s->cells.first.interp.state == CBX_INTERP_NONE)

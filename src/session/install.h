@@ -35,6 +35,7 @@ struct cbx_install {
 	struct cbx_lock lock;
 	cJSON *found; /* the resolver's answer */
 	char token[27];
+	bool shown; /* the sandbox has been given it */
 	struct event *work, *timer;
 	bool over; /* by `failure`, or well */
 	struct cbx_err failure;

@@ -111,6 +111,7 @@ struct cbx_pool_events {
 struct cbx_packages_events {
 	/* Install packages before it does anything else; it fails if they cannot be had. */
 	int (*outfit)(struct cbx_session *s, const cJSON *packages, struct cbx_err *err);
+	void (*ready)(struct cbx_session *s); /* its sandbox is there */
 	void (*attached)(struct cbx_session *s, const struct cbx_err *err); /* err NULL: its sandbox has the directory */
 	void (*leave)(struct cbx_session *s);	/* it ends: what is under way is given up */
 	void (*release)(struct cbx_session *s); /* its sandbox is gone, and so may its directories be */

@@ -319,6 +319,17 @@ static void take_warnings(struct cbx_install *in, const cJSON *list)
 			warn(in, v->valuestring);
 }
 
+/* A sandbox that is being set up may wait for a mount that does not answer; the supervisor is not to wait with it. */
+static void show(struct cbx_session *s)
+{
+	struct cbx_install *in = s->install;
+
+	if (!in || in->over || in->shown || !in->token[0] || !s->box.init.ready)
+		return;
+	in->shown = true;
+	cbx_link_packages(&s->box, in->token);
+}
+
 static void installed(struct cbx_job *j)
 {
 	struct cbx_install *in = cbx_container_of(j, struct cbx_install, job);
@@ -337,7 +348,7 @@ static void installed(struct cbx_job *j)
 		strcpy(in->token, token);
 		take_warnings(in, cJSON_GetObjectItemCaseSensitive(answer, "warnings"));
 		drop_token(in->target, token); /* when the session ends */
-		cbx_link_packages(&in->target->box, token);
+		show(in->target);
 	}
 	if (r < 0)
 		cbx_install_end(in, &err);
@@ -546,6 +557,7 @@ static void release(struct cbx_session *s)
 
 const struct cbx_packages_events cbx_packages_events = {
 	.outfit = outfit,
+	.ready = show,
 	.attached = attached,
 	.leave = leave,
 	.release = release,

@@ -36,7 +36,8 @@ enum cbx_request_type {
 	/* Say what paths of the machine are really called: one descriptor, the socket that asks (sandbox/hostnames.h). It
 	 * is closed without an answer where that cannot be done. */
 	CBX_REQUEST_NAMES = 9,
-	/* Show it a directory of packages (sandbox/packages.h); CBX_EVENT_PACKAGES follows. One at a time. */
+	/* Show it a directory of packages (sandbox/packages.h), once its init runs; CBX_EVENT_PACKAGES follows. One at a
+	 * time. */
 	CBX_REQUEST_PACKAGES = 10,
 };
 
