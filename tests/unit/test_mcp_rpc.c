@@ -179,7 +179,7 @@ START_TEST(before_initialize)
 	ck_assert_int_eq(
 		cJSON_GetArraySize(
 			at(client_ask(c, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\"}"), "result.tools")),
-		14);
+		15);
 	client_free(c);
 }
 END_TEST
