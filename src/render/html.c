@@ -66,6 +66,7 @@ struct page {
 	struct cbx_buf *out;
 	size_t from, max; /* out began there, and may grow so far */
 	bool owed;	  /* a space, before the next word */
+	bool loose;	  /* a quote without an end was met */
 	unsigned pre, tables;
 	bool in_cell, in_row, in_caption, ruled; /* ruled: the line below the table's first row is there */
 	size_t columns;				 /* of this row so far */
@@ -419,16 +420,19 @@ static void apply(struct page *g, enum kind kind, char digit, bool close, struct
 	}
 }
 
-/* The '>' that ends a tag, which is not one within quotes; NULL: there is none. */
-static const char *tag_end(const char *p, const char *end)
+/* The '>' that ends a tag, which is not one within quotes; NULL: there is none. Where a quote has no end, those before it
+ * may have been none either: from then on they do not count, and are not looked for again. */
+static const char *tag_end(struct page *g, const char *p, const char *end)
 {
 	const char *q = p;
 
 	while (q < end && *q != '>') {
-		if (*q == '"' || *q == '\'') {
+		if (!g->loose && (*q == '"' || *q == '\'')) {
 			q = memchr(q + 1, *q, (size_t)(end - q - 1));
-			if (!q)
+			if (!q) {
+				g->loose = true;
 				return memchr(p, '>', (size_t)(end - p));
+			}
 		}
 		q++;
 	}
@@ -460,7 +464,7 @@ static const char *tag(struct page *g, const char *p, const char *end)
 		q = memmem(p + 4, (size_t)(end - p - 4), "-->", 3);
 		return q ? q + 3 : end;
 	}
-	gt = tag_end(p + 1, end);
+	gt = tag_end(g, p + 1, end);
 	if (!gt)
 		return end;
 	while (q + n < gt && n < NAME_LEN && !strchr(" \t\r\n\f/", q[n])) {

@@ -59,6 +59,20 @@ START_TEST(html_bounds)
 }
 END_TEST
 
+/* Each tag has a quote that a later tag ends, but for the last: looked for from each, that would take minutes. */
+START_TEST(html_quotes_without_end)
+{
+	_cleanup_buf_ struct cbx_buf page = { 0 }, out = { 0 };
+
+	cbx_buf_adds(&page, "<table>");
+	for (int i = 0; i < 349000; i++)
+		cbx_buf_adds(&page, "<a \">\"");
+	cbx_buf_adds(&page, "\"");
+	cbx_render_html(&out, page.data, page.len, 100);
+	ck_assert_uint_lt(out.len, 300);
+}
+END_TEST
+
 START_TEST(bundles)
 {
 	struct client *c = client_new();
@@ -104,6 +118,7 @@ static void add(TCase *t)
 {
 	tcase_add_loop_test(t, html, 0, ARRAY_SIZE(pages));
 	tcase_add_test(t, html_bounds);
+	tcase_add_test(t, html_quotes_without_end);
 	tcase_add_test(t, bundles);
 	tcase_add_test(t, much_html);
 }
