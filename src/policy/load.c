@@ -144,12 +144,15 @@ char *cbx_granted_path(const char *config_dir, const char *standard)
 static int check_granted(const char *path, const struct cbx_buf *text, struct cbx_err *err)
 {
 	struct cbx_source s;
-	const cJSON *group, *v;
+	const cJSON *root, *group, *v;
 	int r = cbx_source_open(&s, path, text->data, text->len, err);
 
 	if (r < 0)
 		return r;
-	cJSON_ArrayForEach(group, s.doc.root) {
+	if (!cJSON_IsObject(s.doc.root))
+		r = cbx_source_refuse(&s, s.doc.root, err, "wrong type: this file is an object with \"mounts\"");
+	root = r < 0 ? NULL : s.doc.root;
+	cJSON_ArrayForEach(group, root) {
 		if (strcmp(group->string, "mounts") != 0)
 			r = cbx_source_refuse(&s, group, err, "unexpected key: this file has \"mounts\" only");
 		cJSON_ArrayForEach(v, group)
