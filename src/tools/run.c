@@ -124,11 +124,13 @@ void cbx_tool_run_code(struct cbx_tool_call *call, const cJSON *args)
 void cbx_tool_cancel_run(struct cbx_tool_call *call)
 {
 	struct cbx_execution *x = cbx_tool_wait_stop(call);
+	struct cbx_session *s;
+	struct cbx_err err;
 
-	if (!x)
-		return;
-	if (call->made_session)
-		cbx_session_close(cbx_execution_session(x), "the call that made it was cancelled");
-	else
-		cbx_execution_interrupt(x);
+	if (!call->made_session) {
+		if (x)
+			cbx_execution_interrupt(x);
+	} else if (cbx_session_find(&call->client->caller, call->session_id, &s, &err) >= 0) {
+		cbx_session_close(s, "the call that made it was cancelled");
+	}
 }
