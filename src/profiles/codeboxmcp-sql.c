@@ -13,32 +13,39 @@
 
 #define LONG_NAME 300
 
-/* Two columns may have one name, two members of an object not. */
-static const char *member_of(const cJSON *row, const cJSON *column, int i, char held[LONG_NAME])
+/* What the members of each row are called: two columns may have one name, two members of an object not. */
+static cJSON *members_of(const cJSON *columns)
 {
-	const char *name = cbx_json_text(column, "name");
+	cJSON *members = cbx_json_new_obj();
+	const cJSON *column;
+	int i = 0;
 
-	name = name && name[0] ? name : "column";
-	if (!cJSON_GetObjectItemCaseSensitive(row, name))
-		return name;
-	snprintf(held, LONG_NAME, "%s_%d", name, i);
-	return held;
+	cJSON_ArrayForEach(column, columns) {
+		const char *name = cbx_json_text(column, "name");
+		char other[LONG_NAME];
+
+		name = name && name[0] ? name : "column";
+		snprintf(other, sizeof(other), "%s_%d", name, i++);
+		cbx_json_set(members, cJSON_GetObjectItemCaseSensitive(members, name) ? other : name, cJSON_CreateNull());
+	}
+	return members;
 }
 
 static void add_rows(cJSON *o, const cJSON *answer)
 {
-	const cJSON *columns = cJSON_GetObjectItemCaseSensitive(answer, "columns"), *row, *v;
+	_cleanup_json_ cJSON *members = members_of(cJSON_GetObjectItemCaseSensitive(answer, "columns"));
 	cJSON *rows = cbx_json_new_arr();
-	char held[LONG_NAME];
+	const cJSON *row, *v;
 
 	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(answer, "rows")) {
-		const cJSON *column = columns ? columns->child : NULL;
+		const cJSON *member = members->child;
 		cJSON *made = cbx_json_new_obj();
-		int i = 0;
 
 		cJSON_ArrayForEach(v, row) {
-			cbx_json_set(made, member_of(made, column, i++, held), cJSON_Duplicate(v, 1));
-			column = column ? column->next : NULL;
+			if (!member)
+				break;
+			cbx_json_set(made, member->string, cJSON_Duplicate(v, 1));
+			member = member->next;
 		}
 		cbx_json_push(rows, made);
 	}
