@@ -530,6 +530,8 @@ class Driver:
 
     def answer(self, message):
         op = message["op"]
+        nothing = {"status": "invalid", "indent": ""} if op == "is_complete" else {"packages": []} if op == "stale" else \
+            {"matches": [], "start": message["cursor"], "end": message["cursor"]}
         try:
             if op == "is_complete":
                 status, indent = self.shell.is_complete(message["code"])
@@ -540,12 +542,9 @@ class Driver:
             else:
                 matches, start, end = self.shell.complete(message["code"], message["cursor"])
                 reply = {"matches": [self.bundles.text(m) for m in matches[:500]], "start": start, "end": end}
-        except Exception:  # completion looks into user objects, which may raise
-            reply = {"status": "invalid", "indent": ""} if op == "is_complete" else {"packages": []} if op == "stale" else \
-                {"matches": [], "start": message["cursor"], "end": message["cursor"]}
-        reply["ev"] = op
-        reply["id"] = message["id"]
-        self.send(reply)
+            self.send({"ev": op, "id": message["id"], **reply})
+        except BaseException:  # completion looks into user objects, which may raise anything, and have any number of names
+            self.send({"ev": op, "id": message["id"], **nothing})
 
     def warm_up(self):
         """While nobody wants anything: what the first cell needs, but start-up should not wait for. In the fork of a
