@@ -32,8 +32,10 @@ struct kernel {
 	struct cbx_buf text; /* of a stream, not sent yet */
 	char stream[8];
 	uint64_t count, run; /* cells; the request that runs, 0: none */
+	uint64_t execution;  /* of that request; 0: it waits, perhaps for a cell of somebody else */
 	pid_t parent;
 	bool ended, abort;
+	bool interrupted; /* before there was an execution */
 };
 
 static void status(struct kernel *k, const struct cbx_wire_request *q, const char *state)
@@ -122,6 +124,21 @@ static void on_display(struct kernel *k, const struct cbx_wire_request *q, const
 	cbx_wire_publish(&k->wire, q, result ? "execute_result" : update ? "update_display_data" : "display_data", o);
 }
 
+/* Of the execution, not of what else may run in the session; before there is one, when there is. */
+static void stop_cell(struct kernel *k)
+{
+	cJSON *params;
+	struct cbx_err err;
+
+	k->interrupted = k->run && !k->execution;
+	if (!k->execution)
+		return;
+	params = cbx_json_new_obj();
+	cbx_json_set_str(params, "session_id", k->session);
+	cbx_json_set_u64(params, "execution_id", k->execution);
+	(void)cbx_client_send(&k->client, "interrupt", params, NULL, &err);
+}
+
 static void on_event(struct kernel *k, const struct cbx_wire_request *q, const cJSON *msg)
 {
 	const char *event = cbx_cli_str(msg, "event"), *session = cbx_cli_str(msg, "session_id");
@@ -130,6 +147,9 @@ static void on_event(struct kernel *k, const struct cbx_wire_request *q, const c
 		return;
 	if (strcmp(event, "start") == 0 && cbx_name_valid(session)) {
 		memcpy(k->session, session, strlen(session) + 1);
+		k->execution = (uint64_t)cbx_json_number(msg, "execution_id", 0);
+		if (k->interrupted)
+			stop_cell(k);
 	} else if (strcmp(event, "output") == 0) {
 		add_stream(k, q, cbx_cli_str(msg, "stream"), cbx_cli_str(msg, "text"));
 	} else if (strcmp(event, "display") == 0) {
@@ -190,13 +210,15 @@ static int run_code(struct kernel *k, const struct cbx_wire_request *q, const ch
 		k->client.fd = -1;
 		return r < 0 ? r : cbx_refuse(err, "no_daemon", ENOENT, "there is no codeboxd");
 	}
+	k->execution = 0;
+	k->interrupted = false;
 	r = cbx_client_send(&k->client, "run", run_params(k, code), &k->run, err);
 	for (bool sent = r >= 0; sent && r >= 0;) {
 		r = step(k, q, ret, err);
 		if (r > 0)
 			break;
 	}
-	k->run = 0;
+	k->run = k->execution = 0;
 	send_stream(k, q);
 	if (r < 0 && (strcmp(err->kind, "daemon_gone") == 0 || strcmp(err->kind, "ended") == 0))
 		lose_daemon(k);
@@ -353,14 +375,7 @@ static void reply_with(struct kernel *k, const struct cbx_wire_request *q, const
 
 static void interrupt(struct kernel *k, const struct cbx_wire_request *q)
 {
-	cJSON *params = cbx_json_new_obj();
-	struct cbx_err err;
-
-	cbx_json_set_str(params, "session_id", k->session);
-	if (k->run && k->session[0])
-		(void)cbx_client_send(&k->client, "interrupt", params, NULL, &err);
-	else
-		cJSON_Delete(params);
+	stop_cell(k);
 	cbx_wire_reply(&k->wire, q, "interrupt_reply", ok());
 }
 
