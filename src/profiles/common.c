@@ -191,6 +191,40 @@ void cbx_profile_screen(const struct cbx_tool_call *call, struct cbx_buf *out, c
 
 /* ---- the end ---- */
 
+static size_t length_of(const cJSON *block)
+{
+	const char *text = cbx_json_text(block, "text"), *data = cbx_json_text(block, "data");
+
+	return text ? strlen(text) : data ? strlen(data) : 0;
+}
+
+/* What is too large for an answer would be lost whole: the largest parts give way to a note, until the rest fits. */
+static void fit(const struct cbx_tool_call *call, const cJSON *content, size_t size)
+{
+	static const char note[] = "[too large for this answer; save it to a file]";
+
+	while (size > call->room) {
+		cJSON *block, *largest = NULL;
+		size_t most = sizeof(note);
+
+		cJSON_ArrayForEach(block, content) {
+			if (length_of(block) <= most)
+				continue;
+			most = length_of(block);
+			largest = block;
+		}
+		if (!largest)
+			return;
+		cJSON_DeleteItemFromObjectCaseSensitive(largest, "data");
+		cJSON_DeleteItemFromObjectCaseSensitive(largest, "mimeType");
+		cJSON_DeleteItemFromObjectCaseSensitive(largest, "text");
+		cJSON_DeleteItemFromObjectCaseSensitive(largest, "type");
+		cbx_json_set_str(largest, "type", "text");
+		cbx_json_set_str(largest, "text", note);
+		size -= most - sizeof(note);
+	}
+}
+
 void cbx_profile_end(struct cbx_tool_call *call, cJSON *content)
 {
 	_cleanup_json_ cJSON *result = cbx_json_new_obj();
@@ -201,6 +235,11 @@ void cbx_profile_end(struct cbx_tool_call *call, cJSON *content)
 	cbx_json_set(result, "content", content);
 	cbx_json_set_bool(result, "isError", false);
 	cbx_json_print_clean(&printed, result);
+	if (printed.len > call->room) {
+		fit(call, content, printed.len);
+		printed.len = 0;
+		cbx_json_print_clean(&printed, result);
+	}
 	if (call->made_session && cbx_profile_find(call, &session, &err) >= 0)
 		cbx_session_close(session, "the call that made it was answered");
 	cbx_tool_end_text(call, &printed);

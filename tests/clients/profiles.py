@@ -195,6 +195,10 @@ async def codebox_ai_session():
         tap.ok("Traceback" in texts(r)[0] and "print(f" in texts(r)[0], "codebox-ai: with its traceback", texts(r))
         tap.equal(texts(await run("print('a')\n6 * 7")), ["a\n", "42"], "codebox-ai: output and value")
         tap.equal(texts(await run("x = 1")), ["No output."], "codebox-ai: nothing")
+        r = texts(await run("for i in range(64): display('x' * 15000 + str(i))\n1/0"))
+        tap.ok(len(r) == 65 and "63" in "".join(r) and any("too large for this answer" in t for t in r) and
+               "ZeroDivisionError" in r[-1], "codebox-ai: what does not fit is said, and the rest is there",
+               [t[:60] for t in r])
         tap.equal(texts(await run("")), ["No output."], "codebox-ai: no code")
         r = await run("print('a'); 1/0")
         tap.equal([len(texts(r)), texts(r)[0]], [2, "a\n"], "codebox-ai: output before an exception")
