@@ -30,6 +30,7 @@ struct top {
 	enum order order;
 	bool batch, json, reverse;
 	struct termios before;
+	struct cbx_err err;
 };
 
 /* ---- the table ---- */
@@ -143,11 +144,10 @@ static void add_table(struct cbx_buf *out, const struct top *t, const cJSON *ses
 
 /* ---- asking ---- */
 
+/* Below 0, t->err says why: it is not printed before the terminal is as it was. */
 static int ask(struct top *t, cJSON **ret)
 {
-	struct cbx_err err;
-
-	return cbx_client_call(&t->client, "session.top", NULL, ret, &err) < 0 ? cbx_cli_fail(&err) : 0;
+	return cbx_client_call(&t->client, "session.top", NULL, ret, &t->err) < 0 ? -1 : 0;
 }
 
 /* Nothing is known before the first look, and processors not before the second. */
@@ -316,6 +316,8 @@ static int run_top(int argc, char **argv)
 	if (r < 0)
 		return cbx_cli_fail(&err);
 	r = t.batch ? in_batch(&t) : on_terminal(&t);
+	if (r < 0)
+		r = cbx_cli_fail(&t.err);
 	cbx_client_close(&t.client);
 	return r;
 }

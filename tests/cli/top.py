@@ -72,6 +72,13 @@ def test_on_a_terminal():
     t.type("q")
     t.see(b"\x1b[?1049l")
     assert t.end() == 0
+    # Why it ends by itself is said where it stays to be read.
+    t = Terminal([CODEBOX, "top", "-d", "1"], box.env, box.dir)
+    t.see(b"by cpu")
+    box("stop", "--force", check=True)
+    t.see(b"\x1b[?1049l")
+    t.see(b"codebox: ")
+    assert t.end() != 0
 
 
 if __name__ == "__main__":
