@@ -28,6 +28,7 @@ ELSEWHERE = {
     r"^docker |\| docker ": "needs Docker, and a container of that name",
     r"^claude ": "needs Claude Code",
     r"^codebox image import mine my.tar": "needs the file of that container; tests/hostile/archives.py imports many",
+    r"\| curl .*\$COMMAND": "is one of a sequence; tests/http/rest.py runs all of codebox-rest(7)",
     r"^codebox token revoke k3v6m2qa": "names a token that is not there; tests/http/tenants.py",
     r"^codebox exec -(it|-attach|-kill)|^codebox shell work": "needs a terminal, or a command's number; "
                                                            "tests/integration/commands.py",

@@ -425,7 +425,8 @@ os.makedirs('.codebox/x', exist_ok=True)""")
     # What cannot be read is not left out in silence.
     run(s, "os.chmod('d/s', 0)")
     r = curl("-o", os.devnull, url(s, "?format=tar"))
-    assert r.returncode == 18 and not json.loads(curl(url(s, "?path=d")).stdout).get("detail"), r
+    # The connection ends in the middle, or before a head was sent.
+    assert r.returncode in (18, 52) and not json.loads(curl(url(s, "?path=d")).stdout).get("detail"), r
     ask("DELETE", f"/sessions/{s}")
 
 
