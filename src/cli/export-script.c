@@ -27,16 +27,32 @@ static const char *comment_of(const char *language)
 	return strcmp(language, "javascript") == 0 || strcmp(language, "typescript") == 0 ? "//" : "#";
 }
 
-/* Each line of a text behind a prefix. */
-static void add_lines(struct cbx_buf *out, const char *prefix, const char *text)
+static void add_lines(struct cbx_buf *out, const char *text)
+{
+	cbx_buf_adds(out, text);
+	if (*text && text[strlen(text) - 1] != '\n')
+		cbx_buf_addc(out, '\n');
+}
+
+/* Length of what ends a line in some language: a comment must not end sooner than what it hides. */
+static size_t line_end(const char *p)
+{
+	if (cbx_starts_with(p, "\r\n"))
+		return 2;
+	if (*p == '\n' || *p == '\r')
+		return 1;
+	return cbx_starts_with(p, "\xe2\x80\xa8") || cbx_starts_with(p, "\xe2\x80\xa9") ? 3 : 0;
+}
+
+/* Each line of a text as a comment. */
+static void add_comment(struct cbx_buf *out, const char *comment, const char *text)
 {
 	while (*text) {
-		size_t n = strcspn(text, "\n");
-
-		cbx_buf_adds(out, prefix);
-		cbx_buf_add(out, text, n);
+		cbx_buf_addf(out, "%s ", comment);
+		while (*text && !line_end(text))
+			cbx_buf_addc(out, *text++);
 		cbx_buf_addc(out, '\n');
-		text += n + (text[n] == '\n');
+		text += line_end(text);
 	}
 }
 
@@ -154,14 +170,14 @@ static void add_python(struct cbx_buf *out, const cJSON *cell, const char *sourc
 		return;
 	}
 	if (!shows) {
-		add_lines(out, "", source);
+		add_lines(out, source);
 		return;
 	}
 	cbx_buf_add(out, source, (size_t)(at - source));
 	cbx_buf_adds(out, "sys.displayhook(");
 	cbx_buf_add(out, at, (size_t)(end - at));
 	cbx_buf_addc(out, ')');
-	add_lines(out, "", end);
+	add_lines(out, end);
 	if (!*end)
 		cbx_buf_addc(out, '\n');
 }
@@ -180,7 +196,6 @@ void cbx_export_script_cell(struct cbx_buf *out, const cJSON *cell, const char *
 	const char *status = cbx_cli_str(cell, "status"), *own = cbx_cli_str(cell, "language");
 	const char *comment = comment_of(language);
 	bool same = !own[0] || strcmp(own, language) == 0, ok = strcmp(status, "ok") == 0;
-	_cleanup_free_ char *prefix = cbx_xasprintf("%s ", comment);
 
 	cbx_buf_addf(out, "\n%s %%%% [%.0f]", comment, cbx_json_number(cell, "execution_id", 0));
 	if (!ok)
@@ -192,12 +207,12 @@ void cbx_export_script_cell(struct cbx_buf *out, const cJSON *cell, const char *
 	if (ok && same && is_python(language)) {
 		add_python(out, cell, source);
 	} else if (ok && same) {
-		add_lines(out, "", source);
+		add_lines(out, source);
 	} else if (ok && is_python(language) && strcmp(own, "bash") == 0) {
 		cbx_buf_adds(out, "sys.stdout.flush()\n__import__(\"subprocess\").run([\"bash\", \"-c\",\n");
 		add_literal(out, source);
 		cbx_buf_adds(out, "])\n");
 	} else {
-		add_lines(out, prefix, source);
+		add_comment(out, comment, source);
 	}
 }

@@ -130,6 +130,16 @@ def test_scripts_of_other_languages():
         assert texts(path).startswith("// ") and "a * 2 + 2" in texts(path), texts(path)
 
 
+def test_a_comment_of_a_failed_cell_ends_with_its_line():
+    """Whatever ends a line for the language."""
+    code = "raise SystemError  # a\rprint('ran')\u2028print('ran')\r\nprint('ran')\u2029print('ran')"
+    make("ends", code)
+    r = box("session", "export", "--format", "script", "ends")
+    cell = r.stdout.split("%% [1]")[1].partition("\n")[2]
+    lines = [line for line in cell.splitlines() if line]
+    assert len(lines) == 5 and all(line.startswith("# ") for line in lines), (r.stdout, r.stderr)
+
+
 def test_a_transcript():
     make("seen", "print('a\\x1b]0;title\\x07b', end='')\n6 * 7", "def f():\n    1/0\nf()", "import os; os._exit(3)")
     path = os.path.join(work, "seen.txt")
