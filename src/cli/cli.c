@@ -144,13 +144,32 @@ int cbx_cli_out(const void *p, size_t n)
 	return CBX_EXIT_OWN;
 }
 
+/* What a terminal would obey, as JSON's escapes: it is in strings, and says the same there. */
+static void escape_unsafe(struct cbx_buf *out, const char *p, size_t n)
+{
+	while (n) {
+		uint32_t code;
+		size_t k = cbx_clean_unsafe(p, n, &code);
+
+		if (k) {
+			cbx_buf_addf(out, "\\u%04x", (unsigned)code);
+		} else {
+			k = (unsigned char)*p < 0x80 ? 1 : cbx_utf8_len(p, n);
+			cbx_buf_add(out, p, k);
+		}
+		p += k;
+		n -= k;
+	}
+}
+
 int cbx_cli_print_json(const cJSON *v)
 {
-	_cleanup_buf_ struct cbx_buf line = { 0 };
+	_cleanup_buf_ struct cbx_buf line = { 0 }, out = { 0 };
 
 	cbx_json_print(&line, v);
-	cbx_buf_addc(&line, '\n');
-	return cbx_cli_out(line.data, line.len);
+	escape_unsafe(&out, cbx_buf_str(&line), line.len);
+	cbx_buf_addc(&out, '\n');
+	return cbx_cli_out(out.data, out.len);
 }
 
 const char *cbx_cli_str(const cJSON *obj, const char *key)

@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "cli/cli.h"
+#include "cli/term.h"
 
 #define SHOWN_AS "codebox:display_id"
 
@@ -171,12 +172,17 @@ int cbx_outputs_write_text(const struct cbx_buf *text, const char *where, struct
 	_cleanup_free_ char *real = where ? realpath(where, NULL) : NULL, *new = NULL;
 	const char *to = real ? real : where;
 	_cleanup_fd_ int fd = -1;
+	struct cbx_term out;
 	struct stat st;
 	bool there = to && stat(to, &st) == 0;
 	int r;
 
-	if (!to)
-		return cbx_cli_out(cbx_buf_str(text), text->len) ? cbx_fail(err, EIO, "write standard output") : 0;
+	if (!to) {
+		cbx_term_init(&out, STDOUT_FILENO);
+		cbx_term_write(&out, cbx_buf_str(text), text->len);
+		cbx_term_flush(&out);
+		return out.failed ? cbx_fail(err, out.error, "write standard output") : 0;
+	}
 	if (there && !S_ISREG(st.st_mode))
 		return cbx_refuse(err, "invalid_argument", EINVAL, "%s: not a regular file", to);
 	new = cbx_xasprintf("%s.%d.new", to, (int)getpid());

@@ -140,6 +140,31 @@ def test_a_comment_of_a_failed_cell_ends_with_its_line():
     assert len(lines) == 5 and all(line.startswith("# ") for line in lines), (r.stdout, r.stderr)
 
 
+def on_terminal(*args):
+    main, other = os.openpty()
+    p = box.popen(*args, stdin=subprocess.DEVNULL, stdout=other)
+    os.close(other)
+    seen = b""
+    try:
+        while part := os.read(main, 4096):
+            seen += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(main)
+    assert p.wait(60) == 0, seen
+    return seen.decode()
+
+
+def test_a_terminal_is_sent_no_controls():
+    make("marks", "'\u202e \u009b2J'")
+    for form in "script", "ipynb":
+        seen = on_terminal("session", "export", "--format", form, "marks")
+        assert "\\u202e \\x9b2J" in seen and "\u202e" not in seen and "\u009b" not in seen, seen
+    r = box("run", "--json", "-c", "print('\u202e \u009b2J \x7f \u00e4')", check=True)
+    assert "\\u202e \\u009b2J \\u007f \u00e4" in r.stdout and "\u202e" not in r.stdout, r.stdout
+    assert "\u202e \u009b2J" in json.dumps(json.loads(r.stdout), ensure_ascii=False), r.stdout
+
+
 def test_a_transcript():
     make("seen", "print('a\\x1b]0;title\\x07b', end='')\n6 * 7", "def f():\n    1/0\nf()", "import os; os._exit(3)")
     path = os.path.join(work, "seen.txt")
