@@ -334,6 +334,9 @@ static int mark(struct judge *j)
 		return refuse(j, "assignment", "variables cannot be assigned");
 	if (c == '$' && isdigit((unsigned char)at(j, 1)))
 		return refuse(j, "parameter", "write parameters as ?");
+	/* A variable of SQLite, as @a(...), would take what follows up to a parenthesis. */
+	if (j->dialect == CBX_SQL_SQLITE && strchr("$@:#", c))
+		return refuse(j, "parameter", "write parameters as ?");
 	if (!j->began)
 		return refuse(j, "not_a_query",
 			      "the query must start with SELECT or WITH; found: \"%c\"; only read queries are allowed",

@@ -49,7 +49,8 @@ static const struct entry functions[] = {
 	{ M, "load_file get_lock release_lock release_all_locks sys_exec sys_eval sys_get sys_set benchmark nextval "
 	     "setval "
 	     "master_pos_wait master_gtid_wait source_pos_wait wait_for_executed_gtid_set http_* lib_mysqludf*" },
-	{ L, "load_extension readfile writefile edit fts3_tokenizer zipfile fsdir* sqlar_* csv_write* eval exec*" },
+	{ L, "load_extension readfile writefile edit blob_import blob_export fts3_tokenizer zipfile fsdir* sqlar_* "
+	     "csv_write* eval exec*" },
 	{ D, "read_* parquet_* sniff_csv glob getenv nextval setval sqlite_* postgres_* mysql_* iceberg_* delta_* "
 	     "st_read* query query_table" },
 	{ T, "openxml fn_xe_* fn_get_audit_file fn_trace_gettable fn_dblog fn_dump_dblog" },

@@ -224,6 +224,43 @@ def test_without_the_judge_the_database_refuses():
     assert digests() == before
 
 
+def test_a_database_that_is_a_file_reads_no_other_file():
+    """Its driver has functions for that, and works in the process that asks."""
+    beside = os.path.join(place, "beside")
+    with open(beside, "w") as f:
+        f.write("root:x:0 of the file beside it")
+    worker = Worker()
+    for name in beside, "/etc/passwd":
+        query = f"SELECT CAST(blob_import('{name}') AS TEXT)"
+        assert "(rule function)" in ask(query, "lite")["message"], name
+        a = worker.ask("lite", query)
+        assert "root:x:0" not in json.dumps(a), (name, a)
+    worker.ask("lite", f"SELECT blob_export('x', '{place}/exported')")
+    worker.end()
+    assert not os.path.exists(os.path.join(place, "exported"))
+    os.unlink(beside)
+
+
+def test_a_database_that_is_a_file_with_a_log():
+    """And by a link: what SQLite has beside a file is where the file is."""
+    with tempfile.TemporaryDirectory() as other:
+        os.chmod(other, 0o755)
+        name = os.path.join(other, "wal.db")
+        db = sqlite3.connect(name)
+        db.executescript("PRAGMA journal_mode = WAL; CREATE TABLE t (a integer); INSERT INTO t VALUES (7)")
+        assert os.path.exists(name + "-wal")
+        link = os.path.join(place, "link.db")
+        os.symlink(name, link)
+        b = box_with(connections={"a": {"type": "sqlite", "database": name}, "b": {"type": "sqlite", "database": link}})
+        for connection in "a", "b":
+            assert ask("SELECT a FROM t", connection, b=b).get("rows") == [[7]], ask("SELECT a FROM t", connection, b=b)
+        b.stop()
+        db.close()
+        os.unlink(link)
+
+
+
+
 def test_users_that_a_transaction_does_not_hold_back():
     for name in "root", "mighty":
         a = ask("SELECT 1", name)
