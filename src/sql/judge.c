@@ -255,6 +255,27 @@ static int number(struct judge *j)
 
 /* ---- tokens ---- */
 
+/* A sign of a currency that begins at p: for SQL Server an amount of money, which a word may follow at once. */
+static bool currency(const char *p, size_t left)
+{
+	/* From the first to the last of a range, as UTF-8. */
+	static const char *const signs[][2] = {
+		{ "\xc2\xa2", "\xc2\xa5" }, { "\xe0\xa7\xb2", "\xe0\xa7\xb3" },
+		{ "\xe0\xb8\xbf", "\xe0\xb8\xbf" }, { "\xe1\x9f\x9b", "\xe1\x9f\x9b" },
+		{ "\xe2\x82\xa0", "\xe2\x83\x8f" }, { "\xef\xb7\xbc", "\xef\xb7\xbc" },
+		{ "\xef\xb9\xa9", "\xef\xb9\xa9" }, { "\xef\xbc\x84", "\xef\xbc\x84" },
+		{ "\xef\xbf\xa0", "\xef\xbf\xa1" }, { "\xef\xbf\xa5", "\xef\xbf\xa6" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(signs); i++) {
+		size_t n = strlen(signs[i][0]);
+
+		if (left >= n && memcmp(p, signs[i][0], n) >= 0 && memcmp(p, signs[i][1], n) <= 0)
+			return true;
+	}
+	return false;
+}
+
 static int check_character(struct judge *j)
 {
 	/* Characters beyond ASCII that some databases take for white space, or show as nothing. */
@@ -271,6 +292,8 @@ static int check_character(struct judge *j)
 		return refuse(j, "character", "a space that is not of ASCII is outside of quotes; use an ordinary one");
 	if ((unsigned char)*j->p < 0x20 || *j->p == 0x7f)
 		return refuse(j, "character", "a control character is outside of quotes");
+	if (j->dialect == CBX_SQL_SQLSERVER && currency(j->p, left))
+		return refuse(j, "character", "a sign of a currency is outside of quotes; write a number");
 	return 0;
 }
 

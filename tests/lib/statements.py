@@ -167,6 +167,14 @@ WRITES = {
         "SELECT 1 SHUTDOWN",
         "SELECT 1 BACKUP DATABASE x TO DISK = 'x'",
         "SELECT 1 DBCC CHECKDB",
+        "SELECT €1DELETE FROM t WHERE id = €1COMMIT",
+        "SELECT £1DELETE FROM t",
+        "SELECT ￥1DELETE FROM t",
+        "SELECT 1 AS a€1DELETE FROM t",
+        "SELECT $1DELETE FROM t",
+        "SELECT $DELETE FROM t",
+        "SELECT $.5DELETE FROM t",
+        "SELECT $ 1DELETE FROM t",
     ],
 }
 
