@@ -31,6 +31,7 @@ struct judge {
 	size_t parameters;
 	bool began;			 /* a word was seen */
 	bool over;			 /* a semicolon was */
+	bool period, period_before;	 /* this token is a period, the one before was */
 	bool escapes_before;		 /* the token before was a string with backslashes (PostgreSQL) */
 	char before[NAME_MAX_BYTES + 1]; /* the word before, or "" */
 	struct cbx_err *err;
@@ -184,7 +185,8 @@ static int peek(struct judge *j, char *ret)
 static int check_word(struct judge *j, const char *from, size_t n, bool in_quotes)
 {
 	char text[NAME_MAX_BYTES + 1];
-	struct cbx_sql_word w = { .text = text, .quoted = in_quotes, .before = j->before };
+	struct cbx_sql_word w = { .text = text, .quoted = in_quotes, .member = j->period_before,
+				  .before = j->before };
 	const char *rule;
 	int r = peek(j, &w.next);
 
@@ -364,6 +366,7 @@ static int mark(struct judge *j)
 		return refuse(j, "not_a_query",
 			      "the query must start with SELECT or WITH; found: \"%c\"; only read queries are allowed",
 			      c);
+	j->period = c == '.';
 	j->p++;
 	j->before[0] = '\0';
 	return 0;
@@ -373,6 +376,8 @@ static int token(struct judge *j)
 {
 	int r = check_character(j);
 
+	j->period_before = j->period;
+	j->period = false;
 	if (r >= 0)
 		r = all_characters(j);
 	if (r >= 0)

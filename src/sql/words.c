@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: lists of words, each for some dialects. A keyword counts where it is not in quotes; a function
- * counts with or without quotes, before a parenthesis. A name that ends in "*" stands for all that begin so.
+ * counts with or without quotes, before a parenthesis, and most of PostgreSQL's behind a period, too. A name that ends
+ * in "*" stands for all that begin so.
  *
  * The lists need not be complete for the database to be safe, since the transaction is read-only: they name what a
  * read-only transaction allows (files, locks, other connections, signals), and what is better refused with a reason.
@@ -22,6 +23,7 @@
 struct entry {
 	unsigned dialects;
 	const char *words; /* with spaces between */
+	bool members;	   /* also behind a period: "(x).f" is f(x) */
 };
 
 static const struct entry keywords[] = {
@@ -38,14 +40,15 @@ static const struct entry keywords[] = {
 
 static const struct entry functions[] = {
 	{ P,
-	  "pg_read_* pg_ls_* pg_stat_file pg_file_* lo_* lowrite loread dblink* pg_terminate_backend pg_cancel_backend "
-	  "pg_reload_conf pg_rotate_logfile* pg_switch_* pg_create_* pg_drop_* pg_logical_* pg_replication_* "
-	  "pg_promote "
-	  "pg_advisory_* pg_try_advisory_* pg_notify pg_stat_reset* pg_wal_replay_* pg_backup_* pg_start_backup "
-	  "pg_stop_backup pg_import_* pg_export_snapshot pg_copy_* pg_sync_* pg_log_* pg_extension_config_dump "
-	  "pg_restore_* pg_clear_* set_config setval nextval query_to_xml* cursor_to_xml* database_to_xml* "
-	  "schema_to_xml* table_to_xml* ts_stat crosstab* connectby xpath_table gin_clean_pending_list brin_* "
-	  "adminpack* pg_execute* plpy* copy_* postgres_fdw_*" },
+	  "pg_read_* pg_ls_* pg_stat_file pg_file_read pg_file_unlink pg_file_sync lo_* lowrite loread dblink* "
+	  "pg_terminate_backend pg_cancel_backend pg_reload_conf pg_rotate_logfile* pg_switch_* pg_create_* pg_drop_* "
+	  "pg_logical_* pg_promote pg_advisory_* pg_try_advisory_* pg_notify pg_stat_reset* pg_wal_replay_* pg_backup_* "
+	  "pg_start_backup pg_stop_backup pg_import_* pg_export_snapshot pg_copy_* pg_sync_* pg_log_* "
+	  "pg_extension_config_dump pg_restore_* pg_clear_* set_config setval nextval query_to_xml* cursor_to_xml* "
+	  "database_to_xml* schema_to_xml* table_to_xml* ts_stat gin_clean_pending_list adminpack* pg_execute* "
+	  "postgres_fdw_*",
+	  true },
+	{ P, "pg_file_* pg_replication_* crosstab* connectby xpath_table brin_* plpy* copy_*" },
 	{ M, "load_file get_lock release_lock release_all_locks sys_exec sys_eval sys_get sys_set benchmark nextval "
 	     "setval "
 	     "master_pos_wait master_gtid_wait source_pos_wait wait_for_executed_gtid_set http_* lib_mysqludf*" },
@@ -83,6 +86,14 @@ static bool in(const struct entry *entries, size_t n, enum cbx_dialect dialect, 
 	return false;
 }
 
+static bool is_refused_member(enum cbx_dialect dialect, const char *word)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(functions); i++)
+		if (functions[i].members && in(&functions[i], 1, dialect, word))
+			return true;
+	return false;
+}
+
 static bool is(const char *a, const char *b)
 {
 	return strcmp(a, b) == 0;
@@ -111,6 +122,8 @@ static bool is_function_there(enum cbx_dialect dialect, const struct cbx_sql_wor
 const char *cbx_sql_word_refused(enum cbx_dialect dialect, const struct cbx_sql_word *w)
 {
 	if (w->next == '(' && in(functions, ARRAY_SIZE(functions), dialect, w->text))
+		return "function";
+	if (w->member && is_refused_member(dialect, w->text))
 		return "function";
 	/* Procedures of SQL Server that reach out of the database have names that begin so, in quotes, too. */
 	if (dialect == CBX_SQL_SQLSERVER && (strncmp(w->text, "xp_", 3) == 0 || strncmp(w->text, "sp_", 3) == 0))

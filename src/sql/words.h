@@ -11,6 +11,7 @@
 struct cbx_sql_word {
 	const char *text;   /* folded to lower case; as it is in a statement, up to 200 bytes are passed */
 	bool quoted;	    /* a name in quotes */
+	bool member;	    /* behind a period */
 	char next;	    /* the first character behind it and behind white space and comments; 0: none */
 	const char *before; /* the word before, when nothing but white space and comments is between; else "" */
 };
