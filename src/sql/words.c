@@ -94,6 +94,14 @@ static bool is_refused_member(enum cbx_dialect dialect, const char *word)
 	return false;
 }
 
+static bool beyond_ascii(const char *word)
+{
+	for (; *word; word++)
+		if ((unsigned char)*word >= 0x80)
+			return true;
+	return false;
+}
+
 static bool is(const char *a, const char *b)
 {
 	return strcmp(a, b) == 0;
@@ -124,6 +132,9 @@ const char *cbx_sql_word_refused(enum cbx_dialect dialect, const struct cbx_sql_
 	if (w->next == '(' && in(functions, ARRAY_SIZE(functions), dialect, w->text))
 		return "function";
 	if (w->member && is_refused_member(dialect, w->text))
+		return "function";
+	/* These compare names by a collation, for which "é" may be "e". */
+	if (w->next == '(' && (dialect == CBX_SQL_MYSQL || dialect == CBX_SQL_SQLSERVER) && beyond_ascii(w->text))
 		return "function";
 	/* Procedures of SQL Server that reach out of the database have names that begin so, in quotes, too. */
 	if (dialect == CBX_SQL_SQLSERVER && (strncmp(w->text, "xp_", 3) == 0 || strncmp(w->text, "sp_", 3) == 0))

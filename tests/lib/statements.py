@@ -121,6 +121,8 @@ WRITES = {
         "SET GLOBAL read_only = 0",
         "START TRANSACTION READ WRITE",
         "SELECT BENCHMARK(1, 1)",
+        "SELECT sys_éxec('touch {dir}/run')",
+        "SELECT `sys_éxec` ('touch {dir}/run')",
     ],
     "sqlite": [
         "ATTACH '{dir}/new.db' AS x",
@@ -181,6 +183,7 @@ WRITES = {
         "SELECT $DELETE FROM t",
         "SELECT $.5DELETE FROM t",
         "SELECT $ 1DELETE FROM t",
+        "SELECT * FROM fn_trace_gettáble('x', 1)",
     ],
 }
 
