@@ -259,6 +259,13 @@ def test_a_database_that_is_a_file_with_a_log():
         os.unlink(link)
 
 
+def test_modes_of_the_server_change_no_quotes():
+    before = my.sql("SELECT @@GLOBAL.sql_mode")
+    for mode in "ANSI", "ORACLE", "NO_BACKSLASH_ESCAPES,ANSI_QUOTES":
+        my.sql(f"SET GLOBAL sql_mode = '{mode}'")
+        a = ask('SELECT "a", \'\\\'\', @@SESSION.sql_mode', "my")
+        assert a["rows"][0][:2] == ["a", "'"] and "ANSI" not in a["rows"][0][2], (mode, a)
+    my.sql(f"SET GLOBAL sql_mode = '{before}'")
 
 
 def test_users_that_a_transaction_does_not_hold_back():
