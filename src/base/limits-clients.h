@@ -104,6 +104,8 @@
 					 * waited longest ends [http/crowds.py:one_tenant] */
 #define CBX_HTTP_PEM_MAX KIB(64)         /* http: a file with certificates or a key; longer: refused
 					 * [http/tls.py:files] */
+#define CBX_HTTP_KEY_CHANGES_MAX 64      /* http: KeyUpdates of TLS that a client sends on a connection; more: it ends
+					 * [http/tls.py:handshakes_again] */
 #define CBX_HTTP_HEADERS_MAX KIB(16)     /* http: a request's headers; longer: status 400
 					 * [http/listener.py:malformed_requests] */
 #define CBX_HTTP_FIELDS_MAX 100          /* http: their number; more: status 400

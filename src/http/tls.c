@@ -15,8 +15,10 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -193,6 +195,26 @@ static int ask_clients(SSL_CTX *context, const char *path, struct cbx_err *err)
 	return 0;
 }
 
+/* Who shakes hands again, or has keys changed without end, is not served: that costs us more than it costs the client. */
+static void on_message(int written, int version, int type, const void *data, size_t n, SSL *ssl, void *arg)
+{
+	uintptr_t changes = (uintptr_t)SSL_get_app_data(ssl);
+	unsigned char digest, what = n ? *(const unsigned char *)data : 0;
+	bool again;
+
+	if (written || type != SSL3_RT_HANDSHAKE || !SSL_get_peer_finished(ssl, &digest, sizeof(digest)))
+		return; /* the first handshake may have two ClientHellos */
+	again = what == SSL3_MT_CLIENT_HELLO;
+	if (what == SSL3_MT_KEY_UPDATE)
+		SSL_set_app_data(ssl, (void *)++changes);
+	if (!again && changes <= CBX_HTTP_KEY_CHANGES_MAX)
+		return;
+	/* What it has sent already is not read, either. */
+	SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+	(void)shutdown(SSL_get_fd(ssl), SHUT_RDWR);
+	cbx_debug("TLS: a connection ends: its client %s", again ? "begins another handshake" : "changes keys all the time");
+}
+
 static int make_context(const struct cbx_http_tls_files *files, SSL_CTX **ret, struct cbx_err *err)
 {
 	SSL_CTX *context = SSL_CTX_new(TLS_server_method());
@@ -206,6 +228,9 @@ static int make_context(const struct cbx_http_tls_files *files, SSL_CTX **ret, s
 	}
 	SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
 	SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+	/* Else SSL_read() does not return while nothing but messages of TLS itself come, and no one else has a turn. */
+	SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY);
+	SSL_CTX_set_msg_callback(context, on_message);
 	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
 	r = use_certificate(context, files->certificate, err);
 	if (r >= 0)

@@ -11,6 +11,8 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -170,6 +172,86 @@ def test_handshakes_that_do_not_end():
     for s in crowd:
         s.close()
     known.close()
+
+
+class Relay:
+    """Between a client and codeboxd; when `deaf`, the client gets nothing more. `ended`: codeboxd ended the connection."""
+
+    def __init__(self, port):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port, self.to = self.listener.getsockname()[1], port
+        self.deaf, self.ended, self.got = False, threading.Event(), 0
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        client = self.listener.accept()[0]
+        server = socket.create_connection(("127.0.0.1", self.to))
+        threading.Thread(target=self.move, args=(client, server), daemon=True).start()
+        self.move(server, client)
+        self.ended.set()
+
+    def move(self, a, b):
+        try:
+            while data := a.recv(65536):
+                if not (self.deaf and b.getsockname()[1] == self.port):
+                    b.sendall(data)
+        except OSError:
+            pass
+
+
+class Client:
+    """openssl s_client, whose commands begin another handshake, or change keys; it has asked once."""
+
+    def __init__(self, d, version):
+        self.relay = Relay(d.port)
+        self.process = subprocess.Popen(
+            ["openssl", "s_client", version, "-connect", f"127.0.0.1:{self.relay.port}", "-CAfile", at("server.pem"), "-crlf"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.out = b""
+        threading.Thread(target=self.read, daemon=True).start()
+        self.answers(d, 1)
+
+    def read(self):
+        while data := os.read(self.process.stdout.fileno(), 65536):
+            self.out += data
+
+    def say(self, text):
+        os.write(self.process.stdin.fileno(), text.encode())
+
+    def answers(self, d, n):
+        self.say(f"GET /sessions HTTP/1.1\nHost: localhost\nAuthorization: Bearer {d.secret}\n\n")
+        assert wait_until(lambda: self.out.count(b"HTTP/1.1 200 ") == n), self.out
+
+    def commands(self, letter, n):
+        """One at a time: it takes the first character of what it reads."""
+        for _ in range(n):
+            if self.process.poll() is None and not self.relay.ended.is_set():
+                try:
+                    self.say(letter + "\n")
+                except BrokenPipeError:
+                    return
+                time.sleep(0.02)
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def test_handshakes_again():
+    """Another handshake, or keys changed without end, would have codeboxd work for who has no token. The connection ends."""
+    d = daemon()
+    c = Client(d, "-tls1_2")
+    c.relay.deaf = True  # it would end the connection by itself when it is refused
+    c.commands("R", 1)
+    assert c.relay.ended.wait(30), "a second handshake did not end the connection"
+    c.end()
+    c = Client(d, "-tls1_3")
+    c.commands("k", 20)
+    c.answers(d, 2)  # some changes are fine
+    c.commands("k", 100)
+    assert c.relay.ended.wait(30), "100 changes of keys did not end the connection"
+    c.end()
+    same(curl(d).returncode, 0)
 
 
 def test_a_new_certificate():
