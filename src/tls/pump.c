@@ -46,6 +46,17 @@ static void add(struct pump *p, struct side *s, int fd)
 		_exit(1);
 }
 
+/* Each further handshake would cost an answer, so the connection ends. The first one may have two ClientHellos. */
+static void on_message(int written, int version, int type, const void *data, size_t n, SSL *ssl, void *arg)
+{
+	struct pump *p = arg;
+	unsigned char digest;
+
+	if (!written && type == SSL3_RT_HANDSHAKE && n && *(const unsigned char *)data == SSL3_MT_CLIENT_HELLO &&
+	    SSL_get_peer_finished(ssl, &digest, sizeof(digest)))
+		p->again = true;
+}
+
 struct pump *pump_new(int epoll, SSL *ssl, bool inside, const char *name, int net, int plain)
 {
 	struct pump *p = cbx_xcalloc(1, sizeof(*p));
@@ -59,6 +70,8 @@ struct pump *pump_new(int epoll, SSL *ssl, bool inside, const char *name, int ne
 		_exit(1);
 	BIO_set_mem_eof_return(p->in, -1);
 	SSL_set_bio(ssl, p->in, p->out);
+	SSL_set_msg_callback(ssl, on_message);
+	SSL_set_msg_callback_arg(ssl, p);
 	snprintf(p->name, sizeof(p->name), "%s", name);
 	add(p, &p->net, net);
 	add(p, &p->plain, plain);
@@ -207,11 +220,17 @@ static bool shake_hands(struct pump *p, uint64_t now_ms)
 
 /* ---- afterwards ---- */
 
+/* It does not take what TLS itself answers, of which there would be ever more. */
+static bool lags(struct pump *p)
+{
+	return BIO_ctrl_pending(p->out) > PIECE;
+}
+
 static void to_plain(struct pump *p)
 {
 	char data[PIECE];
 
-	for (int i = 0; drain_plain(p) && !p->plain.told;) {
+	for (int i = 0; drain_plain(p) && !p->plain.told && !p->again;) {
 		int n;
 		size_t got;
 
@@ -224,6 +243,8 @@ static void to_plain(struct pump *p)
 		if (!p->failed && SSL_get_error(p->ssl, n) == SSL_ERROR_WANT_READ && !p->net.eof) {
 			if (i++ >= TURNS && !p->net.gone)
 				return; /* nothing is left in memory, and epoll says that the socket has more */
+			if (lags(p) && !drain_net(p) && !p->net.eof)
+				return;
 			got = take(&p->net, data);
 			if (got && BIO_write(p->in, data, (int)got) == (int)got)
 				continue;
@@ -268,6 +289,8 @@ bool pump_step(struct pump *p, uint64_t now_ms)
 		return !p->plain.gone;
 	}
 	to_plain(p);
+	if (p->again)
+		return false;
 	to_net(p);
 	if (!p->plain.gone && !p->net.gone)
 		p->since_ms = now_ms;
@@ -278,7 +301,7 @@ bool pump_step(struct pump *p, uint64_t now_ms)
 	     p->plain.eof))
 		return false;
 	watch(p, &p->net,
-	      (p->off == p->len && !p->net.eof && !p->plain.told ? EPOLLIN : 0) |
+	      (p->off == p->len && !p->net.eof && !p->plain.told && !lags(p) ? EPOLLIN : 0) |
 		      (BIO_ctrl_pending(p->out) ? EPOLLOUT : 0));
 	watch(p, &p->plain,
 	      (!BIO_ctrl_pending(p->out) && !p->plain.eof ? EPOLLIN : 0) | (p->off < p->len ? EPOLLOUT : 0));

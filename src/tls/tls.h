@@ -51,6 +51,7 @@ struct pump {
 	BIO *in, *out; /* of the connection; the SSL has them */
 	struct side net, plain;
 	bool inside, up, failed;
+	bool again; /* its client began another handshake */
 	char name[256];
 	char data[PIECE]; /* for `plain` */
 	size_t off, len;

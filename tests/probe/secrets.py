@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import wait_until  # noqa: E402
+from cbxtest import Skip, wait_until  # noqa: E402
 from keyed import DIGESTS, OF_CREDENTIAL, OF_ENV, OF_FILE, box, cell, helpers, log, main, programs  # noqa: E402
 
 # ---- what code gets of it ----
@@ -104,6 +104,38 @@ def test_a_name_in_every_spelling():
                "s.sendall(b'CONNECT key.test:443 HTTP/1.1\\r\\n\\r\\n'); print(s.recv(99))\n"
                "try: print(c.wrap_socket(s).version())\nexcept OSError as e: print('no', e)")  # no SNI at all
     assert "TLSv" not in got and "no " in got, got
+
+
+AGAIN = r"""
+import os, socket, subprocess, threading, time
+def move(a, b):
+    while True:
+        try: data = a.recv(65536)
+        except OSError: break
+        if not data: break
+        if not (deaf and b is client): b.sendall(data)
+deaf, listener = False, socket.create_server(('127.0.0.1', 0))
+s = subprocess.Popen(['openssl', 's_client', '-tls1_2', '-proxy', f'127.0.0.1:{listener.getsockname()[1]}', '-connect', 'key.test:443',
+                      '-servername', 'key.test'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+client, server = listener.accept()[0], socket.create_connection(('127.0.0.1', 3128))
+down = threading.Thread(target=move, args=(server, client), daemon=True)
+threading.Thread(target=move, args=(client, server), daemon=True).start(); down.start()
+while b'Verify return code' not in s.stdout.readline(): pass
+deaf = True  # it would end by itself when it is refused
+# In 15 seconds codebox-proxy would end it, which waits for a request.
+os.write(s.stdin.fileno(), b'R\n'); down.join(10); print('open' if down.is_alive() else 'ended'); s.kill()
+"""
+
+
+def test_handshakes_again():
+    """Each would have codebox-tls answer, for one who takes no answer."""
+    b, client = box()
+    if "host" not in b.images():
+        raise Skip("the image host, which has the machine's openssl, is not there")
+    client.call("session.create", session_id="host", image="host")
+    got = cell(AGAIN, "host")
+    client.call("session.close", session_id="host")
+    assert got.strip() == "ended", got
 
 
 def test_http2_and_upgrades():
