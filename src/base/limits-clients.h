@@ -120,6 +120,9 @@
 #define CBX_HTTP_BODIES_TENANT MIB(48)   /* http: likewise of one tenant [http/crowds.py:bodies_of_one_tenant] */
 #define CBX_HTTP_INPUT_MAX KIB(64)       /* http: bytes of a connection that were not looked at; more: they wait in the
 					 * kernel [http/crowds.py:answers_not_taken] */
+#define CBX_HTTP_HELD_MAX MIB(256)       /* http: bodies of more than that, whose requests are being answered; more: status
+					 * 429 */
+#define CBX_HTTP_HELD_TENANT MIB(64)     /* http: likewise of one tenant [http/crowds.py:bodies_that_wait] */
 #define CBX_HTTP_UNTAKEN_MAX KIB(64)     /* http: answers that a client has not taken; more: its next request waits
 					 * [http/crowds.py:answers_not_taken] */
 #define CBX_HTTP_UNSENT_MAX MIB(128)     /* http: answers that clients have not taken; more: who has taken least is cut off

@@ -118,6 +118,7 @@ static void answered(struct cbx_http_conn *c)
 	c->on_piece = NULL;
 	forget_body(c);
 	cbx_http_room_transferred(c);
+	cbx_http_room_held(c);
 	cbx_http_who_release(&c->who);
 	event_del(c->closed);
 	bufferevent_enable(c->bev, EV_READ);

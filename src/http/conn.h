@@ -67,6 +67,7 @@ struct cbx_http_conn {
 	size_t scanned;	  /* of a head that is not there yet */
 	size_t discarded; /* while it lingers */
 	size_t unsent;	  /* of what was said to the client */
+	size_t held;	  /* of its body, which whoever answers may need until the end */
 	struct cbx_http_chunks chunks;
 	struct cbx_buf body, fields; /* headers of the answer */
 	void (*on_gone)(void *arg);
@@ -105,6 +106,7 @@ struct cbx_http_conns {
 	struct event *relief;
 	size_t n, max, standing[CBX_HTTP_LINES];
 	size_t buffered; /* bytes of bodies that are not complete */
+	size_t held;	 /* and of those whose requests are being answered */
 	size_t unsent;	 /* bytes of answers that were not taken */
 	size_t transfers;
 	bool full;	 /* the listeners sleep until a connection can give way */

@@ -9,7 +9,8 @@
  * What is known of addresses ends with their last connection. On loopback addresses and unix sockets they say nothing.
  *
  * Bytes are counted for a tenant and for all: of bodies that are not complete, and of answers that are not taken. Who
- * is above the bound loses connections, first those of the tenant that asks for more.
+ * is above the bound loses connections, first those of the tenant that asks for more. A complete body counts until its
+ * request is answered: a file is in memory until a sandbox, which may be slow, has taken it. Further ones are refused.
  */
 #include "http/room.h"
 
@@ -169,6 +170,7 @@ bool cbx_http_room_enter(struct cbx_http_conn *c, int fd)
 void cbx_http_room_leave(struct cbx_http_conn *c)
 {
 	cbx_http_room_transferred(c);
+	cbx_http_room_held(c);
 	step_out(c);
 	LIST_REMOVE(c, entry);
 	c->all->n--;
@@ -241,6 +243,28 @@ void cbx_http_room_body(struct cbx_http_conn *c, size_t had)
 		cut_bodies(all, c, c->tenant, &all->buffered, CBX_HTTP_BODIES_MAX);
 	}
 	cut_bodies(all, c, NULL, &all->buffered, CBX_HTTP_BODIES_MAX);
+}
+
+bool cbx_http_room_hold(struct cbx_http_conn *c, size_t len)
+{
+	/* So that who is refused files can still do all else: of those there are not more than requests at once. */
+	if (len <= CBX_HTTP_INPUT_MAX)
+		return true;
+	if (c->all->held + len > CBX_HTTP_HELD_MAX || (c->tenant && c->tenant->held + len > CBX_HTTP_HELD_TENANT))
+		return false;
+	c->held = len;
+	c->all->held += len;
+	if (c->tenant)
+		c->tenant->held += len;
+	return true;
+}
+
+void cbx_http_room_held(struct cbx_http_conn *c)
+{
+	c->all->held -= c->held;
+	if (c->tenant)
+		c->tenant->held -= c->held;
+	c->held = 0;
 }
 
 bool cbx_http_room_transfer(struct cbx_http_conn *c)

@@ -28,6 +28,9 @@ void cbx_http_room_known(struct cbx_http_conn *c);
 bool cbx_http_room_count(struct cbx_http_conn *c);
 /* Bytes of a body were kept, for which others may have to go; or are kept no more. */
 void cbx_http_room_body(struct cbx_http_conn *c, size_t had);
+/* A body of this length is needed for as long as its request lasts. False: its tenant, or all, have too many already. */
+bool cbx_http_room_hold(struct cbx_http_conn *c, size_t len);
+void cbx_http_room_held(struct cbx_http_conn *c); /* it is not needed any more, if it was */
 /* Its request takes memory for as long as it lasts. False: as many of its tenant, or of all, do already. */
 bool cbx_http_room_transfer(struct cbx_http_conn *c);
 void cbx_http_room_transferred(struct cbx_http_conn *c); /* it does no more, if it did */

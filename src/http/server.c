@@ -68,6 +68,12 @@ static void request(void *arg, struct cbx_http_conn *c, const char *body, size_t
 		cbx_http_resource_request(c);
 		return;
 	}
+	if (!cbx_http_room_hold(c, len)) {
+		cbx_http_add_header(c, "Retry-After", "1");
+		cbx_http_gate_refuse(c, 429, "too_many_transfers",
+				     "too many large bodies are being worked on; try again later");
+		return;
+	}
 	if (strcmp(path, "/mcp") == 0)
 		registry = http->mcp.registry;
 	else if (cbx_starts_with(path, "/mcp/"))

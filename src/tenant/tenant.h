@@ -70,6 +70,7 @@ struct cbx_tenant {
 	uint64_t at_once_max; /* requests that are being answered */
 	size_t at_once;
 	size_t idle, buffered, unsent; /* its connections that wait for it; bytes of bodies, and of answers (http/room.c) */
+	size_t held;		       /* bytes of bodies whose requests are being answered (likewise) */
 	size_t transfers;	       /* likewise: archives on the way */
 	bool gone; /* it is in the file no more: nobody gets in, and it has no sessions */
 };

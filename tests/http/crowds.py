@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import select
+import signal
 import socket
 import sys
 from pathlib import Path
@@ -240,6 +241,51 @@ def test_bodies_of_one_tenant():
     same((is_open(beta), is_open(acme[-1])), (True, True))
     flat(d, before, 120 << 20)
     close([beta, *acme])
+    same(d.stop(), 0)
+
+
+def test_bodies_that_wait():
+    """A file is in memory until its sandbox has taken it. One that takes nothing for a while does not fill codeboxd's."""
+    d = secured()
+    if not d.box.images():
+        raise cbxtest.Skip("there is no image")
+    size = 20 << 20
+    token = f"Host: localhost\r\nAuthorization: Bearer {d.tokens['acme']}\r\n"
+
+    def put(size):
+        s = connect(d.port)
+        s.sendall(f"PUT /sessions/s/files/x HTTP/1.1\r\n{token}Content-Length: {size}\r\n\r\n".encode() + b"x" * size)
+        return s
+
+    s = connect(d.port)
+    s.sendall(f"POST /sessions HTTP/1.1\r\n{token}Content-Type: application/json\r\nContent-Length: 18\r\n\r\n"
+              '{"session_id":"s"}'.encode())
+    assert b" 200 " in s.recv(10000)
+    inits = cbxtest.named(d.pid, "codebox-init")
+    assert inits, "there is no init"
+    before = memory(d)
+    for pid in inits:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        waiting = [put(size) for _ in range(3)]
+        assert wait_until(lambda: memory(d) - before > 3 * size), "they are not there"
+        for _ in range(5):
+            late = put(size)
+            got = late.recv(10000)
+            assert got.startswith(b"HTTP/1.1 429 ") and b"Retry-After: " in got, got
+            late.close()
+        waiting.append(put(10))  # what is small waits with them
+        served(d)
+        flat(d, before, 120 << 20)
+    finally:
+        for pid in inits:
+            os.kill(pid, signal.SIGCONT)
+    for s in waiting:
+        got = s.recv(10000)
+        assert got.startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 201 ")), got
+    s = put(size)
+    assert s.recv(10000).startswith(b"HTTP/1.1 200 "), "its place was not given back"
+    close([s, *waiting])
     same(d.stop(), 0)
 
 
