@@ -471,6 +471,9 @@ static void advance(struct cbx_http_conn *c)
 {
 	bool more = true;
 
+	if (c->again) /* its turn has come, and the timer is for what follows */
+		deadline(c, CBX_HTTP_IDLE_S);
+	c->again = false;
 	c->busy = true;
 	while (more)
 		more = read_more(c);
@@ -549,10 +552,13 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	} else if (c->state == CBX_HTTP_ANSWERS) {
 		cbx_http_conn_cut(c);
 	} else if (c->again) {
-		c->again = false;
 		advance(c);
 	} else if (c->state == CBX_HTTP_LINGERS || (c->state == CBX_HTTP_READS_HEAD && !c->scanned)) {
-		cbx_http_conn_cut(c);
+		/* A client that takes its answer slowly is not idle; if it takes nothing, writing has its own time. */
+		if (cbx_http_unsent(c) && !c->ended)
+			deadline(c, CBX_HTTP_IDLE_S);
+		else
+			cbx_http_conn_cut(c);
 	} else {
 		forget_body(c);
 		refuse_request(c, 408, "the request was not complete in time");
