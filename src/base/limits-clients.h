@@ -193,8 +193,9 @@
 /* The audit log (audit). */
 #define CBX_AUDIT_LINE_MAX MIB(9)        /* audit: a line: the longest code, with all of its characters escaped; twice
 					 * this is read of a file's end [unit/test_audit.c:long_lines] */
-#define CBX_AUDIT_FEW 20                 /* audit: lines a second about requests without a token, and about hosts; more
-					 * are counted, and not written [unit/test_audit.c:floods] */
+#define CBX_AUDIT_FEW 20                 /* audit: lines a second about requests without a token, about hosts, and about
+					 * requests beyond the rate of a tenant; more are counted, and not written
+					 * [unit/test_audit.c:floods] */
 
 /* MCP tools (mcp). */
 #define CBX_WAIT_MS 45000                /* mcp: run_code and get_execution wait for a cell's end; then: status

@@ -5,8 +5,8 @@
  * a newline, and is held by the line that follows. After SIGHUP the file of this name may be another, which continues
  * the chain of the old one, or that of its own last line.
  *
- * What anybody can bring about without a token, or code by trying hosts, is limited in number: lines of that kind say
- * how many were left out before them.
+ * What anybody can bring about without a token, or code by trying hosts, is limited in number, and so are requests beyond
+ * the rate of a tenant: lines of that kind say how many were left out before them.
  */
 #include "observe/audit.h"
 
@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/queue.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,6 +34,13 @@ struct few {
 	uint64_t omitted;
 };
 
+/* What one tenant asked for beyond its rate. */
+struct refused {
+	LIST_ENTRY(refused) entry;
+	char tenant[CBX_NAME_MAX + 1];
+	struct few few;
+};
+
 struct cbx_audit {
 	char *path;
 	int fd;
@@ -41,6 +49,8 @@ struct cbx_audit {
 	bool torn; /* there is no newline at the file's end */
 	uint64_t lines, lost;
 	struct few strangers, hosts;
+	LIST_HEAD(, refused) refused;
+	size_t nrefused;
 };
 
 static const char *const names[CBX_HAPPENINGS] = {
@@ -181,6 +191,7 @@ int cbx_audit_open(const char *path, bool code, struct cbx_audit **ret, struct c
 
 	a->path = cbx_xstrdup(path);
 	a->code = code;
+	LIST_INIT(&a->refused);
 	a->strangers.rate.per_second = a->hosts.rate.per_second = CBX_AUDIT_FEW;
 	a->fd = r = open_file(path, err);
 	if (r >= 0)
@@ -225,12 +236,18 @@ int cbx_audit_reopen(struct cbx_audit *a, struct cbx_err *err)
 
 void cbx_audit_close(struct cbx_audit *a)
 {
+	struct refused *one;
+
 	if (!a)
 		return;
 	if (a->lines)
 		note(a, "stop");
 	if (a->fd >= 0)
 		close(a->fd);
+	while ((one = LIST_FIRST(&a->refused))) {
+		LIST_REMOVE(one, entry);
+		free(one);
+	}
 	free(a->path);
 	free(a);
 }
@@ -321,11 +338,38 @@ static bool takes(struct few *few, cJSON *o)
 	return true;
 }
 
+/* Names are those of tenants.json, which may change: what is too many shares one count. */
+static struct few *few_of(struct cbx_audit *a, const char *tenant)
+{
+	struct refused *one;
+
+	if (!tenant)
+		return &a->strangers;
+	LIST_FOREACH(one, &a->refused, entry)
+		if (strcmp(one->tenant, tenant) == 0)
+			return &one->few;
+	if (a->nrefused == CBX_TENANTS_MAX)
+		return &a->strangers;
+	one = cbx_xcalloc(1, sizeof(*one));
+	snprintf(one->tenant, sizeof(one->tenant), "%s", tenant);
+	one->few.rate.per_second = CBX_AUDIT_FEW;
+	LIST_INSERT_HEAD(&a->refused, one, entry);
+	a->nrefused++;
+	return &one->few;
+}
+
+/* All else that a tenant is refused is within its rate, and none of it is to be hidden by what is not. */
+static bool is_limited(const struct cbx_happened *h)
+{
+	return h->what == CBX_HAPPENED_DENIED &&
+	       (!h->tenant || (h->outcome && strcmp(h->outcome, "too_many_requests") == 0));
+}
+
 void cbx_audit_write(struct cbx_audit *a, const struct cbx_happened *h)
 {
 	_cleanup_json_ cJSON *o = begin(a, names[h->what]);
 
-	if ((h->what == CBX_HAPPENED_DENIED && !h->tenant && !takes(&a->strangers, o)) ||
+	if ((is_limited(h) && !takes(few_of(a, h->tenant), o)) ||
 	    (h->what == CBX_HAPPENED_NETWORK && !takes(&a->hosts, o)))
 		return;
 	cbx_json_set_str(o, "tenant", h->tenant);

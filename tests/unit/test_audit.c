@@ -85,10 +85,20 @@ START_TEST(floods)
 	for (int i = 0; i < 50 * CBX_AUDIT_FEW; i++)
 		cbx_audit_write(a, &h);
 	ck_assert_uint_lt(cbx_audit_lines(a), 25 * CBX_AUDIT_FEW);
-	h.tenant = "acme"; /* those with a token have rates of their own */
+	for (int t = 0; t < 2; t++) { /* those with a token have rates of their own, whatever others do */
+		uint64_t before = cbx_audit_lines(a);
+
+		h.tenant = t ? "beta" : "acme";
+		h.outcome = "too_many_requests";
+		for (int i = 0; i < 50 * CBX_AUDIT_FEW; i++)
+			cbx_audit_write(a, &h);
+		ck_assert_uint_ge(cbx_audit_lines(a) - before, CBX_AUDIT_FEW);
+		ck_assert_uint_lt(cbx_audit_lines(a) - before, 25 * CBX_AUDIT_FEW);
+	}
+	h.outcome = "insufficient_scope"; /* all else is written in any case */
 	for (int i = 0; i < 100; i++)
 		cbx_audit_write(a, &h);
-	ck_assert_uint_ge(cbx_audit_lines(a), 100 + CBX_AUDIT_FEW);
+	ck_assert_uint_ge(cbx_audit_lines(a), 100 + 3 * CBX_AUDIT_FEW);
 	cbx_audit_close(a);
 	verified(&chain);
 }
