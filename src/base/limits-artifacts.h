@@ -12,6 +12,8 @@
 #define CBX_ARTIFACTS_MAX 2000		 /* codebox-store: artifacts of one tenant; more: not kept, and the file says so */
 #define CBX_ARTIFACTS_ANSWER_MAX MIB(8)	 /* session: what codebox-store answers at once; more: error */
 #define CBX_ARTIFACT_REQUESTS_MAX 64	 /* session: lists, reads and removals under way; more: error "busy" */
+#define CBX_ARTIFACT_REQUESTS_TENANT 16	 /* session: likewise of one tenant; and links leave as many to tenants */
+#define CBX_ARTIFACT_RETRY_MS 50	 /* rest: a download that finds no place for its next piece asks again after that */
 #define CBX_ARTIFACTS_WAIT_MS 300000	 /* execution: its end waits so long for its artifacts; then the rest is not kept */
 #define CBX_ARTIFACTS_SWEEP_S 60	 /* session: between two looks for what has expired; then it goes
 					 * [http/artifacts.py:artifacts_expire] */

@@ -56,6 +56,12 @@ static void drained(void *arg)
 		ask_piece(call);
 }
 
+/* Others were asking. */
+static void again(struct cbx_rest_call *call)
+{
+	drained(call);
+}
+
 static void piece(struct cbx_artifact_op *op, const cJSON *about, const void *p, size_t n, const struct cbx_err *err)
 {
 	struct cbx_rest_call *call = call_of(op);
@@ -76,7 +82,11 @@ static void ask_piece(struct cbx_rest_call *call)
 	struct cbx_err err;
 
 	if (cbx_artifact_read(&call->caller, true, call->target.session_id, call->offset,
-			      left < CBX_ARTIFACT_PIECE ? (size_t)left : CBX_ARTIFACT_PIECE, artifact_op(call, piece), &err) < 0)
+			      left < CBX_ARTIFACT_PIECE ? (size_t)left : CBX_ARTIFACT_PIECE, artifact_op(call, piece), &err) >= 0)
+		return;
+	if (strcmp(err.kind, "busy") == 0)
+		cbx_rest_timer(call, CBX_ARTIFACT_RETRY_MS, again);
+	else
 		cbx_rest_cut(call);
 }
 

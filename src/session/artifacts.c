@@ -24,7 +24,8 @@ struct request {
 	struct cbx_artifacts *all;
 	struct cbx_job job;
 	struct cbx_op *op;
-	bool removing; /* its copy in an object store is still to go */
+	char tenant[CBX_NAME_MAX + 1]; /* whose it is; "": whoever has a link asks, or codeboxd itself */
+	bool removing;		       /* its copy in an object store is still to go */
 };
 
 struct cbx_artifacts {
@@ -93,24 +94,47 @@ static void answered(struct cbx_job *j)
 			 r < 0 ? &err : NULL);
 }
 
+static struct request *request_new(struct cbx_artifacts *all)
+{
+	struct request *q = cbx_xcalloc(1, sizeof(*q));
+
+	q->all = all;
+	q->job = (struct cbx_job){ .fd = -1, .done = answered, .max = CBX_ARTIFACTS_ANSWER_MAX };
+	LIST_INSERT_HEAD(&all->requests, q, entry);
+	all->n++;
+	return q;
+}
+
+/* A tenant, and links together, leave places to others. */
+static bool has_place(const struct cbx_artifacts *all, const char *tenant)
+{
+	size_t most = tenant[0] ? CBX_ARTIFACT_REQUESTS_TENANT
+				: CBX_ARTIFACT_REQUESTS_MAX - CBX_ARTIFACT_REQUESTS_TENANT,
+	       n = 0;
+	const struct request *q;
+
+	LIST_FOREACH(q, &all->requests, entry)
+		n += strcmp(q->tenant, tenant) == 0;
+	return all->n < CBX_ARTIFACT_REQUESTS_MAX && n < most;
+}
+
 static int ask(struct cbx_engine *e, const cJSON *job, struct cbx_artifact_op *op, struct cbx_err *err)
 {
 	struct cbx_artifacts *all = e->artifacts;
+	const char *tenant = op ? cbx_json_text(job, "tenant") : NULL;
 	struct request *q;
 	int r;
 
 	if (!all)
 		return cbx_refuse(err, "no_artifacts", ENOSYS, "this codeboxd keeps no artifacts; see its log");
-	if (all->n >= CBX_ARTIFACT_REQUESTS_MAX)
-		return cbx_refuse(err, "busy", EBUSY, "%d requests for artifacts are under way; try again later",
-				  CBX_ARTIFACT_REQUESTS_MAX);
-	q = cbx_xcalloc(1, sizeof(*q));
-	q->all = all;
-	q->job.done = answered;
-	q->job.max = CBX_ARTIFACTS_ANSWER_MAX;
+	if (!has_place(all, tenant ? tenant : ""))
+		return cbx_refuse(err, "busy", EBUSY,
+				  "too many requests for artifacts are under way (up to %d of a tenant, and %d of all); try "
+				  "again later",
+				  CBX_ARTIFACT_REQUESTS_TENANT, CBX_ARTIFACT_REQUESTS_MAX);
+	q = request_new(all);
+	snprintf(q->tenant, sizeof(q->tenant), "%s", tenant ? tenant : "");
 	q->removing = strcmp(cbx_json_text(job, "job"), "remove") == 0;
-	LIST_INSERT_HEAD(&all->requests, q, entry);
-	all->n++;
 	r = cbx_job_begin(all->jobs, &q->job, job, err);
 	if (r < 0)
 		request_free(q);

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Artifacts: files that outlive their sessions, by the command line, by links over HTTP, and as models are told of them;
 how long, how many, for whom, and what is left when something ends in between."""
+import concurrent.futures
 import hashlib
 import http.client
 import json
@@ -334,6 +335,39 @@ def test_what_keeps_them_is_confined():
     with open(f"/proc/{found[0]}/status") as f:
         status = dict(line.split(":", 1) for line in f)
     assert status["NoNewPrivs"].strip() == "1" and (SANITIZED or status["Seccomp"].strip() == "2"), status
+    stop(d)
+
+
+def test_many_downloads_wait_for_their_turn():
+    """More than may ask codebox-store at a time; each is whole all the same."""
+    d = serve()
+    cell(d, "head -c 6000000 /dev/zero >big")
+    parts = urllib.parse.urlsplit(link(d, one(d, "big")["artifact_id"]))
+    crowd = []
+    for _ in range(80):  # each has a piece, which it takes no further
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        s.settimeout(120)
+        s.connect(("127.0.0.1", d.port))
+        s.sendall(f"GET {parts.path}?{parts.query} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        assert b" 200 OK" in s.recv(20)
+        crowd.append(s)
+
+    def take(s, most):
+        n = 0
+        while n < most and (data := s.recv(min(1 << 20, most - n))):
+            n += len(data)
+        return n
+    pid = next(p for p in children(d.pid) if command(p) == "codebox-store")
+    with concurrent.futures.ThreadPoolExecutor(len(crowd)) as pool:
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            assert min(pool.map(lambda s: take(s, 1 << 20), crowd)) == 1 << 20
+            time.sleep(1)  # all have asked for the next piece
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        sizes = list(pool.map(lambda s: take(s, 1 << 30), crowd))
+    assert min(sizes) > 6000000 - (1 << 20), sizes
     stop(d)
 
 

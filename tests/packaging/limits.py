@@ -21,6 +21,8 @@ UNTESTED = {
     "CBX_SAMPLE_MS": "how often is a matter of time",
     "CBX_ARTIFACTS_ANSWER_MAX": "what lists two thousand files is smaller",
     "CBX_ARTIFACT_REQUESTS_MAX": "64 answers of codebox-store that wait at once",
+    "CBX_ARTIFACT_REQUESTS_TENANT": "16 of them, likewise",
+    "CBX_ARTIFACT_RETRY_MS": "how long something takes is not tested",
     "CBX_HTTP_HELD_MAX": "five tenants with as much as each may have",
     "CBX_ARTIFACTS_WAIT_MS": "five minutes",
     "CBX_UPLOAD_PAUSE_MS": "how long something takes is not tested",
