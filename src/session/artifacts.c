@@ -190,6 +190,19 @@ void cbx_artifacts_drop(struct cbx_engine *e, const char *tenant, const char *id
 	(void)ask(e, job, NULL, &ignored);
 }
 
+void cbx_artifacts_drop_copy(struct cbx_engine *e, const char *tenant, const cJSON *object)
+{
+	struct cbx_err ignored;
+	struct request *q;
+
+	if (!has_place(e->artifacts, tenant))
+		return;
+	q = request_new(e->artifacts);
+	snprintf(q->tenant, sizeof(q->tenant), "%s", tenant);
+	if (cbx_objects_remove(e, object, &q->job, &ignored) < 0)
+		request_free(q);
+}
+
 /* ---- links ---- */
 
 void cbx_artifact_links_at(struct cbx_engine *e, const char *base)

@@ -126,10 +126,14 @@ static void copy_noted(struct cbx_job *j)
 
 	cbx_job_end(j);
 	k->sending = false;
-	if (r < 0)
+	if (r < 0) {
+		/* Nothing names the copy, and so nothing would remove it: the artifact itself was, meanwhile. */
+		cbx_artifacts_drop_copy(k->session->engine, k->session->tenant,
+					cJSON_GetObjectItemCaseSensitive(k->about, "object"));
 		not_uploaded(k, err.msg);
-	else
+	} else {
 		linked(k);
+	}
 }
 
 static void copied(struct cbx_job *j)

@@ -19,6 +19,8 @@ struct cbx_session;
 
 struct cbx_jobs *cbx_artifacts_jobs(struct cbx_engine *engine);				   /* NULL: nothing is kept */
 void cbx_artifacts_drop(struct cbx_engine *engine, const char *tenant, const char *id); /* it cannot be completed */
+/* A copy in the object store that belongs to nothing any more. */
+void cbx_artifacts_drop_copy(struct cbx_engine *engine, const char *tenant, const cJSON *object);
 void cbx_artifacts_wanted(struct cbx_engine *engine); /* there are some: look for what has expired */
 /* An execution has ended, and its files are known. False: none is to be kept. */
 bool cbx_keep_begin(struct cbx_session *s, struct cbx_execution *x);

@@ -353,6 +353,24 @@ def test_a_session_that_ends_midway_gives_up():
     stop(d)
 
 
+def test_one_that_is_removed_midway_leaves_no_copy():
+    s = server()
+    d = serve(s)
+    s.control("log")
+    s.control("fail", n=5, status=503)  # the sixth try comes after six seconds
+    client = d.box.popen("run", "--session", "s", "-c", "echo 1 >a", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    assert wait_until(lambda: s.control("log"), 60)
+    d.box("artifact", "rm", listed(d)[0]["artifact_id"], check=True)
+    methods = []
+
+    def removed():
+        methods.extend(a["method"] for a in s.control("log"))
+        return "DELETE" in methods
+    assert wait_until(removed, 60), methods
+    assert client.wait(60) == 0 and listed(d) == []
+    stop(d)
+
+
 def test_a_wrong_key_is_refused_and_not_shown():
     s, wrong = server(), "another-secret-that-nobody-may-see"
     os.environ["CBX_STORE_SECRET"] = wrong
