@@ -135,9 +135,9 @@ static int clean_path(const struct cbx_tar *t, char *path, struct cbx_err *err)
 				"DIRECTORY, of paths below that");
 }
 
-static void copy_field(char *out, const char *p, size_t room)
+static void copy_field(char *out, size_t most, const char *p, size_t room)
 {
-	snprintf(out, CBX_REST_PATH_MAX + 1, "%.*s", (int)strnlen(p, room), p);
+	snprintf(out, most, "%.*s", (int)strnlen(p, room), p);
 }
 
 static void take_names(struct cbx_tar *t)
@@ -150,15 +150,15 @@ static void take_names(struct cbx_tar *t)
 	} else {
 		path[0] = '\0';
 		if (posix && t->block[PREFIX]) {
-			copy_field(path, t->block + PREFIX, 155);
+			copy_field(path, sizeof(t->entry.path), t->block + PREFIX, 155);
 			strcat(path, "/");
 		}
-		copy_field(path + strlen(path), t->block + NAME, 100);
+		copy_field(path + strlen(path), sizeof(t->entry.path) - strlen(path), t->block + NAME, 100);
 	}
 	if (t->has_target)
 		strcpy(t->entry.target, t->said.target);
 	else
-		copy_field(t->entry.target, t->block + LINK, 100);
+		copy_field(t->entry.target, sizeof(t->entry.target), t->block + LINK, 100);
 }
 
 static int take_type(struct cbx_tar *t, struct cbx_err *err)
