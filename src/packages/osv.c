@@ -128,12 +128,12 @@ static bool reached(const struct change *c, const struct version *v)
 
 static void describe(const struct change *from, const struct change *to, char *out, size_t size)
 {
-	int n = 0;
+	size_t n = 0;
 
 	if (!from->always)
-		n = snprintf(out, size, ">=%s%s", from->text, to ? "," : "");
-	if (to)
-		snprintf(out + n, size - (size_t)n, "%s%s", to->kind == LAST ? "<=" : "<", to->text);
+		n = (size_t)snprintf(out, size, ">=%s%s", from->text, to ? "," : "");
+	if (to && n < size) /* else it is cut off, and nothing has room behind it */
+		snprintf(out + n, size - n, "%s%s", to->kind == LAST ? "<=" : "<", to->text);
 	else if (from->always)
 		snprintf(out, size, "all versions");
 }

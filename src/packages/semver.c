@@ -94,6 +94,8 @@ bool cbx_semver_parse(const char *s, size_t n, struct cbx_semver *ret)
 {
 	const char *p = s, *end = s + n;
 
+	if (n >= CBX_SEMVER_MAX)
+		return false;
 	for (size_t i = 0; i < 3; i++)
 		if ((i && (p == end || *p++ != '.')) || !number(&p, end, &ret->n[i]))
 			return false;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #define CBX_NPM		   "npm:" /* what names of npm packages begin with, beside those of Python */
+#define CBX_SEMVER_MAX	   128 /* longest version, with its NUL */
 #define CBX_SEMVER_PRE_MAX 96
 
 struct cbx_semver {

@@ -46,6 +46,7 @@ START_TEST(order)
 					   "v1.2.3", "1.2.x",  "1.2.3 ",   "1234567890123456.0.0",
 					   "1.-2.3" };
 	struct cbx_semver v;
+	char text[406];
 
 	for (size_t i = 0; i < ARRAY_SIZE(sorted); i++)
 		for (size_t k = 0; k < ARRAY_SIZE(sorted); k++)
@@ -54,6 +55,12 @@ START_TEST(order)
 	ck_assert_int_eq(compare("1.2.3+build.5", "1.2.3"), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
 		ck_assert_msg(!cbx_semver_parse(bad[i], strlen(bad[i]), &v), "%s", bad[i]);
+	/* What is dropped of a version is bounded, too. */
+	memset(text, 'a', sizeof(text));
+	memcpy(text, "1.2.3+", 6);
+	ck_assert(cbx_semver_parse(text, CBX_SEMVER_MAX - 1, &v));
+	ck_assert(!cbx_semver_parse(text, CBX_SEMVER_MAX, &v));
+	ck_assert(!cbx_semver_parse(text, sizeof(text), &v));
 }
 END_TEST
 

@@ -143,6 +143,36 @@ START_TEST(advisories)
 }
 END_TEST
 
+/* Both ends of a range have to fit where it is told: what is too long is not a version. */
+START_TEST(versions_without_end)
+{
+	struct cbx_wheel wheels[] = { { .name = "npm:some-name", .version = "1.5.0" } };
+	const struct cbx_lock lock = { wheels, 1 };
+	static const struct {
+		int introduced, fixed; /* characters of their build parts */
+		bool both;
+	} rows[] = { { 120, 120, true }, { 400, 1, false }, { 1, 400, false }, { 400, 400, false } };
+	char build[401];
+
+	memset(build, 'a', sizeof(build) - 1);
+	build[sizeof(build) - 1] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_buf_ struct cbx_buf said = { 0 };
+		_cleanup_free_ char *text = cbx_xasprintf(
+			"{\"id\":\"A\",\"affected\":[{\"package\":{\"ecosystem\":\"npm\",\"name\":\"some-name\"},"
+			"\"ranges\":[{\"type\":\"SEMVER\",\"events\":[{\"introduced\":\"1.0.0+%.*s\"},"
+			"{\"fixed\":\"2.0.0+%.*s\"}]}]}]}",
+			rows[i].introduced, build, rows[i].fixed, build);
+		struct cbx_err err;
+
+		ck_assert_int_ge(cbx_osv_search(text, strlen(text), &lock, note, &said, &err), 0);
+		ck_assert_msg(strstr(cbx_buf_str(&said), "A npm:some-name "), "%s", cbx_buf_str(&said));
+		ck_assert_int_eq(strstr(cbx_buf_str(&said), ">=1.0.0+a") && strstr(cbx_buf_str(&said), ",<2.0.0+a"),
+				 rows[i].both);
+	}
+}
+END_TEST
+
 START_TEST(similar)
 {
 	static const char list[] = "# names\nrequests\npandas # x\npython-dateutil\nsix\nruamel-yaml\nrequest-x\n";
@@ -187,6 +217,7 @@ static void add(TCase *t)
 {
 	tcase_add_test(t, ranges);
 	tcase_add_test(t, advisories);
+	tcase_add_test(t, versions_without_end);
 	tcase_add_test(t, similar);
 }
 
