@@ -13,7 +13,7 @@ struct cbx_install {
 	TAILQ_ENTRY(cbx_install) entry;
 	struct cbx_engine *engine;
 	struct cbx_session *target;
-	struct cbx_session *resolver; /* NULL: it has been closed */
+	struct cbx_session *resolver; /* NULL: it has been closed, or has ended */
 	struct cbx_principal principal;
 	struct cbx_caller caller;
 	struct cbx_op *op;
@@ -34,6 +34,7 @@ struct cbx_install {
 	struct cbx_buf line, feed, trace;
 	struct cbx_lock lock;
 	cJSON *found; /* the resolver's answer */
+	bool judged;
 	char token[27];
 	bool shown; /* the sandbox has been given it */
 	struct event *work, *timer;

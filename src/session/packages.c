@@ -430,14 +430,14 @@ static int check_kind(const struct cbx_install *in, struct cbx_err *err)
 		       : cbx_refuse(err, "invalid_lock", EBADMSG, "the resolver found packages of another kind");
 }
 
-static void judge(struct cbx_install *in, cJSON *found)
+static void judge(struct cbx_install *in)
 {
 	const struct cbx_policy *p = in->target->policy;
 	struct cbx_err err;
 
-	in->found = found;
+	in->judged = true;
 	cbx_resolver_close(in);
-	if (cbx_lock_read(found, &in->lock, &err) < 0 || check_kind(in, &err) < 0 ||
+	if (cbx_lock_read(in->found, &in->lock, &err) < 0 || check_kind(in, &err) < 0 ||
 	    cbx_lock_judge(&in->lock, &p->packages, p->values[CBX_KEY_INSTALL_SIZE].ceiling, &err) < 0)
 		cbx_install_end(in, &err);
 	else if (all_there(in))
@@ -455,8 +455,8 @@ static void turn(evutil_socket_t fd, short what, void *arg)
 
 	if (in->over)
 		work(fd, what, in);
-	else if (in->found && in->resolver)
-		judge(in, in->found);
+	else if (in->found && !in->judged)
+		judge(in);
 	else
 		cbx_resolver_feed(in);
 }

@@ -52,6 +52,7 @@ void cbx_resolver_close(struct cbx_install *in)
 	struct cbx_session *s = take_ptr(&in->resolver);
 
 	cbx_ops_cancel(&in->caller.ops);
+	in->watch.x = NULL;
 	drop_asks(in);
 	if (s)
 		cbx_session_close(s, "packages were resolved");
@@ -220,14 +221,15 @@ static void resolver_ended(struct cbx_watch_op *op, struct cbx_execution *x)
 	struct cbx_err err;
 
 	in->watch.x = NULL;
-	if (in->found || in->over)
-		return;
 	if (!message)
 		message = cbx_json_text(error, "value");
 	cbx_refuse(&err, "install_failed", EIO, "the packages could not be resolved: %.400s",
 		   failure ? failure->msg : message && message[0] ? message : cbx_buf_str(&in->trace));
 	cbx_err_sanitize(&err);
-	cbx_install_end(in, &err);
+	/* When its sandbox has gone the session is freed right after this, and nobody is told. */
+	cbx_session_close(take_ptr(&in->resolver), "its resolver has ended");
+	if (!in->found)
+		cbx_install_end(in, &err);
 }
 
 /* Those of the kind that is looked for. */
