@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -90,7 +91,8 @@ static int check_size(struct unpack *u, int64_t size)
 	if (u->o->packed_bytes && u->stats->bytes > CBX_UNPACK_RATIO_FLOOR &&
 	    u->stats->bytes / CBX_UNPACK_RATIO_MAX > u->o->packed_bytes)
 		return looks_like_a_bomb(u);
-	if (u->stats->bytes + u->o->used_bytes > u->o->max_bytes)
+	if (u->stats->bytes + u->o->used_bytes > u->o->max_bytes ||
+	    (u->o->together && atomic_fetch_add(u->o->together, (uint64_t)size) + (uint64_t)size > u->o->max_bytes))
 		return cbx_refuse(u->err, "archive_too_large", EFBIG, "the archive holds more than %llu bytes",
 				  (unsigned long long)u->o->max_bytes);
 	return 0;

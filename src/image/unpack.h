@@ -48,6 +48,7 @@ struct cbx_unpack_options {
 	const char *const *only;	   /* with this, any other path is refused */
 	uint64_t used_entries, used_bytes; /* by earlier archives of the same image */
 	uint64_t max_entries, max_bytes;   /* of all archives of the image */
+	_Atomic uint64_t *together; /* bytes that several processes unpack, bounded by max_bytes likewise; NULL: none */
 	uint64_t packed_bytes; /* size of a zip, whose files are packed one by one */
 };
 

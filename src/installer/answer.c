@@ -97,7 +97,7 @@ static int ask(const struct question *q, struct cbx_buf *ret, struct cbx_err *er
 		      q->npm	? ACCEPT_NPM
 		      : q->page ? ACCEPT
 				: NULL,
-		      out, CBX_INSTALL_PAGE_MAX, &html, err);
+		      out, CBX_INSTALL_PAGE_MAX, NULL, &html, err);
 	if (r >= 0 && fflush(out) != 0)
 		r = cbx_fail(err, errno, "keep an answer of the index");
 	if (r >= 0) {

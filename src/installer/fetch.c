@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -26,6 +27,7 @@
 struct transfer {
 	FILE *out;
 	uint64_t max, n;
+	_Atomic uint64_t *together; /* of several transfers, which have the same max; NULL: there are no others */
 	bool trusted; /* of the index's own host */
 	bool refused; /* the address was not public */
 	bool full;
@@ -37,7 +39,7 @@ static size_t take(char *p, size_t size, size_t n, void *arg)
 
 	n *= size;
 	t->n += n;
-	t->full = t->n > t->max;
+	t->full = t->n > t->max || (t->together && atomic_fetch_add(t->together, n) + n > t->max);
 	return t->full ? 0 : fwrite(p, 1, n, t->out);
 }
 
@@ -82,14 +84,27 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
 	return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
 }
 
-static int failed(CURLcode code, const struct transfer *t, const char *host, const char *why, struct cbx_err *err)
+static int too_large(const char *who, uint64_t max, bool together, struct cbx_err *err)
 {
 	char size[32];
 
-	if (t->full) {
-		cbx_format_size(t->max, size);
-		return cbx_refuse(err, "too_large", EFBIG, "%s sends more than %s", host, size);
-	}
+	cbx_format_size(max, size);
+	return cbx_refuse(err, "too_large", EFBIG, "%s sends more than %s%s", who, size,
+			  together ? ", which is what the policy allows for all files of one installation "
+				     "(install_size); install fewer packages at once, or ask whoever runs codebox to "
+				     "change the policy" :
+				     "");
+}
+
+int cbx_fetch_count(_Atomic uint64_t *together, uint64_t n, uint64_t max, const char *who, struct cbx_err *err)
+{
+	return atomic_fetch_add(together, n) + n > max ? too_large(who, max, true, err) : 0;
+}
+
+static int failed(CURLcode code, const struct transfer *t, const char *host, const char *why, struct cbx_err *err)
+{
+	if (t->full)
+		return too_large(host, t->max, t->together, err);
 	if (t->refused)
 		return cbx_refuse(err, "index_refused", EPERM, "the index leads to %s, which is not a public address", host);
 	if (code == CURLE_WRITE_ERROR)
@@ -180,7 +195,8 @@ static int request(const struct cbx_index *index, const char *url, const char *a
 	return r;
 }
 
-static int copy_file(const struct cbx_index *index, const char *url, FILE *out, uint64_t max, struct cbx_err *err)
+static int copy_file(const struct cbx_index *index, const char *url, FILE *out, uint64_t max,
+		     _Atomic uint64_t *together, struct cbx_err *err)
 {
 	const char *name = cbx_index_file(index, url);
 	_cleanup_fd_ int dir = open(index->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -195,29 +211,33 @@ static int copy_file(const struct cbx_index *index, const char *url, FILE *out, 
 	while ((n = cbx_read_full(fd, chunk, sizeof(chunk))) > 0) {
 		all += (uint64_t)n;
 		if (all > max)
-			return cbx_refuse(err, "too_large", EFBIG, "%s is too large", name);
+			return too_large(name, max, together, err);
+		if (together && cbx_fetch_count(together, (uint64_t)n, max, name, err) < 0)
+			return -err->code;
 		if (fwrite(chunk, 1, (size_t)n, out) != (size_t)n)
 			return cbx_fail(err, errno, "copy %s", name);
 	}
 	return n < 0 ? cbx_fail(err, (int)-n, "read %s", name) : 0;
 }
 
-int cbx_fetch(const struct cbx_index *index, const char *url, const char *accept, FILE *out, uint64_t max, bool *ret_html,
-	      struct cbx_err *err)
+int cbx_fetch(const struct cbx_index *index, const char *url, const char *accept, FILE *out, uint64_t max,
+	      _Atomic uint64_t *together, bool *ret_html, struct cbx_err *err)
 {
 	_cleanup_free_ char *at = cbx_xstrdup(url);
 
 	for (int i = 0; i <= REDIRECTIONS_MAX; i++) {
-		struct transfer t = { .out = out, .max = max };
+		struct transfer t = { .out = out, .max = max, .together = together };
 		char *next = NULL;
 		int r = cbx_index_allows(index, at, err);
 
 		if (r >= 0 && index->dir)
-			return copy_file(index, at, out, max, err);
+			return copy_file(index, at, out, max, together, err);
 		if (r >= 0)
 			r = request(index, at, accept, &t, ret_html, &next, err);
 		if (r <= 0)
 			return r;
+		if (together)
+			atomic_fetch_sub(together, t.n); /* it is not kept */
 		free(at);
 		at = next;
 		rewind(out);

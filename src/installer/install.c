@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -44,7 +45,13 @@ struct installation {
 	struct cbx_index index;
 	struct cbx_lock lock;
 	uint64_t bytes_max;
-	const char *python, *registry;
+	struct spent *spent;
+	const char *python, *registry, *token;
+};
+
+/* In memory that all processes of an installation share. */
+struct spent {
+	_Atomic uint64_t fetched, unpacked; /* bytes */
 };
 
 int cbx_apart(int (*fn)(void *arg, struct cbx_err *err), void *arg, struct cbx_err *err)
@@ -130,6 +137,11 @@ int cbx_store_prepare(const struct cbx_store_dirs *store, struct cbx_err *err)
 	return r < 0 ? r : empty(store->own, CBX_SESSIONS, err);
 }
 
+static bool is_token(const cJSON *v)
+{
+	return cJSON_IsString(v) && strlen(v->valuestring) == TOKEN && cbx_name_valid(v->valuestring);
+}
+
 int cbx_drop(const cJSON *job, const struct cbx_store_dirs *store, struct cbx_err *err)
 {
 	const cJSON *v;
@@ -137,12 +149,25 @@ int cbx_drop(const cJSON *job, const struct cbx_store_dirs *store, struct cbx_er
 	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(job, "tokens")) {
 		char path[100];
 
-		if (!cJSON_IsString(v) || strlen(v->valuestring) != TOKEN || !cbx_name_valid(v->valuestring))
+		if (!is_token(v))
 			return cbx_refuse(err, "invalid_argument", EINVAL, "a directory has an impossible name");
 		snprintf(path, sizeof(path), CBX_SESSIONS "/%s", v->valuestring);
 		(void)cbx_remove_tree(store->own, path, REMOVE_MAX);
 	}
 	return 0;
+}
+
+void cbx_install_undo(const cJSON *job, const struct cbx_store_dirs *store)
+{
+	const cJSON *token = cJSON_GetObjectItemCaseSensitive(job, "token");
+	static const char *const places[] = { "t", CBX_SESSIONS };
+
+	for (size_t i = 0; i < ARRAY_SIZE(places) && is_token(token); i++) {
+		char path[60];
+
+		snprintf(path, sizeof(path), "%s/%s", places[i], token->valuestring);
+		(void)cbx_remove_tree(store->own, path, REMOVE_MAX);
+	}
 }
 
 /* ---- one wheel ---- */
@@ -170,8 +195,10 @@ static int fetch_wheel(void *arg, struct cbx_err *err)
 		r = cbx_index_allows(index, url, err);
 	if (r >= 0)
 		r = cbx_confine_fetch(index, f->in->store, err);
-	if (r >= 0 && !cbx_kept_take(f->in->store, url, out))
-		r = cbx_fetch(index, url, NULL, out, f->in->bytes_max, NULL, err);
+	if (r >= 0 && cbx_kept_take(f->in->store, url, out))
+		r = cbx_fetch_count(&f->in->spent->fetched, (uint64_t)ftello(out), f->in->bytes_max, "the index", err);
+	else if (r >= 0)
+		r = cbx_fetch(index, url, NULL, out, f->in->bytes_max, &f->in->spent->fetched, NULL, err);
 	if (r >= 0 && fflush(out) != 0)
 		r = cbx_fail(err, errno, "keep a wheel");
 	return r < 0 ? cbx_wrap(err, "%s %s", f->wheel->name, f->wheel->version) : 0;
@@ -227,6 +254,18 @@ static int check_tree(void *arg, struct cbx_err *err)
 	return r < 0 ? r : check_package(c->tree, c->wheel, err);
 }
 
+static int unpacks_too_much(const struct cbx_unpack_options *o, struct cbx_err *err)
+{
+	char size[32];
+
+	cbx_format_size(o->max_bytes, size);
+	return cbx_refuse(err, "too_large", EFBIG,
+			  "unpacked, the files of the installation are more than %s, %d times what the policy allows for "
+			  "them packed (install_size); install fewer packages at once, or ask whoever runs codebox to "
+			  "change the policy",
+			  size, UNPACKED_RATIO);
+}
+
 static int unpack(const struct installation *in, const struct cbx_wheel *w, int fd, const char *path, struct cbx_err *err)
 {
 	struct stat st;
@@ -235,7 +274,8 @@ static int unpack(const struct installation *in, const struct cbx_wheel *w, int 
 	struct cbx_unpack_options o = { .format = w->place ? CBX_ARCHIVE_PACKAGE : CBX_ARCHIVE_WHEEL,
 					.exclude = w->place ? others : NULL,
 					.max_entries = ENTRIES_MAX,
-					.max_bytes = in->bytes_max * UNPACKED_RATIO };
+					.max_bytes = in->bytes_max * UNPACKED_RATIO,
+					.together = &in->spent->unpacked };
 	struct cbx_unpack_stats stats;
 	_cleanup_fd_ int tree = -1;
 	struct checking c = { .store = in->store, .wheel = w };
@@ -248,6 +288,8 @@ static int unpack(const struct installation *in, const struct cbx_wheel *w, int 
 	if (tree < 0)
 		return cbx_fail(err, errno, "unpack %s", w->file);
 	r = cbx_unpack_in_worker(fd, tree, &o, &stats, NULL, NULL, err);
+	if (r < 0 && in->spent->unpacked > o.max_bytes)
+		r = unpacks_too_much(&o, err);
 	if (r < 0)
 		return cbx_wrap(err, "%s %s: %s", w->name, w->version, w->file);
 	c.tree = tree;
@@ -257,13 +299,13 @@ static int unpack(const struct installation *in, const struct cbx_wheel *w, int 
 /* Fetched already, into fd. */
 static int take_wheel(const struct installation *in, const struct cbx_wheel *w, int fd, struct cbx_err *err)
 {
-	char random[13], temporary[40], stored[160];
+	char random[13], temporary[60], stored[160];
 	int r = check_sum(fd, w, err);
 
 	if (r < 0)
 		return r;
 	cbx_random_name(random, 12);
-	snprintf(temporary, sizeof(temporary), "t/%s", random);
+	snprintf(temporary, sizeof(temporary), "t/%s/%s", in->token, random);
 	snprintf(stored, sizeof(stored), "w/%s", w->sum);
 	r = unpack(in, w, fd, temporary, err);
 	/* Another installation may have been quicker. */
@@ -277,11 +319,11 @@ static int get_wheel(void *arg, struct cbx_err *err)
 {
 	struct fetching *f = arg;
 	_cleanup_fd_ int tmp = -1;
-	char random[13], path[40];
+	char random[13], path[60];
 	int r;
 
 	cbx_random_name(random, 12);
-	snprintf(path, sizeof(path), "t/%s", random);
+	snprintf(path, sizeof(path), "t/%s/%s", f->in->token, random);
 	tmp = openat(f->in->store->own, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (tmp < 0)
 		return cbx_fail(err, errno, "keep a wheel");
@@ -332,6 +374,15 @@ struct share {
 	size_t first;
 };
 
+/* A package of npm may be in several places. */
+static bool is_again(const struct cbx_lock *lock, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (strcmp(lock->wheels[k].sum, lock->wheels[i].sum) == 0)
+			return true;
+	return false;
+}
+
 /* Each of FETCHES_MAX processes takes every so manieth wheel. */
 static int get_share(void *arg, struct cbx_err *err)
 {
@@ -341,7 +392,7 @@ static int get_share(void *arg, struct cbx_err *err)
 	for (size_t i = s->first; r >= 0 && i < s->in->lock.n; i += FETCHES_MAX) {
 		struct fetching f = { .in = s->in, .wheel = &s->in->lock.wheels[i] };
 
-		if (!have_wheel(s->in, f.wheel))
+		if (!is_again(&s->in->lock, i) && !have_wheel(s->in, f.wheel))
 			r = get_wheel(&f, err);
 	}
 	return r;
@@ -377,8 +428,12 @@ static int get_all(const struct installation *in, struct cbx_err *err)
 {
 	struct running all[FETCHES_MAX];
 	size_t n = 0;
+	char path[60];
 	int r = 0;
 
+	snprintf(path, sizeof(path), "t/%s", in->token);
+	if (mkdirat(in->store->own, path, 0700) < 0)
+		return cbx_fail(err, errno, "make a directory for what is fetched");
 	for (; r >= 0 && n < FETCHES_MAX && n < in->lock.n; n++)
 		r = start_share(in, n, &all[n], err);
 	for (size_t i = 0; i < n; i++) {
@@ -397,47 +452,43 @@ static int get_all(const struct installation *in, struct cbx_err *err)
 		cbx_err_sanitize(err);
 		r = -err->code;
 	}
+	(void)cbx_remove_tree(in->store->own, path, REMOVE_MAX);
 	return r;
 }
 
-struct linking {
-	const struct installation *in;
-	const char *token;
-};
-
 static int link_all(void *arg, struct cbx_err *err)
 {
-	const struct linking *l = arg;
+	const struct installation *in = arg;
 	char path[100];
 	_cleanup_fd_ int to = -1;
-	int r = cbx_confine_link(l->in->store, err);
+	int r = cbx_confine_link(in->store, err);
 
 	if (r < 0)
 		return r;
 	umask(022);
-	snprintf(path, sizeof(path), CBX_SESSIONS "/%s", l->token);
-	if (mkdirat(l->in->store->own, path, 0755) < 0)
+	snprintf(path, sizeof(path), CBX_SESSIONS "/%s", in->token);
+	if (mkdirat(in->store->own, path, 0755) < 0)
 		return cbx_fail(err, errno, "make the session's directory");
-	to = openat(l->in->store->own, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	to = openat(in->store->own, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (to < 0)
 		return cbx_fail(err, errno, "open the session's directory");
-	for (size_t i = 0; r >= 0 && i < l->in->lock.n; i++) {
-		const struct cbx_wheel *w = &l->in->lock.wheels[i];
+	for (size_t i = 0; r >= 0 && i < in->lock.n; i++) {
+		const struct cbx_wheel *w = &in->lock.wheels[i];
 		_cleanup_fd_ int tree = -1;
 		char stored[160];
 
 		snprintf(stored, sizeof(stored), "w/%s", w->sum);
-		tree = openat(l->in->store->all, stored, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		tree = openat(in->store->all, stored, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		r = tree < 0 ? cbx_fail(err, errno, "open %s", w->file) : check_package(tree, w, err);
 		if (r >= 0)
-			r = w->place ? cbx_npm_link(tree, to, w, err) : cbx_wheel_link(tree, to, l->in->python, err);
+			r = w->place ? cbx_npm_link(tree, to, w, err) : cbx_wheel_link(tree, to, in->python, err);
 		if (r >= 0 && futimens(tree, NULL) < 0) /* it is used: see trim.c */
 			r = cbx_fail(err, errno, "note that it is used");
 		if (r < 0)
 			cbx_wrap(err, "%s %s", w->name, w->version);
 	}
 	if (r < 0)
-		(void)cbx_remove_tree(l->in->store->own, path, REMOVE_MAX);
+		(void)cbx_remove_tree(in->store->own, path, REMOVE_MAX);
 	return r;
 }
 
@@ -445,13 +496,18 @@ int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *ans
 {
 	struct installation in = { .store = store,
 				   .python = cbx_json_text(job, "python"),
-				   .registry = cbx_json_text(job, "registry") };
-	char token[TOKEN + 1];
+				   .registry = cbx_json_text(job, "registry"),
+				   .token = cbx_json_text(job, "token") };
+	const cJSON *token = cJSON_GetObjectItemCaseSensitive(job, "token");
 	_cleanup_fd_ int held = -1;
-	struct linking l = { .in = &in, .token = token };
 	int r = cbx_index_find(cbx_json_text(job, "index"), &in.index, err);
 
 	in.bytes_max = cbx_json_u64(job, "bytes_max");
+	in.spent = mmap(NULL, sizeof(*in.spent), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (r >= 0 && in.spent == MAP_FAILED)
+		r = cbx_fail(err, errno, "share a page with the processes that fetch");
+	if (r >= 0 && !is_token(token))
+		r = cbx_refuse(err, "invalid_argument", EINVAL, "the directory has an impossible name");
 	if (r >= 0)
 		r = cbx_lock_read(job, &in.lock, err);
 	if (r >= 0 && in.lock.n && !in.lock.wheels[0].place &&
@@ -463,11 +519,12 @@ int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *ans
 		r = lock_store(&in, &held, err);
 	if (r >= 0)
 		r = get_all(&in, err);
-	cbx_random_name(token, TOKEN);
 	if (r >= 0)
-		r = cbx_apart(link_all, &l, err);
+		r = cbx_apart(link_all, &in, err);
 	if (r >= 0)
-		cbx_json_set_str(answer, "token", token);
+		cbx_json_set_str(answer, "token", in.token);
+	if (in.spent != MAP_FAILED)
+		munmap(in.spent, sizeof(*in.spent));
 	cbx_lock_release(&in.lock);
 	cbx_index_release(&in.index);
 	return r;

@@ -8,7 +8,7 @@
  *
  *   <data>/packages/w/<sum>        a wheel, or an npm package, unpacked; made by one rename, never changed
  *                   c/             answers of the index
- *                   d/<daemon>/t/  what is being made
+ *                   d/<daemon>/t/  what is being made; of an installation, in t/<token>
  *                   d/<daemon>/s/<token>   what a session has, complete when it is handed out, and not changed then
  *
  * Who gives a wheel to the store is not trusted with its name: it is the sum (SHA-256; of an npm package, SHA-512) that
@@ -72,11 +72,14 @@ char *cbx_registry_page(const struct cbx_index *registry, const char *package);
 /* ---- fetch.c ---- */
 
 /*
- * What is at an address, into a file, up to `max` bytes. accept: of the request, NULL: anything. *ret_html: it is a page
- * of HTML. Errors: "not_found", "index_down", "index_refused", "too_large".
+ * What is at an address, into a file, up to `max` bytes. together: counts what several processes fetch, up to `max`
+ * likewise; NULL: nothing does. accept: of the request, NULL: anything. *ret_html: it is a page of HTML. Errors:
+ * "not_found", "index_down", "index_refused", "too_large".
  */
-int cbx_fetch(const struct cbx_index *index, const char *url, const char *accept, FILE *out, uint64_t max, bool *ret_html,
-	      struct cbx_err *err);
+int cbx_fetch(const struct cbx_index *index, const char *url, const char *accept, FILE *out, uint64_t max,
+	      _Atomic uint64_t *together, bool *ret_html, struct cbx_err *err);
+/* What `who` had for the same installation without being fetched. */
+int cbx_fetch_count(_Atomic uint64_t *together, uint64_t n, uint64_t max, const char *who, struct cbx_err *err);
 
 /* ---- confine.c: for a process that only does the one or the other from here on ---- */
 
@@ -97,6 +100,8 @@ void cbx_answer_question(const cJSON *job, const struct cbx_store_dirs *store, i
 
 int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *answer, struct cbx_err *err);
 int cbx_drop(const cJSON *job, const struct cbx_store_dirs *store, struct cbx_err *err);
+/* Remove what an installation has made, finished or not, when nobody is left that would do so later. */
+void cbx_install_undo(const cJSON *job, const struct cbx_store_dirs *store);
 /* At the start: nothing is of use to any session yet. */
 int cbx_store_prepare(const struct cbx_store_dirs *store, struct cbx_err *err);
 /* Run fn(arg) in a process of its own; its error becomes ours. */

@@ -3,9 +3,13 @@
  * Theory of operation: codeboxd starts this program when the first package is wanted, before which it is a process that
  * waits (session/packages.c). It takes jobs from its one socket, each a socket of its own, and forks for each. It reads
  * nothing but what codeboxd says, ends when codeboxd does, and as root becomes the service's account first.
+ *
+ * What installs is one process more, and its job's waits for it and for codeboxd to hang up: then the installation was
+ * given up, so it is killed with all its children, and what it has made is removed.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +31,7 @@
 #include "sandbox/worker.h"
 
 #define REMOVE_MAX 4000000ul
+#define PIECE	   4096
 
 static void say(int out, cJSON *answer, const struct cbx_err *err)
 {
@@ -39,6 +44,58 @@ static void say(int out, cJSON *answer, const struct cbx_err *err)
 	cbx_json_print(&line, answer);
 	cbx_buf_addc(&line, '\n');
 	(void)cbx_write_all(out, line.data, line.len);
+}
+
+/* False: codeboxd has hung up. */
+static bool await(int sock, int answers, struct cbx_buf *ret)
+{
+	for (;;) {
+		struct pollfd p[] = { { .fd = sock }, { .fd = answers, .events = POLLIN } };
+		ssize_t n;
+
+		if (poll(p, ARRAY_SIZE(p), -1) < 0 && errno == EINTR)
+			continue;
+		if (p[0].revents)
+			return false;
+		n = read(answers, cbx_buf_reserve(ret, PIECE), PIECE);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return true;
+		ret->len += (size_t)n;
+	}
+}
+
+static int install(int sock, const cJSON *job, const struct cbx_store_dirs *store, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+	bool wanted;
+	int fds[2];
+	pid_t pid;
+
+	/* Those whose parents are killed become ours, so that none makes anything when it is removed. */
+	if (pipe2(fds, O_CLOEXEC) < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		return cbx_fail(err, errno, "prepare for an installation");
+	pid = fork();
+	if (pid < 0)
+		return cbx_fail(err, errno, "fork");
+	if (pid == 0) {
+		_cleanup_json_ cJSON *answer = cbx_json_new_obj();
+
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(sock);
+		say(fds[1], answer, cbx_install(job, store, answer, err) < 0 ? err : NULL);
+		_exit(0);
+	}
+	close(fds[1]);
+	wanted = await(sock, fds[0], &text);
+	if (!wanted)
+		kill(pid, SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+		;
+	if (!wanted || !text.len || cbx_write_all(sock, text.data, text.len) < 0)
+		cbx_install_undo(job, store);
+	return 0;
 }
 
 static int read_job(int sock, struct cbx_json_doc *ret, struct cbx_err *err)
@@ -67,12 +124,15 @@ static void serve(int sock, void *arg)
 		cbx_answer_question(doc.root, store, sock);
 		_exit(0);
 	}
-	if (r >= 0 && what && strcmp(what, "install") == 0)
-		r = cbx_install(doc.root, store, answer, &err);
-	else if (r >= 0 && what && strcmp(what, "drop") == 0)
+	if (r >= 0 && what && strcmp(what, "install") == 0) {
+		r = install(sock, doc.root, store, &err);
+		if (r >= 0)
+			_exit(0);
+	} else if (r >= 0 && what && strcmp(what, "drop") == 0) {
 		r = cbx_drop(doc.root, store, &err);
-	else if (r >= 0)
+	} else if (r >= 0) {
 		r = cbx_refuse(&err, "invalid_argument", EINVAL, "there is no such job");
+	}
 	say(sock, answer, r < 0 ? &err : NULL);
 	_exit(0);
 }

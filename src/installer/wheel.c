@@ -20,6 +20,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "image/link.h"
 #include "installer/installer.h"
 #include "packages/version.h"
 
@@ -105,10 +106,16 @@ int cbx_link_open(int dir, const char *name)
 	return dir < 0 ? -errno : dir;
 }
 
-/* A file that two packages have is that of the first. */
+/* A file that two packages have is that of the first. One that has as many links as it can is copied. */
 static int link_file(int from, const char *name, int to)
 {
-	return linkat(from, name, to, name, 0) == 0 || errno == EEXIST ? 0 : -errno;
+	struct stat st;
+	int r;
+
+	if (linkat(from, name, to, name, 0) == 0 || errno == EEXIST)
+		return 0;
+	r = fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : cbx_link_file(from, to, name, &st);
+	return r == -EEXIST ? 0 : r;
 }
 
 static int link_tree(int from, int to, const char *omit, unsigned depth)

@@ -10,8 +10,10 @@
  *   {"job":"ask","index"?,"project"}    the page of a project: {"type":"json" or "html","url"}, bytes
  *   {"job":"ask","registry"?,"project":"npm:…"}  that of an npm package, likewise
  *   {"job":"ask","index"?,"url"}	 a file that a page named: likewise
- *   {"job":"install","index"?,"registry"?,"bytes_max","python","packages":[…],"advisories":[paths],"on_advisory":"refuse"
- * or "warn", "asked":[names],"known":[names]}	 see packages/rules.h: {"token","warnings"?:[texts]}
+ *   {"job":"install","token","index"?,"registry"?,"bytes_max","python","packages":[…],"advisories":[paths],
+ * "on_advisory":"refuse" or "warn","asked":[names],"known":[names]}	 see packages/rules.h:
+ * {"token","warnings"?:[texts]}. The token, a random name, is that of the directory that is made. Hanging up gives the
+ * installation up.
  *   {"job":"drop","tokens":[…]}	 directories of sessions that are gone: {}
  */
 #define CBX_JOB_SOCKET 3

@@ -37,6 +37,7 @@ struct cbx_install {
 	bool judged;
 	char token[27];
 	bool shown; /* the sandbox has been given it */
+	char making[27]; /* the one that codebox-packages may have made meanwhile; "": none */
 	struct event *work, *timer;
 	bool over; /* by `failure`, or well */
 	struct cbx_err failure;

@@ -43,6 +43,42 @@ void cbx_install_end(struct cbx_install *in, const struct cbx_err *err)
 	event_active(in->work, EV_TIMEOUT, 1);
 }
 
+static void dropped(struct cbx_job *j)
+{
+	cbx_job_end(j);
+	free(j);
+}
+
+/* Directories that no session has any more. */
+static void drop_directories(struct cbx_engine *e, cJSON *tokens)
+{
+	_cleanup_json_ cJSON *what = cbx_json_new_obj();
+	struct cbx_err ignored;
+	struct cbx_job *j;
+
+	cbx_json_set_str(what, "job", "drop");
+	cbx_json_set(what, "tokens", tokens);
+	if (!e->jobs || e->freeing) /* they go with all that codebox-packages has made */
+		return;
+	j = cbx_xcalloc(1, sizeof(*j));
+	j->done = dropped;
+	j->max = ANSWER_MAX;
+	if (cbx_job_begin(e->jobs, j, what, &ignored) < 0)
+		free(j);
+}
+
+/* Its process has been hung up on by now, but may have been done before. */
+static void drop_unwanted(const struct cbx_install *in)
+{
+	cJSON *tokens;
+
+	if (!in->making[0])
+		return;
+	tokens = cbx_json_new_arr();
+	cbx_json_push_str(tokens, in->making);
+	drop_directories(in->engine, tokens);
+}
+
 static void install_free(struct cbx_install *in)
 {
 	struct event *events[] = { in->work, in->timer };
@@ -54,6 +90,7 @@ static void install_free(struct cbx_install *in)
 		TAILQ_REMOVE(&in->engine->installs, in, entry);
 	if (in->installing)
 		cbx_job_end(&in->job);
+	drop_unwanted(in);
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
 		if (events[i])
 			event_free(events[i]);
@@ -340,12 +377,13 @@ static void installed(struct cbx_job *j)
 	int r = cbx_job_read(j, &answer, &rest, &err);
 
 	token = r < 0 ? NULL : cbx_json_text(answer, "token");
-	if (r >= 0 && (!token || strlen(token) != sizeof(in->token) - 1 || !cbx_name_valid(token)))
+	if (r >= 0 && (!token || strcmp(token, in->making) != 0))
 		r = cbx_refuse(&err, "install_failed", EBADMSG, "the process that installs packages gave no answer");
 	if (r >= 0 && in->over)
 		return;
 	if (r >= 0) {
-		strcpy(in->token, token);
+		memcpy(in->token, in->making, sizeof(in->token));
+		in->making[0] = '\0';
 		take_warnings(in, cJSON_GetObjectItemCaseSensitive(answer, "warnings"));
 		drop_token(in->target, token); /* when the session ends */
 		show(in->target);
@@ -384,7 +422,9 @@ static void begin_install(struct cbx_install *in)
 	const struct cbx_policy *p = in->target->policy;
 	struct cbx_err err;
 
+	cbx_random_name(in->making, sizeof(in->making) - 1);
 	cbx_json_set_str(job, "job", "install");
+	cbx_json_set_str(job, "token", in->making);
 	cbx_json_set_str(job, "index", p->index);
 	cbx_json_set_str(job, "registry", p->registry);
 	cbx_json_set_u64(job, "bytes_max", p->values[CBX_KEY_INSTALL_SIZE].ceiling);
@@ -513,12 +553,6 @@ static int outfit(struct cbx_session *s, const cJSON *names, struct cbx_err *err
 
 /* ---- the end of a session ---- */
 
-static void dropped(struct cbx_job *j)
-{
-	cbx_job_end(j);
-	free(j);
-}
-
 static void leave(struct cbx_session *s)
 {
 	struct cbx_install *in = s->install;
@@ -534,20 +568,9 @@ static void leave(struct cbx_session *s)
 static void release(struct cbx_session *s)
 {
 	struct cbx_packages *p = take_ptr(&s->packages);
-	_cleanup_json_ cJSON *what = cbx_json_new_obj();
-	struct cbx_job *j;
-	struct cbx_err ignored;
 
-	if (p->tokens && s->engine->jobs && !s->engine->freeing) {
-		cbx_json_set_str(what, "job", "drop");
-		cbx_json_set(what, "tokens", take_ptr(&p->tokens));
-		j = cbx_xcalloc(1, sizeof(*j));
-		j->done = dropped;
-		j->max = ANSWER_MAX;
-		if (cbx_job_begin(s->engine->jobs, j, what, &ignored) < 0)
-			free(j);
-	}
-	cJSON_Delete(p->tokens);
+	if (p->tokens)
+		drop_directories(s->engine, p->tokens);
 	for (size_t i = 0; i < ARRAY_SIZE(p->had); i++) {
 		cJSON_Delete(p->had[i].requirements);
 		cJSON_Delete(p->had[i].wheels);

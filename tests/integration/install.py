@@ -4,10 +4,13 @@
 policy, and what a wheel holds harms nothing outside of the session."""
 import json
 import os
+import shutil
+import signal
 import stat
 import subprocess
 import sys
 import threading
+import time
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -142,6 +145,17 @@ def test_too_large():
     index.pages["liar"][0]["size"] = 10
     answer = install("liar", b=b)
     assert "sends more than 1 MiB" in answer, answer
+    # None of these is too large by itself.
+    for name in "half-one", "half-two":
+        index.add(name, "1", files={"half.bin": os.urandom(700 << 10)})
+        index.pages[name][0]["size"] = 10
+        index.add("grown-" + name, "1", files={"zeros.bin": bytes(3 << 20)})
+    answer = install("half-one", "half-two", b=b)
+    assert "sends more than 1 MiB, which is what the policy allows for all files of one installation (install_size); " in answer, answer
+    answer = install("grown-half-one", "grown-half-two", b=b)
+    assert "more than 4 MiB" in answer and "(install_size); install fewer packages at once" in answer, answer
+    assert names(install("half-one", b=b)["installed"]) == ["half-one 1"]
+    assert names(install("half-two", "grown-half-one", b=b)["installed"]) == ["grown-half-one 1", "half-two 1"]
     b.stop()
 
 
@@ -478,16 +492,25 @@ def test_an_index_that_answers_without_end():
     unharmed()
 
 
-def filtered():
-    """Processes of codebox-packages whose system calls are filtered."""
+def processes(matching):
+    """How many processes of codebox-packages have this in their status."""
     n = 0
     for pid in named(box.daemon_pid(), "codebox-packages"):
         try:
             with open(f"/proc/{pid}/status") as f:
-                n += "\nSeccomp:\t2\n" in f.read()
+                n += matching(f.read())
         except OSError:
             pass  # it has ended
     return n
+
+
+def filtered():
+    return processes(lambda status: "\nSeccomp:\t2\n" in status)
+
+
+def working():
+    """Those that have ended stay until the next job is taken."""
+    return processes(lambda status: "\nState:\tZ" not in status)
 
 
 def test_many_at_once():
@@ -519,6 +542,101 @@ def test_many_at_once():
     for i in range(9):
         box("session", "rm", f"m{i}")
     unharmed()
+
+
+def test_one_that_is_given_up_leaves_nothing():
+    gate = threading.Event()
+    index.add("heavy", "1")
+    path = "/files/heavy-1-py3-none-any.whl"
+
+    def slow():
+        yield index.files[path][:100]
+        gate.wait(60)
+    index.instead[path] = 200, {}, slow
+    own = os.path.join(box.env["CODEBOX_DATA_DIR"], "packages", "d")
+    own = os.path.join(own, os.listdir(own)[0])
+    cell("pass", "given-up")
+    had = sorted(os.listdir(os.path.join(own, "s")))
+    with Control(box) as c:
+        n = c.send("packages.install", session_id="given-up", packages=["heavy"])
+        assert wait_until(lambda: path in index.asked)
+        assert os.listdir(os.path.join(own, "t"))
+        box("session", "rm", "given-up", check=True)
+        m = c.recv()
+        assert m["id"] == n and m["error"]["kind"] == "session_expired", m
+        # All of its processes end, although the index has not.
+        assert wait_until(lambda: working() <= 1, 20)
+        assert os.listdir(os.path.join(own, "t")) == [] and sorted(os.listdir(os.path.join(own, "s"))) == had
+    gate.set()
+    del index.instead[path]
+    assert names(install("heavy")["installed"]) == ["heavy 1"]
+    unharmed()
+
+
+def inits(b=box):
+    return set(named(b.daemon_pid(), "codebox-init"))
+
+
+def test_resolvers_that_are_killed():
+    """Their sandbox, from outside: what waits for them is told, and codeboxd lives."""
+    gate = threading.Event()
+
+    def slow():
+        gate.wait(60)
+        yield b"{}"
+    index.instead["/simple/killed/"] = 200, {"Content-Type": "application/vnd.pypi.simple.v1+json"}, slow
+    cell("pass", "killed")
+    for i in range(3):
+        had, asked = inits(), len(index.asked)
+        with Control(box) as c:
+            c.send("packages.install", session_id="killed", packages=["killed"])
+            assert wait_until(lambda: "/simple/killed/" in index.asked[asked:])
+            for pid in inits() - had:
+                os.kill(pid, signal.SIGKILL)
+            m = c.recv()
+            assert m["error"]["kind"] == "install_failed" and "could not be resolved" in m["error"]["message"], m
+    gate.set()
+    assert names(install("beta", session="killed")["installed"]) == ["beta 1.5"]
+    unharmed()
+
+
+def lying(text):
+    """A codeboxd whose resolver does this."""
+    b = box_with()
+    share = shutil.copytree(os.environ["CODEBOX_SHARE_DIR"], os.path.join(b.dir, "share"))
+    with open(os.path.join(share, "runtimes", "python", "resolve.py"), "w") as f:
+        f.write(f"import json, time\nlong = 'https://' + 5000 * 'x'\n"
+                f"def ask(**what):\n    print(json.dumps(what), flush=True)\n{text}\ntime.sleep(600)\n")
+    b.env["CODEBOX_SHARE_DIR"] = share
+    return b
+
+
+def test_resolvers_that_lie():
+    b = lying("ask(ask=1, url=long)")
+    assert "asks for something impossible" in install("x", b=b)
+    b.stop()
+    # One that asks, and reads nothing.
+    page = b" " * (16 << 20)
+    for i in range(40):
+        index.instead[f"/simple/flood{i}/"] = 200, {"Content-Type": "application/vnd.pypi.simple.v1+json"}, page
+    b = lying("for i in range(40):\n    ask(ask=i + 1, project=f'flood{i}')")
+    cell("pass", b=b)
+    with Control(b) as c:
+        c.send("packages.install", session_id="s", packages=["x"])
+
+        def quiet():
+            n = sum("flood" in path for path in index.asked)
+            time.sleep(3)
+            return n and n == sum("flood" in path for path in index.asked)
+        assert wait_until(quiet)
+        assert sum("flood" in path for path in index.asked) < 25, index.asked
+        with open(f"/proc/{b.daemon_pid()}/statm") as f:
+            resident = int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+        assert resident < 300 << 20, resident
+        b("session", "rm", "s", check=True)
+        assert c.recv()["error"]["kind"] == "session_expired"
+    assert cell("1 + 1", b=b)[0] == "2\n"
+    b.stop()
 
 
 def test_a_directory_of_wheels_needs_no_network():
