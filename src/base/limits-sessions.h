@@ -168,6 +168,11 @@
 #define CBX_PACKAGES_KEPT_MAX GIB(10)    /* packages: unpacked wheels and answers of the index that are kept; more: before
 					 * something is fetched, those used longest ago that no session has are removed
 					 * [unit/test_trim.c:what_was_used_longest_ago_goes] */
+#define CBX_INDEX_KEPT_MAX GIB(1)        /* packages: of these, answers of the index, when some have been kept since
+					 * CBX_INDEX_KEPT_LOOK; more: the oldest are removed
+					 * [unit/test_trim.c:answers_have_a_ceiling] */
+#define CBX_INDEX_KEPT_LOOK MIB(16)      /* packages: answers that are kept, on average, between two looks at how many
+					 * there are */
 #define CBX_ASK_MAX KIB(16)              /* sandbox: bytes of what a program in a session asks codeboxd for; longer: it
 					 * gets no answer [integration/asking.py:questions_that_are_none] */
 #define CBX_ASKS_PER_SECOND 4            /* session: questions of its programs in a second; those beyond wait

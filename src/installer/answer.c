@@ -9,6 +9,7 @@
 #include <nettle/sha2.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@
 #define ACCEPT_NPM "application/vnd.npm.install-v1+json, application/json;q=0.8"
 
 #define KEPT_NAME 72 /* "c/p-<sum>" */
+#define KEPT_LEAST KIB(4) /* what a file takes on the disk */
 
 struct question {
 	struct cbx_index index;
@@ -111,6 +113,20 @@ static int ask(const struct question *q, struct cbx_buf *ret, struct cbx_err *er
 	return r;
 }
 
+/*
+ * Resolvers may ask without end, and nothing is installed then. To look at all that is kept takes longer than many an
+ * answer, so chance decides: the larger one is, the likelier it is looked at.
+ */
+static void bound_kept(const struct question *q, size_t n)
+{
+	uint32_t chance;
+	struct cbx_err ignored;
+
+	n = n < KEPT_LEAST ? KEPT_LEAST : n;
+	if (getrandom(&chance, sizeof(chance), 0) != sizeof(chance) || chance % CBX_INDEX_KEPT_LOOK < n)
+		(void)cbx_cache_trim(q->store, CBX_INDEX_KEPT_MAX, &ignored);
+}
+
 static void keep(const struct question *q, const struct cbx_buf *answer)
 {
 	char random[13], path[40];
@@ -123,6 +139,7 @@ static void keep(const struct question *q, const struct cbx_buf *answer)
 		return; /* it is asked for again then */
 	if (cbx_write_all(fd, answer->data, answer->len) < 0 || renameat(q->store->own, path, q->store->all, q->kept) < 0)
 		(void)unlinkat(q->store->own, path, 0);
+	bound_kept(q, answer->len);
 }
 
 static int answer(struct question *q, const char *project, struct cbx_buf *ret, struct cbx_err *err)

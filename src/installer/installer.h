@@ -118,6 +118,8 @@ int cbx_check(const cJSON *job, const struct cbx_lock *lock, const struct cbx_st
 /* Remove wheels and answers of the index that were used longest ago, and that no session has, until `max` bytes are
  * left. */
 int cbx_store_trim(const struct cbx_store_dirs *store, uint64_t max, struct cbx_err *err);
+/* The same of answers of the index alone. */
+int cbx_cache_trim(const struct cbx_store_dirs *store, uint64_t max, struct cbx_err *err);
 
 /* ---- wheel.c ---- */
 

@@ -96,14 +96,15 @@ static bool drop(const struct cbx_store_dirs *store, const char *path)
 
 	cbx_random_name(random, 12);
 	snprintf(temporary, sizeof(temporary), "t/%s", random);
-	return renameat(store->all, path, store->own, temporary) == 0 &&
-	       cbx_remove_tree(store->own, temporary, REMOVE_MAX) >= 0;
+	if (renameat(store->all, path, store->own, temporary) < 0)
+		return errno == ENOENT; /* another process trims, too */
+	return cbx_remove_tree(store->own, temporary, REMOVE_MAX) >= 0;
 }
 
-int cbx_store_trim(const struct cbx_store_dirs *store, uint64_t max, struct cbx_err *err)
+static int trim(const struct cbx_store_dirs *store, bool wheels, uint64_t max, struct cbx_err *err)
 {
 	struct kept_list l = { 0 };
-	int r = list(store->all, "w", &l, err);
+	int r = wheels ? list(store->all, "w", &l, err) : 0;
 
 	if (r >= 0)
 		r = list(store->all, "c", &l, err);
@@ -114,4 +115,14 @@ int cbx_store_trim(const struct cbx_store_dirs *store, uint64_t max, struct cbx_
 			l.bytes -= l.all[i].bytes;
 	free(l.all);
 	return r;
+}
+
+int cbx_store_trim(const struct cbx_store_dirs *store, uint64_t max, struct cbx_err *err)
+{
+	return trim(store, true, max, err);
+}
+
+int cbx_cache_trim(const struct cbx_store_dirs *store, uint64_t max, struct cbx_err *err)
+{
+	return trim(store, false, max, err);
 }

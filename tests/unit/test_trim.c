@@ -97,11 +97,27 @@ START_TEST(what_a_session_has_stays)
 }
 END_TEST
 
+START_TEST(answers_have_a_ceiling)
+{
+	struct cbx_err err;
+
+	make_file("c/p-newest", 600);
+	ck_assert_int_ge(cbx_cache_trim(&store, CBX_INDEX_KEPT_MAX, &err), 0);
+	ck_assert(there("c/p-old") && there("c/f-new") && there("c/p-newest"));
+	ck_assert_int_ge(cbx_cache_trim(&store, 2 * (BYTES + 4096), &err), 0);
+	ck_assert(!there("c/p-old") && there("c/f-new") && there("c/p-newest"));
+	ck_assert_int_ge(cbx_cache_trim(&store, 0, &err), 0);
+	ck_assert(!there("c/f-new") && !there("c/p-newest"));
+	ck_assert(there("w/old/sub/file") && there("w/new/sub/file"));
+}
+END_TEST
+
 static void add(TCase *t)
 {
 	tcase_add_checked_fixture(t, set_up, tear_down);
 	tcase_add_test(t, what_was_used_longest_ago_goes);
 	tcase_add_test(t, what_a_session_has_stays);
+	tcase_add_test(t, answers_have_a_ceiling);
 }
 
 TEST_MAIN("trim", add)
