@@ -165,6 +165,11 @@
 #define CBX_INSTALL_PAGE_MAX MIB(64)     /* packages: one answer of the index to the resolver; longer: an error there
 					 * [integration/install.py:an_index_that_answers_without_end] */
 #define CBX_INSTALL_QUESTIONS_MAX 5000   /* packages: what one resolver may ask the index for; more: it is given up */
+#define CBX_INSTALL_ADDRESS_MAX KIB(4)   /* packages: what a resolver asks for, a name or an address; longer: it is given up
+					 * [integration/install.py:resolvers_that_lie] */
+#define CBX_INSTALL_UNREAD_MAX MIB(64)   /* session: answers of the index that a resolver has not read, and likewise those
+					 * that are still coming, but for one; more: the index waits
+					 * [integration/install.py:resolvers_that_lie] */
 #define CBX_PACKAGES_KEPT_MAX GIB(10)    /* packages: unpacked wheels and answers of the index that are kept; more: before
 					 * something is fetched, those used longest ago that no session has are removed
 					 * [unit/test_trim.c:what_was_used_longest_ago_goes] */

@@ -33,6 +33,7 @@ struct cbx_feed {
 	int fd;
 	struct event *out;
 	struct cbx_buf pending;
+	size_t written; /* bytes of it */
 	struct cbx_op *op; /* of whoever gave what is pending; NULL: nobody waits */
 };
 
@@ -57,18 +58,25 @@ static void taken(struct cbx_feed *feed, const struct cbx_err *err)
 		op->done(op, err);
 }
 
+static void forget(struct cbx_feed *feed)
+{
+	cbx_buf_release(&feed->pending);
+	feed->written = 0;
+}
+
 /* 1: nothing is left. */
 static int push(struct cbx_feed *feed)
 {
-	while (feed->pending.len) {
-		ssize_t n = write(feed->fd, feed->pending.data, feed->pending.len);
+	while (feed->written < feed->pending.len) {
+		ssize_t n = write(feed->fd, feed->pending.data + feed->written, feed->pending.len - feed->written);
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			return errno == EAGAIN ? 0 : -errno;
-		cbx_buf_drop(&feed->pending, (size_t)n);
+		feed->written += (size_t)n;
 	}
+	forget(feed);
 	return 1;
 }
 
@@ -83,7 +91,7 @@ static void writable(evutil_socket_t fd, short what, void *arg)
 	} else if (r > 0) {
 		taken(feed, NULL);
 	} else {
-		cbx_buf_release(&feed->pending);
+		forget(feed);
 		cbx_fail(&err, -r, "write to the program's standard input");
 		taken(feed, &err);
 	}
@@ -164,7 +172,7 @@ int cbx_feed_give(struct cbx_feed *feed, const char *p, size_t n, struct cbx_inp
 	cbx_buf_add(&feed->pending, p, n);
 	r = push(feed);
 	if (r < 0)
-		cbx_buf_release(&feed->pending);
+		forget(feed);
 	if (r < 0)
 		return cbx_fail(err, -r, "write to the program's standard input");
 	if (r > 0)

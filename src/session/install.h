@@ -32,6 +32,7 @@ struct cbx_install {
 	struct cbx_asks asks, waiting;
 	size_t nasks, asked;
 	struct cbx_buf line, feed, trace;
+	size_t given; /* bytes of the feed that the resolver has been given, but may not have read */
 	struct cbx_lock lock;
 	cJSON *found; /* the resolver's answer */
 	bool judged;
@@ -75,7 +76,7 @@ int cbx_install_allowed(const struct cbx_session *session, struct cbx_err *err);
 
 /* resolver.c. What it found is in `found`, and the `work` event is active, when it is through. */
 int cbx_resolver_begin(struct cbx_install *in, struct cbx_err *err);
-void cbx_resolver_feed(struct cbx_install *in); /* what has gathered for it */
+void cbx_resolver_go_on(struct cbx_install *in); /* it gets what has gathered for it, and what it asks for is begun */
 void cbx_resolver_close(struct cbx_install *in);
 
 #endif

@@ -498,7 +498,7 @@ static void turn(evutil_socket_t fd, short what, void *arg)
 	else if (in->found && !in->judged)
 		judge(in);
 	else
-		cbx_resolver_feed(in);
+		cbx_resolver_go_on(in);
 }
 
 /* ---- the beginning ---- */

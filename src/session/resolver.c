@@ -58,7 +58,7 @@ void cbx_resolver_close(struct cbx_install *in)
 		cbx_session_close(s, "packages were resolved");
 }
 
-void cbx_resolver_feed(struct cbx_install *in)
+static void feed(struct cbx_install *in)
 {
 	struct cbx_err err;
 	int r;
@@ -66,21 +66,49 @@ void cbx_resolver_feed(struct cbx_install *in)
 	if (!in->feed.len || !in->watch.x || cbx_op_pending(&in->input.op))
 		return;
 	r = cbx_execution_input(in->watch.x, in->feed.data, in->feed.len, &in->input, &err);
-	in->feed.len = 0;
+	in->given = r == 0 ? in->feed.len : 0;
+	cbx_buf_release(&in->feed);
 	if (r < 0)
 		cbx_install_end(in, &err);
 }
 
-/* What has gathered meanwhile goes with the next answer of the index. */
+/* What has gathered meanwhile follows, and what waited for room. */
 static void fed(struct cbx_input_op *op, const struct cbx_err *err)
 {
 	struct cbx_install *in = cbx_container_of(op, struct cbx_install, input);
 
-	if (!err && in->feed.len)
+	in->given = 0;
+	if (!err)
 		event_active(in->work, EV_READ, 1);
 }
 
-static void begin_asks(struct cbx_install *in);
+/*
+ * A resolver asks as fast as it likes and reads what it likes. While it has much to read, no answer comes in; while many
+ * come in at once, only the first does, so that one becomes complete.
+ */
+static bool has_room(const struct cbx_install *in)
+{
+	return in->feed.len + in->given <= CBX_INSTALL_UNREAD_MAX;
+}
+
+static void make_wait(struct cbx_install *in)
+{
+	size_t coming = 0;
+	struct cbx_ask *a;
+
+	if (in->over) /* perhaps since one of them could not be begun */
+		return;
+	TAILQ_FOREACH(a, &in->asks, entry)
+		coming += a->job.got.len;
+	TAILQ_FOREACH(a, &in->asks, entry)
+		cbx_job_pause(&a->job, !has_room(in) ||
+					       (coming > CBX_INSTALL_UNREAD_MAX && a != TAILQ_FIRST(&in->asks)));
+}
+
+static void coming(struct cbx_job *j)
+{
+	make_wait(cbx_container_of(j, struct cbx_ask, job)->install);
+}
 
 static void answered(struct cbx_job *j)
 {
@@ -94,16 +122,17 @@ static void answered(struct cbx_job *j)
 	TAILQ_REMOVE(&in->asks, a, entry);
 	in->nasks--;
 	ask_free(a);
-	cbx_resolver_feed(in);
-	begin_asks(in);
+	cbx_resolver_go_on(in);
 }
 
-static void begin_asks(struct cbx_install *in)
+void cbx_resolver_go_on(struct cbx_install *in)
 {
 	struct cbx_err err;
 	struct cbx_ask *a;
 
-	while (in->nasks < ASKS_MAX && (a = TAILQ_FIRST(&in->waiting))) {
+	feed(in);
+	make_wait(in);
+	while (!in->over && in->nasks < ASKS_MAX && has_room(in) && (a = TAILQ_FIRST(&in->waiting))) {
 		_cleanup_json_ cJSON *what = take_ptr(&a->what);
 
 		TAILQ_REMOVE(&in->waiting, a, entry);
@@ -123,6 +152,7 @@ static int add_ask(struct cbx_install *in, const cJSON *line, struct cbx_err *er
 	uint64_t id = 0;
 
 	if (cbx_json_get_u64(line, "ask", 1, UINT32_MAX, &id, err) <= 0 || !project == !url ||
+	    strlen(project ? project : url) > CBX_INSTALL_ADDRESS_MAX ||
 	    (project ? cbx_is_npm(project) != in->npm : in->npm))
 		return cbx_refuse(err, "invalid_lock", EBADMSG, "the resolver asks for something impossible");
 	if (cbx_install_allowed(in->target, err) < 0)
@@ -136,6 +166,7 @@ static int add_ask(struct cbx_install *in, const cJSON *line, struct cbx_err *er
 	a->id = id;
 	a->job.fd = -1;
 	a->job.done = answered;
+	a->job.some = coming;
 	a->job.max = CBX_INSTALL_PAGE_MAX + KIB(64);
 	a->what = cbx_json_new_obj();
 	cbx_json_set_str(a->what, "job", "ask");
@@ -198,7 +229,7 @@ static void resolver_said(struct cbx_install *in, const char *stream, const char
 	else if (r > 0) /* not here: this is a call from its execution */
 		event_active(in->work, EV_READ, 1);
 	else
-		begin_asks(in);
+		cbx_resolver_go_on(in);
 }
 
 static void resolver_does(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress)
@@ -206,7 +237,7 @@ static void resolver_does(struct cbx_watch_op *op, struct cbx_execution *x, cons
 	struct cbx_install *in = cbx_container_of(op, struct cbx_install, watch);
 
 	if (progress->what == CBX_STARTED)
-		cbx_resolver_feed(in);
+		feed(in);
 	else if (progress->what == CBX_PRINTED)
 		resolver_said(in, progress->stream, progress->p, progress->n);
 }

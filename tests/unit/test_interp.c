@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "box/box.h"
+#include "interp/input.h"
 #include "interp/interp.h"
 #include "interp/pipes.h"
 #include "unit_main.h"
@@ -392,6 +393,55 @@ START_TEST(a_display_that_comes_late)
 }
 END_TEST
 
+static void taken(struct cbx_input_op *op, const struct cbx_err *err)
+{
+	ck_assert_ptr_null(err);
+	hear("taken", "");
+}
+
+/* What is given is written bit by bit, as the program reads, and then again. */
+START_TEST(much_input)
+{
+	struct cbx_ops ops = { 0 };
+	struct cbx_input_op op = { .op.ops = &ops, .done = taken };
+	struct event_base *loop = event_base_new();
+	struct cbx_feed *feed;
+	struct cbx_err err;
+	size_t n = MIB(8) + 1;
+	char *given = cbx_xcalloc(1, n), *got = cbx_xcalloc(1, n + 1);
+	int pair[2];
+
+	heard[0] = '\0';
+	for (size_t i = 0; i < n; i++)
+		given[i] = (char)(i * 31 + (i >> 12));
+	ck_assert_int_eq(pipe2(pair, O_CLOEXEC | O_NONBLOCK), 0);
+	ck_assert_int_eq(cbx_feed_new(pair[1], loop, &feed, &err), 0);
+	for (int turn = 0; turn < 2; turn++) {
+		size_t at = 0;
+
+		ck_assert_int_eq(cbx_feed_give(feed, given, n, &op, &err), 0);
+		ck_assert_int_lt(cbx_feed_give(feed, given, 1, &op, &err), 0);
+		while (at < n) {
+			ssize_t some = read(pair[0], got + at, n + 1 - at);
+
+			at += some > 0 ? (size_t)some : 0;
+			event_base_loop(loop, EVLOOP_NONBLOCK);
+		}
+		ck_assert_uint_eq(at, n);
+		ck_assert_mem_eq(got, given, n);
+	}
+	ck_assert_str_eq(heard, "taken taken ");
+	ck_assert_int_eq(cbx_feed_give(feed, "x", 1, &op, &err), 1);
+	ck_assert_int_eq(cbx_feed_finish(&feed, &err), 1);
+	ck_assert_int_eq(read(pair[0], got, 2), 1);
+	ck_assert_int_eq(read(pair[0], got, 1), 0);
+	close(pair[0]);
+	event_base_free(loop);
+	free(given);
+	free(got);
+}
+END_TEST
+
 START_TEST(starts_that_fail)
 {
 	static const uint64_t pauses[] = { 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000 };
@@ -429,6 +479,7 @@ static void add(TCase *t)
 	tcase_add_loop_test(t, faulty_frames, 0, ARRAY_SIZE(faults));
 	tcase_add_test(t, a_flood_after_the_fault);
 	tcase_add_test(t, a_display_that_comes_late);
+	tcase_add_test(t, much_input);
 	tcase_add_test(t, starts_that_fail);
 }
 
