@@ -99,6 +99,7 @@ struct conn {
 	uint64_t left;
 	struct cbx_chunks chunks;
 	bool answered; /* the head of the response has passed */
+	bool hung; /* the server has hung up, or its socket has failed */
 	struct cbx_buf hold; /* of the response, what may be the beginning of a secret (secrets.c) */
 	uint64_t born_ms, active_ms;
 	bool dead;

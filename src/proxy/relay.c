@@ -197,7 +197,11 @@ static void watch_both(struct conn *c)
 
 	watch_set(c->proxy, &c->client.watch,
 		  EPOLLHUP | (client_speaks(c) ? EPOLLIN : 0) | (waiting(&c->down) ? EPOLLOUT : 0));
-	watch_set(c->proxy, &c->server.watch, EPOLLHUP | (from ? EPOLLIN : 0) | (waiting(&c->up) ? EPOLLOUT : 0));
+	/* epoll would tell of nothing else than that it has hung up while the client does not read. */
+	watch_set(c->proxy, &c->server.watch,
+		  c->hung && waiting(&c->down) ?
+			  0 :
+			  EPOLLHUP | (from ? EPOLLIN : 0) | (waiting(&c->up) ? EPOLLOUT : 0));
 }
 
 /* One direction's end is told to the other side when all has been passed on. False: both have ended. */
@@ -251,6 +255,15 @@ static bool read_some(struct conn *c, struct end *from)
 	return true;
 }
 
+/* A client that has hung up is, and a server that has when all of what it said has been read and passed on: that may
+ * take many turns, and nothing is read while the client's side waits. */
+static bool useless(const struct conn *c, const struct end *e, uint32_t events)
+{
+	if (e == &c->client)
+		return events & (EPOLLHUP | EPOLLERR);
+	return !waiting(&c->down) && ((events & EPOLLERR) || ((events & EPOLLHUP) && c->down.eof));
+}
+
 void relay_ready(struct watch *w, uint32_t events)
 {
 	struct end *e = (struct end *)(void *)w;
@@ -264,12 +277,9 @@ void relay_ready(struct watch *w, uint32_t events)
 		ok = read_some(c, e);
 	if (c->dead || c->state == CONN_LINGER)
 		return;
-	/* Nothing is read from a side that was hung up and whose flow waits: it is of no use any more. */
-	if (!ok || ((events & (EPOLLHUP | EPOLLERR)) && !(e == &c->server && waiting(&c->down)))) {
-		conn_end(c);
-		return;
-	}
-	if (!ends(c)) {
+	if (e == &c->server && (events & (EPOLLHUP | EPOLLERR)))
+		c->hung = true;
+	if (!ok || useless(c, e, events) || !ends(c)) {
 		conn_end(c);
 		return;
 	}

@@ -85,6 +85,16 @@ def test_large_bodies():
                               " break\n n+=d.count(0)\nprint(n)")
 
 
+def test_who_has_said_all_hears_all():
+    """A client that ends its side of a tunnel: the server answers, and ends its own before all of it was read."""
+    for wait in "0", "1":
+        got = cell("s=socket.create_connection(('127.0.0.1',3128));s.sendall(b'CONNECT pub.test:8080 HTTP/1.1\\r\\nHost: "
+                   "pub.test:8080\\r\\n\\r\\n')\nassert b' 200 ' in s.recv(65536)\ns.sendall(b'GET /big/30000000 HTTP/1.1\\r\\n"
+                   "Host: pub.test\\r\\n\\r\\n');s.shutdown(socket.SHUT_WR)\nimport time;time.sleep(" + wait + ")\nn=0\n"
+                   "while True:\n d=s.recv(1<<20)\n if not d: break\n n+=d.count(0)\nprint(n)")
+        assert "30000000" in got, got
+
+
 # ---- real clients ----
 
 def test_requests_and_urllib():
