@@ -51,7 +51,7 @@ def test_cells():
     def one(code):
         x = s.bash(code)
         return x["status"], x.get("exit_code"), x["output"]
-    assert play("bash.cases", one) >= 66
+    assert play("bash.cases", one) >= 67
 
 
 def test_long_cells():

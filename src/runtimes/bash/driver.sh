@@ -375,7 +375,8 @@ fi
 builtin set -E
 builtin trap "$__codebox_on_interrupt" INT
 builtin trap "$__codebox_on_error" ERR
-builtin trap '__codebox_exit "$?" "$@"' EXIT
+# A child that is ended before it has begun has this trap still.
+builtin trap 'case $BASHPID in "$$") __codebox_exit "$?" "$@" ;; esac' EXIT
 BASH_ARGV0=bash
 while { __codebox_turn "$?"; } 2>/dev/null || :; do # for (;;), with the exit status of the cell at its end
 	if [[ ${__codebox_arguments+set} ]]; then
