@@ -410,6 +410,15 @@ static int token(struct judge *j)
 	return mark(j);
 }
 
+/* Two dashes of MySQL's are a comment before a blank, which a comment becomes here: what was judged would be hidden, a
+ * quote's beginning perhaps, and what was in quotes be read. */
+static bool hides(const struct judge *j)
+{
+	const struct cbx_buf *out = j->out;
+
+	return j->dialect == CBX_SQL_MYSQL && out->len > 1 && memcmp(out->data + out->len - 2, "--", 2) == 0;
+}
+
 static int judge(struct judge *j)
 {
 	bool gap = false;
@@ -422,6 +431,8 @@ static int judge(struct judge *j)
 		if (r < 0)
 			return r;
 		gap |= r && j->out->len;
+		if ((gap || j->p == j->end) && hides(j))
+			return refuse(j, "comment", "two dashes would begin a comment here; write a space between them");
 		if (j->p == j->end)
 			return 0;
 		if (*j->p == ';') {

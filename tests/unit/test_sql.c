@@ -112,6 +112,11 @@ static const struct verdict verdicts[] = {
 	{ P, "SELECT * FROM t FOR NO KEY UPDATE", "lock" },
 	/* MySQL */
 	{ M, "SELECT 1--1", NULL, "SELECT 1--1" },
+	{ M, "SELECT 1--/**/'\n, get_lock(1, 2) -- '", "comment" },
+	{ M, "SELECT 1---- x", "comment" },
+	{ M, "SELECT 1--;", "comment" },
+	{ M, "SELECT 1- -/**/2", NULL, "SELECT 1- - 2" },
+	{ ALL & ~M, "SELECT 1--/**/'\n, f(1, 2) -- '", NULL, "SELECT 1 , f(1, 2)" },
 	{ M, "SELECT 1 # ; DROP TABLE x", NULL, "SELECT 1" },
 	{ M, "SELECT '\\'; DROP TABLE x; --'", NULL },
 	{ M, "SELECT \"; DROP TABLE x\"", NULL },
