@@ -26,7 +26,7 @@ def daemon():
     if "daemon" not in servers:
         servers["daemon"] = d = Daemon(tenants={"acme": {}, "beta": {}})
         d.tokens = {"acme": d.token("acme"), "beta": d.token("beta"), "looker": d.token("acme", "--scope", "read")}
-        status, body = ask("POST", "/sessions", {"session_id": "work"})
+        status, body = ask("POST", "/sessions", {"session_id": "desk"})
         servers["why"] = None if status == 200 else body
     if servers["why"]:
         raise Skip(f"no session can be made here: {servers['why']}")
@@ -61,7 +61,7 @@ def same(got, want):
 def start(*argv, **fields):
     """The path of a new command."""
     daemon()
-    return f"/sessions/work/commands/{good('POST', '/sessions/work/commands', {'argv': argv, **fields})['command_id']}"
+    return f"/sessions/desk/commands/{good('POST', '/sessions/desk/commands', {'argv': argv, **fields})['command_id']}"
 
 
 def payload(event):
@@ -123,11 +123,11 @@ def test_a_program():
     same((about["argv"][0], about["directory"], about["terminal"], about["output"]), ("sh", "/tmp", False, {"from": 0, "next": end["next"]}))
     same(read_all(c, end["next"])[0], [])
     same(good("GET", c)["output"], {"from": end["next"], "next": end["next"]})
-    assert about["command_id"] in [x["command_id"] for x in good("GET", "/sessions/work/commands")["commands"]]
+    assert about["command_id"] in [x["command_id"] for x in good("GET", "/sessions/desk/commands")["commands"]]
 
 
 def test_refusals():
-    path = "/sessions/work/commands"
+    path = "/sessions/desk/commands"
     daemon()
     for body, why in [({}, "argv"), ({"argv": []}, "argv"), ({"argv": "ls"}, "argv"), ({"argv": ["ls", 1]}, "argv"), ({"argv": ["ls"], "cwd": "/"}, "cwd"),
                       ({"argv": ["ls"], "terminal": {"rows": 0}}, "terminal: rows"), ({"argv": ["ls"], "terminal": 1}, "terminal"),
@@ -157,12 +157,12 @@ def test_refusals():
 def test_commands_that_were_started_elsewhere():
     d = daemon()
     mcp = Legacy(d.port, Authorization=f"Bearer {d.tokens['acme']}")
-    mcp.call("run_command", {"session_id": "work", "command": "exec sleep 1001", "background": True})
-    c = next(x for x in good("GET", "/sessions/work/commands")["commands"] if "exec sleep 1001" in x["argv"])
+    mcp.call("run_command", {"session_id": "desk", "command": "exec sleep 1001", "background": True})
+    c = next(x for x in good("GET", "/sessions/desk/commands")["commands"] if "exec sleep 1001" in x["argv"])
     assert c["status"] == "running" and "output" not in c, c
-    status, answer = ask("GET", f"/sessions/work/commands/{c['command_id']}/output")
+    status, answer = ask("GET", f"/sessions/desk/commands/{c['command_id']}/output")
     assert status == 409 and "who started it" in answer["detail"], (status, answer)
-    same(good("DELETE", f"/sessions/work/commands/{c['command_id']}")["status"], "killed")
+    same(good("DELETE", f"/sessions/desk/commands/{c['command_id']}")["status"], "killed")
 
 
 def test_input_is_given_once():
@@ -351,8 +351,8 @@ def test_tenants():
                                    ("POST", "/resize", {"rows": 1, "columns": 1}), ("POST", "/signal", {"signal": 9}), ("DELETE", "", None)]:
             same((who, method, what, ask(method, c + what, body, who=who)[0]), (who, method, what, status))
     same(ask("GET", c, who="beta")[0], 404)
-    same(ask("GET", "/sessions/work/commands", who="beta")[0], 404)
-    same(ask("POST", "/sessions/work/commands", {"argv": ["ls"]}, who="beta")[0], 404)
+    same(ask("GET", "/sessions/desk/commands", who="beta")[0], 404)
+    same(ask("POST", "/sessions/desk/commands", {"argv": ["ls"]}, who="beta")[0], 404)
     same((ask("GET", c, who="looker")[0], good("GET", c)["status"]), (200, "running"))
     good("DELETE", c)
 
