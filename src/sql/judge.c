@@ -410,8 +410,8 @@ static int token(struct judge *j)
 	return mark(j);
 }
 
-/* Two dashes of MySQL's are a comment before a blank, which a comment becomes here: what was judged would be hidden, a
- * quote's beginning perhaps, and what was in quotes be read. */
+/* For MySQL two dashes before a blank begin a comment, and a comment becomes a blank here. That would hide what was judged,
+ * such as the beginning of a string, and have the rest of the string read as code. */
 static bool hides(const struct judge *j)
 {
 	const struct cbx_buf *out = j->out;

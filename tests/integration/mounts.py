@@ -509,7 +509,8 @@ def test_without_a_terminal_what_is_to_be_written_is_said_and_works():
     assert b(*args).stdout == "in\n"
     # What is not an answer to the question is not taken from that file; nor is it, once others can write to it.
     for bad, wrong in (('{"defaults": {"memory": "8G"}}', '"mounts" only'), ('{"mounts": {"roots": true}}', 'has "allow" only'),
-                       ('{"mounts": {"allow": [{"path": "/etc"}]}}', "never shown"), ('[{"path": "/srv"}]', "is an object"), ("{", "mounts.json:1:")):
+                       ('{"mounts": {"allow": [{"path": "/etc"}]}}', "never shown"),
+                       ('[{"path": "/srv"}]', "is an object"), ("{", "mounts.json:1:")):
         with open(path, "w") as f:
             f.write(bad)
         r = b(*args)

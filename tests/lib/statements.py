@@ -112,6 +112,7 @@ WRITES = {
         "SELECT 1 # comment\n; DELETE FROM t",
         "SELECT 1 --1 ; DELETE FROM t",
         "SELECT GET_LOCK('a', 1)",
+        "SELECT 1--/**/'\n, GET_LOCK(0x61, 1) -- '",
         "SELECT * FROM t LOCK IN SHARE MODE",
         "SELECT NEXT VALUE FOR s",
         "SELECT NEXTVAL(s)",
