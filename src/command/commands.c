@@ -94,6 +94,7 @@ int cbx_commands_add(struct cbx_commands *all, const struct cbx_command_spec *sp
 	c->size = spec->terminal ? CBX_INIT_SIZE(spec->rows, spec->columns) : 0;
 	c->timeout_ms = spec->timeout_ms;
 	c->pipe[CBX_STDOUT] = c->pipe[CBX_STDERR] = -1;
+	c->held = true;
 	c->unread = spec->unread;
 	c->unconfirmed = spec->unread != CBX_UNREAD_CUT;
 	c->kept.head_max = spec->unread == CBX_UNREAD_CUT ? CBX_COMMAND_HEAD : 0;
@@ -167,6 +168,7 @@ int cbx_command_watch(struct cbx_command *c, struct cbx_command_op *op, struct c
 
 		if (before)
 			cbx_op_begin(before, &c->replaced);
+		c->held = true;
 		c->replayed = false;
 		c->fresh = true;
 		cbx_op_begin(&op->op, &c->attached);
@@ -244,6 +246,10 @@ static void tell(struct cbx_command *c)
 	tell_replaced(c);
 	if (has_run(c) && c->attached && !c->replayed)
 		cbx_command_replay(c);
+	if (has_run(c) && c->held) {
+		c->held = false;
+		cbx_command_streams_look(c);
+	}
 	tell_news(c);
 	if (over && !c->delivered) {
 		c->delivered = true;

@@ -57,6 +57,7 @@ struct cbx_command {
 	bool narrow[CBX_STREAMS];
 	bool last[CBX_STREAMS]; /* of this pipe only what is owed is read yet */
 	size_t owed[CBX_STREAMS];
+	bool held; /* until cbx_commands_deliver() has told who is attached of it */
 	bool stalled;
 	uint64_t printed;
 	struct cbx_output kept; /* since nobody is attached, or since it was confirmed */

@@ -10,6 +10,9 @@
  * client confirms that it has it, and when it is as much as is kept, the program waits, too. So a connection that is
  * lost loses nothing. Who is attached in the first way has confirmed what was passed to him.
  *
+ * Nothing is read before who attaches has been told that the command runs, and has what was kept: init may be slow to
+ * say so, and a program that floods would have filled what is kept by then.
+ *
  * Processes that a program leaves behind may hold its pipes for ever. So when it has ended, what is in them at that
  * moment is its own, and is read; what comes later is not. A terminal ends with its program, and its pipe with the
  * terminal: that is waited for, but not for long.
@@ -57,7 +60,7 @@ bool cbx_command_waits(const struct cbx_command *c)
 
 static bool rests(const struct cbx_command *c)
 {
-	return c->stalled || cbx_command_waits(c);
+	return c->held || c->stalled || cbx_command_waits(c);
 }
 
 static void stop_reading(struct cbx_command *c)
@@ -170,8 +173,7 @@ static int open_output(struct cbx_command *c, enum cbx_stream stream, int *their
 	cbx_set_nonblock(pair[0], 1);
 	c->narrow[stream] = fcntl(pair[0], F_SETPIPE_SZ, (int)KIB(stream == CBX_STDOUT ? 32 : 8)) >= 0;
 	c->pipes[stream] = event_new(c->all->base, pair[0], EV_READ | EV_PERSIST, fns[stream], c);
-	return c->pipes[stream] && event_add(c->pipes[stream], NULL) == 0 ? 0
-									  : cbx_fail(err, ENOMEM, "watch a command");
+	return c->pipes[stream] ? 0 : cbx_fail(err, ENOMEM, "watch a command");
 }
 
 static int open_input(struct cbx_command *c, int *theirs, struct cbx_err *err)

@@ -424,6 +424,17 @@ def test_a_gigabyte():
     assert most < before + (8 << 20), (before, most)
 
 
+def test_floods_together():
+    """With more programs than processors, init may be slow to say that one has started. Nothing is lost for that."""
+    size = 2 << 20
+    for _ in range(4):
+        all_of_them = [box.popen("exec", session(), "--", "head", "-c", str(size), "/dev/zero",
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(40)]
+        for p in all_of_them:
+            out, errs = p.communicate()
+            assert (len(out), errs, p.returncode) == (size, b"", 0), (len(out), errs, p.returncode)
+
+
 def test_who_floods_and_is_not_read():
     """Neither a slow client, nor a command that nobody looks at, costs codeboxd memory or others their turn."""
     pid = box.daemon_pid()
