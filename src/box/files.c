@@ -11,13 +11,16 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/limits.h"
 #include "box/entries.h"
 #include "box/init.h"
 
 #define PATH_LENGTH_MAX 4096
+#define TICK_MAX_NS	50000000
 
 struct file_request {
+	struct cbx_box *box;
 	uint32_t type;
 	size_t max;
 	char *path;
@@ -91,6 +94,18 @@ static bool understand(const struct file_request *q, const struct cbx_init_heade
 	}
 }
 
+void cbx_files_changed(struct cbx_box *box)
+{
+	box->files_changed_ns = cbx_wall_ns(CLOCK_REALTIME);
+}
+
+bool cbx_files_settled(const struct cbx_box *box)
+{
+	int64_t early = box->files_changed_ns - cbx_wall_ns(CLOCK_REALTIME_COARSE);
+
+	return early < 0 || early > TICK_MAX_NS; /* or the clock was set back */
+}
+
 static void answered(void *arg, const struct cbx_init_header *h, const char *payload, size_t len,
 		     const struct cbx_err *fault)
 {
@@ -100,6 +115,9 @@ static void answered(void *arg, const struct cbx_init_header *h, const char *pay
 	struct cbx_file_reply reply = { 0 };
 	struct cbx_err err = { 0 };
 
+	if (!fault && h->value >= 0 &&
+	    (q->type == CBX_INIT_WRITE || q->type == CBX_INIT_PLACE || q->type == CBX_INIT_RENAME))
+		cbx_files_changed(q->box);
 	if (!op) {
 		request_free(q);
 		return;
@@ -128,6 +146,7 @@ static int ask(struct cbx_box *box, struct cbx_init_header h, bool urgent, const
 		return cbx_refuse(err, "invalid_argument", EMSGSIZE,
 				  "data: %zu bytes are too many at once; write at most %d", n, CBX_FILE_CHUNK);
 	q = cbx_xcalloc(1, sizeof(*q));
+	q->box = box;
 	q->type = h.type;
 	q->max = max;
 	q->path = cbx_xstrdup(path);

@@ -103,6 +103,7 @@ struct cbx_box {
 	uint64_t reclaimed; /* bytes asked for when it was frozen the last time */
 	uint64_t rest_looked_ms, rest_cpu_us;
 	struct event *rest_timer, *settle_timer; /* NULL until they are needed */
+	int64_t files_changed_ns; /* CLOCK_REALTIME: see cbx_files_changed() */
 	uint64_t settle_until_ms; /* what was killed for memory may still hold it; 0: no */
 
 	bool measured, measuring; /* it was, once; an answer is waited for */

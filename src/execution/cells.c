@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -29,6 +28,7 @@
 
 #define EARLY_MS 1000 /* after a cell's start */
 #define AGAIN_MS 500  /* from the first interrupt to the second */
+#define LOOK_MS	 1    /* whether files have a later stamp by now */
 #define NOTES_MAX 1000 /* bytes of notes about killed processes */
 
 static struct cbx_seat *seat_of(struct cbx_interp *in)
@@ -141,10 +141,8 @@ void cbx_cells_start(struct cbx_cells *c)
 {
 	struct cbx_execution *x = TAILQ_FIRST(&c->queue);
 	cJSON *frame = x->program ? take_ptr(&x->program) : cbx_json_new_obj();
-	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME_COARSE, &now);
-	x->since_ns = now.tv_sec * 1000000000ll + now.tv_nsec;
+	x->since_ns = cbx_wall_ns(CLOCK_REALTIME_COARSE);
 	TAILQ_REMOVE(&c->queue, x, entry);
 	c->nqueued--;
 	c->running = x;
@@ -208,7 +206,13 @@ bool cbx_seat_next(struct cbx_seat *seat)
 		introduce(seat);
 	while (in->queries.n && (frame = cbx_query_next(&in->queries)))
 		cbx_interp_send(in, frame);
-	return in->state == CBX_INTERP_READY && first_of(seat);
+	if (in->state != CBX_INTERP_READY || !first_of(seat))
+		return false;
+	if (!cbx_files_settled(c->box)) {
+		cbx_timer_set(c->timer, LOOK_MS); /* or the files of the cell before it would be its own, too */
+		return false;
+	}
+	return true;
 }
 
 bool cbx_cells_idle(const struct cbx_cells *c)
@@ -355,8 +359,10 @@ static void timer_event(evutil_socket_t fd, short what, void *arg)
 	struct cbx_cells *c = arg;
 	struct cbx_execution *x = c->running;
 
-	if (!x)
+	if (!x) {
+		c->up->next(c);
 		return;
+	}
 	if (x->finishing) {
 		x->overdue = true;
 		cbx_execution_end(x, x->status);

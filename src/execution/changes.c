@@ -2,8 +2,9 @@
 /*
  * Theory of operation: when a cell has ended, init is asked for the files whose ctime is not before the cell's start;
  * the end is told when the answer is there, and the next cell starts after that. Files are stamped with the kernel's
- * coarse clock, so the start is read from that clock, too: what was changed within the same tick (at most 10 ms)
- * before the cell counts as its own, and nothing of its own is ever missed for the clock.
+ * coarse clock, so the start is read from that clock, too, and nothing that a cell changes is ever missed for the clock.
+ * After a cell or a client has changed files, the next cell waits until that clock has passed them (it is late by at most
+ * 10 ms), so that they do not count as its own.
  *
  * The names are hostile. As JSON they are valid UTF-8, and the URI has their bytes.
  */
@@ -54,6 +55,8 @@ void cbx_changes_read(struct cbx_execution *x, const struct cbx_file_reply *repl
 	x->files_unknown = err || reply->cut;
 	if (err)
 		return;
+	if (reply->nentries)
+		cbx_files_changed(x->cells->box);
 	all = reply->size;
 	if (reply->nentries)
 		all -= keep(x, reply);
