@@ -151,12 +151,22 @@ static void look_at_top(struct cbx_tool_call *call)
 
 /* ---- exec_code: the cell ---- */
 
+static void add_text(struct cbx_tool_call *call, const char *text)
+{
+	_cleanup_buf_ struct cbx_buf shown = { 0 };
+	struct cbx_cbm_step *s = call->state;
+
+	if (!text)
+		return;
+	cbx_profile_screen(call, &shown, text);
+	cbx_json_push_str(s->texts, cbx_buf_str(&shown));
+}
+
 static void take_result(struct cbx_tool_call *call, struct cbx_execution *x)
 {
 	_cleanup_json_ cJSON *j = cbx_execution_to_json(x, false);
 	const cJSON *error = cJSON_GetObjectItemCaseSensitive(j, "error"), *f;
 	const char *traceback = cbx_json_text(error, "traceback"), *fate = cbx_profile_fate(j);
-	_cleanup_buf_ struct cbx_buf text = { 0 };
 	struct cbx_cbm_step *s = call->state;
 
 	s->texts = cbx_profile_texts(call, x, false);
@@ -165,10 +175,8 @@ static void take_result(struct cbx_tool_call *call, struct cbx_execution *x)
 	s->links = cbx_json_new_obj();
 	s->found = cbx_json_new_arr();
 	cbx_profile_add_images(call, s->images, x);
-	if (traceback || fate) {
-		cbx_profile_screen(call, &text, traceback ? traceback : fate);
-		cbx_json_push_str(s->texts, cbx_buf_str(&text));
-	}
+	add_text(call, traceback);
+	add_text(call, fate);
 	cJSON_ArrayForEach(f, cJSON_GetObjectItemCaseSensitive(j, "files"))
 		if (cbx_json_text(f, "path")) {
 			cbx_json_push_str(s->changed, cbx_json_text(f, "path"));

@@ -272,13 +272,11 @@ async def codeboxmcp_session():
         by_name = lambda list_: sorted(list_, key=lambda a: a["path"])
         tap.equal(by_name(r["new_artifacts"]), wanted, "codeboxmcp: results go to output and are told")
         tap.equal(by_name(r["all_artifacts"]), wanted, "codeboxmcp: all of them")
-        await anyio.sleep(0.2)  # the kernel's time stamps are coarse
         r = await run(f"open('B.CSV', 'w').write('new')\nos.mkdir('{out}/deep')\n"
                       f"open('{out}/deep/c.json', 'w').write('{{}}');")
         names = sorted(a["path"][len(out) + 1:] for a in r["new_artifacts"])
         tap.ok(len(names) == 2 and re.fullmatch(r"B_\w{6}\.CSV", names[0]) and names[1] == "deep/c.json",
                "codeboxmcp: nothing is overwritten, nested files are told once", names)
-        await anyio.sleep(0.2)
         r = await run(f"open('{out}/a.txt', 'a').write('d');")
         tap.equal([[a["filename"], a["size_bytes"]] for a in r["new_artifacts"]], [["a.txt", 4]],
                   "codeboxmcp: an overwritten file is told")
@@ -312,6 +310,14 @@ async def codeboxmcp_session():
                       "codeboxmcp: destroy_session, of an unknown one too")
         tap.equal(await call("list_artifacts", session_id="chat-1"), error("Session 'chat-1' not found."),
                   "codeboxmcp: it is gone")
+    async with connect("codeboxmcp", "--timeout", "1") as c:
+        r = told(await c.call_tool("exec_code", {"session_id": "late", "language": "python",
+                                                 "code": "open('t.csv', 'w').close()\nprint('a', flush=True)\nwhile True: pass"}))
+        tap.equal([a["filename"] for a in r["new_artifacts"]], ["t.csv"], "codeboxmcp: files of a cell that ran too long")
+        tap.ok(r["output"].startswith("[output]\na\n") and "KeyboardInterrupt" in r["output"] and
+               r["output"].endswith("\n\n[output]\nExecution timed out"),
+               "codeboxmcp: the time limit, where it was met, and what came before", r)
+        told(await c.call_tool("destroy_session", {"session_id": "late"}))
 
 
 # ---- code-sandbox ----
