@@ -47,6 +47,12 @@ static bool text_valid(const char *s)
 	return s[0] && strlen(s) <= 128 && cbx_plain(s) && !strpbrk(s, ";{}='\"");
 }
 
+/* Of a file that drivers are told of. */
+static bool path_valid(const char *s)
+{
+	return s[0] == '/' && cbx_path_clean(s) && cbx_plain(s) && !strpbrk(s, " ;{}='\"\\#") && strlen(s) <= 1000;
+}
+
 static int parse_secret(const cJSON *v, struct cbx_sql_connection *c, const cJSON **ret_bad, struct cbx_err *err)
 {
 	static const char remedy[] =
@@ -91,7 +97,7 @@ static const char *standard_tls(const char *server)
 
 static int check_server(const cJSON *v, struct cbx_sql_connection *c, const cJSON **ret_bad, struct cbx_err *err)
 {
-	static const char *const known[] = { "type", "server", "port", "database", "user", "password", "tls", NULL };
+	static const char *const known[] = { "type", "server", "port", "database", "user", "password", "tls", "ca", NULL };
 	const char *server = text_of(v, "server"), *user = text_of(v, "user"), *tls = cbx_json_text(v, "tls");
 	const cJSON *m, *port = cJSON_GetObjectItemCaseSensitive(v, "port");
 	uint64_t number = 0;
@@ -100,7 +106,7 @@ static int check_server(const cJSON *v, struct cbx_sql_connection *c, const cJSO
 	cJSON_ArrayForEach(m, v)
 		if (!word_of(known, m->string))
 			return wrong(m, ret_bad, err,
-				     "unknown key; accepted are: type, server, port, database, user, password, tls");
+				     "unknown key; accepted are: type, server, port, database, user, password, tls, ca");
 	if (!server_valid(text_of(v, "type"), server))
 		return wrong(v, ret_bad, err,
 			     "server: give a host, an address, or the directory or path of a unix socket");
@@ -117,7 +123,16 @@ static int check_server(const cJSON *v, struct cbx_sql_connection *c, const cJSO
 		cbx_json_set_u64(c->json, "port", number);
 	cbx_json_set_str(c->json, "database", text_of(v, "database"));
 	cbx_json_set_str(c->json, "user", user);
-	cbx_json_set_str(c->json, "tls", tls ? tls : standard_tls(server));
+	tls = tls ? tls : standard_tls(server);
+	cbx_json_set_str(c->json, "tls", tls);
+	m = cJSON_GetObjectItemCaseSensitive(v, "ca");
+	if (m && !path_valid(text_of(v, "ca")))
+		return wrong(m, ret_bad, err,
+			     "ca: give the absolute path of a file of certificates (PEM), without spaces, ; { } = and quotes");
+	if (m && strcmp(tls, "verify") != 0)
+		return wrong(m, ret_bad, err, "ca: goes with \"tls\": \"verify\" only");
+	if (m)
+		cbx_json_set_str(c->json, "ca", m->valuestring);
 	m = cJSON_GetObjectItemCaseSensitive(v, "password");
 	if (m)
 		r = parse_secret(m, c, ret_bad, err);
@@ -290,7 +305,8 @@ static const char connections_schema[] = JSON({"type":"object","maxProperties":6
 "user":{"type":"string","description":"One who may only read"},
 "password":{"type":"object","description":"Where it is","minProperties":1,"maxProperties":1,"additionalProperties":false,
 "properties":{"environment":{"type":"string"},"file":{"type":"string"},"credential":{"type":"string"}}},
-"tls":{"enum":["verify","require","off"]}}}});
+"tls":{"enum":["verify","require","off"]},
+"ca":{"type":"string","pattern":"^/","description":"A file of the authorities that its certificate may come from (PEM)"}}}});
 static const char allow_schema[] = JSON({"type":"array","maxItems":64,
 "description":"Connections that are in force; if omitted, all of this policy",
 "items":{"type":"string","pattern":"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"}});

@@ -124,12 +124,9 @@ static int send_trust(int talk, const struct cbx_buf *text, struct cbx_err *err)
 /* What other hosts than those with secrets are known by, whose TLS stays theirs. */
 static void add_machine(struct cbx_buf *out)
 {
-	static const char *const files[] = { "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
-					     "/etc/ssl/ca-bundle.pem" };
-	_cleanup_fd_ int fd = -1;
+	const char *file = cbx_trust_of_machine();
+	_cleanup_fd_ int fd = file ? open(file, O_RDONLY | O_CLOEXEC) : -1;
 
-	for (size_t i = 0; i < ARRAY_SIZE(files) && fd < 0; i++)
-		fd = open(files[i], O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 && cbx_read_whole(fd, CBX_TRUST_MAX - CBX_TLS_PEM_MAX, out) < 0)
 		cbx_buf_release(out);
 	if (out->len && out->data[out->len - 1] != '\n')

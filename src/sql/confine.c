@@ -34,7 +34,7 @@ int cbx_sql_confine(const struct cbx_filter *filter, const struct cbx_sql_job *j
 					wal,
 					shm,
 					journal };
-	static const char *const of_server[] = { "/etc", "/usr", "/lib", "/lib64", "/dev/null", "/dev/urandom" };
+	const char *const of_server[] = { "/etc", "/usr", "/lib", "/lib64", "/dev/null", "/dev/urandom", job->ca };
 	const struct cbx_worker w = { .readable = file ? of_file : of_server,
 				      .nreadable = file ? ARRAY_SIZE(of_file) : ARRAY_SIZE(of_server),
 				      .network = !file,

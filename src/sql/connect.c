@@ -8,10 +8,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "base/trust.h"
 #include "sql/worker.h"
 
 /* ---- what drivers say ---- */
@@ -72,16 +75,34 @@ static void port(struct cbx_buf *b, const struct cbx_sql_job *j, unsigned standa
 	cbx_buf_addf(b, "PORT=%u;", j->port ? (unsigned)j->port : standard);
 }
 
+#define FREETDS_SERVER "codebox"
+
+static bool verifies(const struct cbx_sql_job *j)
+{
+	return j->tls && strcmp(j->tls, "verify") == 0;
+}
+
+/* Whom a server's certificate has to come from. No driver is left to its own idea of that: libpq's is a file in the
+ * user's home, FreeTDS's nobody. */
+static const char *authorities(const struct cbx_sql_job *j)
+{
+	return j->ca ? j->ca : cbx_trust_of_machine();
+}
+
 static void postgresql(struct cbx_buf *b, const struct cbx_sql_job *j)
 {
 	cbx_buf_addf(b, "SERVERNAME=%s;DATABASE=%s;", j->server, j->database);
 	port(b, j, 5432);
 	account(b, j);
 	cbx_buf_addf(b, "SSLMODE=%s;",
-		     strcmp(j->tls, "verify") == 0 ? "verify-full"
-		     : strcmp(j->tls, "off") == 0  ? "disable"
-						   : "require");
-	plain(b, "USEDECLAREFETCH=1;FETCH=2000;BOOLSASCHAR=0;BYTEAASLONGVARBINARY=1;PQOPT={connect_timeout=10}");
+		     verifies(j)		  ? "verify-full"
+		     : strcmp(j->tls, "off") == 0 ? "disable"
+						  : "require");
+	plain(b, "USEDECLAREFETCH=1;FETCH=2000;BOOLSASCHAR=0;BYTEAASLONGVARBINARY=1");
+	cbx_buf_adds(b, "PQOPT={connect_timeout=10");
+	if (verifies(j))
+		cbx_buf_addf(b, " sslrootcert=%s", authorities(j));
+	plain(b, "}");
 }
 
 static void mysql(struct cbx_buf *b, const struct cbx_sql_job *j)
@@ -95,18 +116,17 @@ static void mysql(struct cbx_buf *b, const struct cbx_sql_job *j)
 	cbx_buf_addf(b, "DATABASE=%s;", j->database);
 	account(b, j);
 	if (strcmp(j->tls, "off") != 0)
-		cbx_buf_addf(b, "FORCETLS=1;SSLVERIFY=%d;", strcmp(j->tls, "verify") == 0);
+		cbx_buf_addf(b, "FORCETLS=1;SSLVERIFY=%d;", verifies(j));
+	if (verifies(j))
+		cbx_buf_addf(b, "SSLCA=%s;", authorities(j));
 	plain(b, "CHARSET=utf8mb4;FORWARDONLY=1;NO_CACHE=1;CONN_TIMEOUT=10");
 }
 
 static void sqlserver(struct cbx_buf *b, const struct cbx_sql_job *j)
 {
-	cbx_buf_addf(b, "SERVER=%s;DATABASE=%s;", j->server, j->database);
-	port(b, j, 1433);
+	cbx_buf_addf(b, "SERVERNAME=%s;DATABASE=%s;", FREETDS_SERVER, j->database);
 	account(b, j);
 	cbx_buf_addf(b, "ENCRYPTION=%s;", strcmp(j->tls, "off") == 0 ? "off" : "require");
-	if (strcmp(j->tls, "verify") == 0)
-		plain(b, "CA_FILE=system");
 	plain(b, "TDS_VERSION=7.4;CLIENTCHARSET=UTF-8;APPLICATIONINTENT=ReadOnly");
 }
 
@@ -114,6 +134,38 @@ static void sqlite(struct cbx_buf *b, const struct cbx_sql_job *j)
 {
 	cbx_buf_addf(b, "DATABASE=file:%s?mode=ro;", j->database);
 	plain(b, "NOCREAT=1;STEPAPI=1;TIMEOUT=1000");
+}
+
+/* FreeTDS's connection strings have no word for authorities, its file has. A name that the file does not know would be
+ * that of a host, so everything about the server is in there. */
+static int write_freetds(const struct cbx_sql_job *j, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+	_cleanup_fd_ int fd = memfd_create("freetds.conf", MFD_CLOEXEC);
+	char path[32];
+	int r;
+
+	cbx_buf_addf(&text, "[" FREETDS_SERVER "]\n\thost = %s\n\tport = %u\n\ttds version = 7.4\n", j->server,
+		     j->port ? (unsigned)j->port : 1433);
+	if (verifies(j))
+		cbx_buf_addf(&text, "\tca file = %s\n\tcheck certificate hostname = yes\n", authorities(j));
+	r = fd < 0 ? -errno : cbx_write_all(fd, text.data, text.len);
+	if (r < 0)
+		return cbx_fail(err, -r, "write the settings of the driver");
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (setenv("FREETDSCONF", path, 1) < 0)
+		return cbx_fail(err, errno, "name the settings of the driver");
+	(void)take_fd(&fd); /* open as long as this process is */
+	return 0;
+}
+
+int cbx_sql_prepare(const struct cbx_sql_job *j, struct cbx_err *err)
+{
+	if (verifies(j) && !authorities(j))
+		return cbx_refuse(err, "connection_failed", ENOENT,
+				  "the certificates of this machine's authorities cannot be found; install ca-certificates, or "
+				  "name a file of the server's authority in the policy (ca)");
+	return j->dialect == CBX_SQL_SQLSERVER ? write_freetds(j, err) : 0;
 }
 
 /* ---- what is said first ---- */

@@ -6,7 +6,7 @@
  * Between codeboxd and codebox-sql. codeboxd sends one byte and a stream socket for each query, writes the job into it,
  * an object of JSON, and shuts that direction down:
  *
- *   {"connection":{"type","server"?,"port"?,"database","user"?,"tls"},"password"?,"query","parameters":[…],
+ *   {"connection":{"type","server"?,"port"?,"database","user"?,"tls","ca"?},"password"?,"query","parameters":[…],
  *    "inline_rows","inline_bytes","rows","bytes","timeout_ms","delivery":"inline"|"auto"|"file","null"?}
  *
  * With "schema":true it has no query, and the tables of the database are the answer.

@@ -63,6 +63,7 @@ static int read_job(cJSON *root, struct cbx_sql_job *job, struct cbx_err *err)
 				     .database = cbx_json_text(c, "database"),
 				     .user = cbx_json_text(c, "user"),
 				     .tls = cbx_json_text(c, "tls"),
+				     .ca = cbx_json_text(c, "ca"),
 				     .password = cbx_json_text(root, "password"),
 				     .null = cbx_json_text(root, "null") };
 	for (size_t i = 0; type && i < ARRAY_SIZE(types); i++) {
@@ -91,6 +92,8 @@ static int serve(struct cbx_sql *s, const struct cbx_filter *filter, struct cbx_
 	if (r >= 0)
 		r = read_job(doc.root, &job, err);
 	s->job = &job;
+	if (r >= 0)
+		r = cbx_sql_prepare(&job, err);
 	if (r >= 0)
 		r = cbx_sql_confine(filter, &job, err);
 	if (r >= 0 && !job.schema)

@@ -30,7 +30,7 @@ struct cbx_sql_job {
 	const cJSON *connection, *parameters;
 	enum cbx_dialect dialect;
 	bool schema; /* is asked for; there is no query */
-	const char *query, *server, *database, *user, *password, *tls, *null;
+	const char *query, *server, *database, *user, *password, *tls, *ca, *null;
 	uint64_t port, inline_rows, inline_bytes, rows, bytes, timeout_ms;
 	enum { CBX_SQL_INLINE, CBX_SQL_AUTO, CBX_SQL_TO_FILE } delivery;
 };
@@ -47,7 +47,9 @@ struct cbx_sql {
 /* confine.c */
 int cbx_sql_confine(const struct cbx_filter *filter, const struct cbx_sql_job *job, struct cbx_err *err);
 
-/* connect.c. All of it is undone, and the transaction rolled back, by cbx_sql_disconnect(). */
+/* connect.c. What has to be done while files can still be written: settings of drivers. */
+int cbx_sql_prepare(const struct cbx_sql_job *job, struct cbx_err *err);
+/* All of it is undone, and the transaction rolled back, by cbx_sql_disconnect(). */
 int cbx_sql_connect(struct cbx_sql *s, struct cbx_err *err);
 void cbx_sql_disconnect(struct cbx_sql *s);
 /* What the driver says of a handle, without the password. */

@@ -181,13 +181,10 @@ SSL_CTX *context_new(bool inside, struct cbx_err *err)
 
 int context_trust_machine(SSL_CTX *ctx, struct cbx_err *err)
 {
-	/* Debian's, Fedora's, openSUSE's */
-	static const char *const files[] = { "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
-					     "/etc/ssl/ca-bundle.pem" };
+	const char *file = cbx_trust_of_machine();
 
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
-		if (access(files[i], R_OK) == 0 && SSL_CTX_load_verify_file(ctx, files[i]) == 1)
-			return 0;
+	if (file && SSL_CTX_load_verify_file(ctx, file) == 1)
+		return 0;
 	return SSL_CTX_set_default_verify_paths(ctx) == 1
 		       ? 0
 		       : cbx_refuse(err, "network", EIO,

@@ -125,23 +125,43 @@ class Relay:
             s.close()
 
 
+def mine(server, *paths):
+    """Copies that the server's account alone can read: they want keys like that."""
+    copies = []
+    for path in paths:
+        copies.append(os.path.join(server.dir, os.path.basename(path)))
+        shutil.copyfile(path, copies[-1])
+        os.chmod(copies[-1], 0o600)
+        if server.who:
+            os.chown(copies[-1], server.who.pw_uid, server.who.pw_gid)
+    return copies
+
+
 class PostgreSQL(Server):
-    def __init__(self):
+    """With a certificate and its key it listens at a port of the loopback address, too."""
+
+    def __init__(self, certificate=None, key=None, port=5432):
         super().__init__("pg")
         self.bin = sorted(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda p: int(p.split("/")[4]))[-1]
         data = os.path.join(self.dir, "data")
         self.call(self.bin + "/initdb", "-D", data, "-U", "admin", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8",
                   "--no-sync")
         with open(os.path.join(data, "pg_hba.conf"), "w") as f:
-            f.write("local all admin trust\nlocal all all scram-sha-256\n")
-        self.serve(self.bin + "/postgres", "-D", data, "-k", self.dir, "-c", "listen_addresses=", "-c", "fsync=off",
-                   "-c", "dynamic_shared_memory_type=mmap")
+            f.write("local all admin trust\nlocal all all scram-sha-256\nhostssl all all 127.0.0.1/32 scram-sha-256\n")
+        options = ["listen_addresses="]
+        if certificate:
+            certificate, key = mine(self, certificate, key)
+            options = ["listen_addresses=127.0.0.1", "port=%d" % port, "ssl=on", "ssl_cert_file=" + certificate,
+                       "ssl_key_file=" + key]
+        self.port = port
+        self.serve(self.bin + "/postgres", "-D", data, "-k", self.dir, "-c", "fsync=off", "-c",
+                   "dynamic_shared_memory_type=mmap", *[word for o in options for word in ("-c", o)])
 
     def answers(self):
-        return subprocess.run([self.bin + "/pg_isready", "-q", "-h", self.dir]).returncode == 0
+        return subprocess.run([self.bin + "/pg_isready", "-q", "-h", self.dir, "-p", str(self.port)]).returncode == 0
 
     def sql(self, text, database="postgres"):
-        return self.call(self.bin + "/psql", "-h", self.dir, "-U", "admin", "-d", database, "-qAt", "-v", "ON_ERROR_STOP=1",
+        return self.call(self.bin + "/psql", "-h", self.dir, "-p", str(self.port), "-U", "admin", "-d", database, "-qAt", "-v", "ON_ERROR_STOP=1",
                          input=text).strip()
 
     def connection(self, user="reader", database="shop"):
@@ -150,12 +170,15 @@ class PostgreSQL(Server):
 
 
 class MariaDB(Server):
-    def __init__(self):
+    def __init__(self, certificate=None, key=None):
         super().__init__("my")
         self.socket = os.path.join(self.dir, "s")
         data = os.path.join(self.dir, "data")
         options = ["--no-defaults", "--datadir=" + data]
         self.call("mariadb-install-db", *options, "--auth-root-authentication-method=normal", "--skip-test-db")
+        if certificate:
+            certificate, key = mine(self, certificate, key)
+            options += ["--ssl-cert=" + certificate, "--ssl-key=" + key]
         program = shutil.which("mariadbd") or "/usr/sbin/mariadbd"
         self.serve(program, *options, "--socket=" + self.socket, "--skip-networking", "--innodb-flush-method=fsync",
                    "--pid-file=" + os.path.join(self.dir, "pid"), "--secure-file-priv=", "--innodb-buffer-pool-size=16M")
