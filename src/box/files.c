@@ -17,7 +17,6 @@
 #include "box/init.h"
 
 #define PATH_LENGTH_MAX 4096
-#define TICK_MAX_NS	50000000
 
 struct file_request {
 	struct cbx_box *box;
@@ -97,13 +96,6 @@ static bool understand(const struct file_request *q, const struct cbx_init_heade
 void cbx_files_changed(struct cbx_box *box)
 {
 	box->files_changed_ns = cbx_wall_ns(CLOCK_REALTIME);
-}
-
-bool cbx_files_settled(const struct cbx_box *box)
-{
-	int64_t early = box->files_changed_ns - cbx_wall_ns(CLOCK_REALTIME_COARSE);
-
-	return early < 0 || early > TICK_MAX_NS; /* or the clock was set back */
 }
 
 static void answered(void *arg, const struct cbx_init_header *h, const char *payload, size_t len,

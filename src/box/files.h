@@ -53,10 +53,9 @@ int cbx_file_scan(struct cbx_box *box, const char *path, uint64_t skip, struct c
 int cbx_file_changed(struct cbx_box *box, int64_t since_ns, struct cbx_file_op *op, struct cbx_err *err);
 /*
  * Files are stamped with CLOCK_REALTIME_COARSE, which is some milliseconds late, or (Linux 6.13, those that are looked
- * at) with CLOCK_REALTIME. Some have changed, by now; and whether what changes from now on has a later stamp than those.
+ * at) with CLOCK_REALTIME. Some have changed, by now: see cbx_files_settled().
  */
 void cbx_files_changed(struct cbx_box *box);
-bool cbx_files_settled(const struct cbx_box *box);
 int cbx_file_mkdir(struct cbx_box *box, const char *path, struct cbx_file_op *op, struct cbx_err *err);
 int cbx_file_remove(struct cbx_box *box, const char *path, struct cbx_file_op *op, struct cbx_err *err);
 /* Nothing is replaced: "file_exists". */

@@ -11,6 +11,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/limits.h"
 #include "cgroup/group.h"
@@ -113,6 +114,16 @@ struct cbx_box {
 	uint64_t use_ms;	     /* ... which was then; 0: never */
 	uint64_t files_bytes;	     /* likewise: see cbx_group_look() */
 };
+
+#define CBX_TICK_MAX_NS 50000000
+
+/* Whether what changes from now on has a later stamp than the files that have changed so far (files.h). */
+static inline bool cbx_files_settled(const struct cbx_box *box)
+{
+	int64_t early = box->files_changed_ns - cbx_wall_ns(CLOCK_REALTIME_COARSE);
+
+	return early < 0 || early > CBX_TICK_MAX_NS; /* or the clock was set back */
+}
 
 /* ---- all ---- */
 

@@ -291,6 +291,15 @@ static void send_clear(struct cbx_control_request *q, bool at_once)
 	cbx_control_event(q, o);
 }
 
+static void answer_run(struct cbx_control_request *q, struct cbx_execution *x)
+{
+	const struct cbx_err *failure = cbx_session_failure(cbx_execution_session(x));
+
+	if (!failure)
+		tell_skipped(q);
+	cbx_control_answer(q, failure ? NULL : cbx_execution_to_json(x, false), failure);
+}
+
 static void run_progress(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress)
 {
 	struct cbx_control_request *q = cbx_container_of(op, struct cbx_control_request, run);
@@ -303,16 +312,8 @@ static void run_progress(struct cbx_watch_op *op, struct cbx_execution *x, const
 		send_clear(q, progress->at_once);
 	else if (progress->what == CBX_SHOWN)
 		send_display(q, progress->bundle);
-}
-
-static void run_ended(struct cbx_watch_op *op, struct cbx_execution *x)
-{
-	const struct cbx_err *failure = cbx_session_failure(cbx_execution_session(x));
-	struct cbx_control_request *q = cbx_container_of(op, struct cbx_control_request, run);
-
-	if (!failure)
-		tell_skipped(q);
-	cbx_control_answer(q, failure ? NULL : cbx_execution_to_json(x, false), failure);
+	else if (progress->what == CBX_ENDED)
+		answer_run(q, x);
 }
 
 int cbx_control_session(struct cbx_control *c, bool create, struct cbx_session_spec *spec, struct cbx_session **ret,
@@ -408,7 +409,6 @@ static int op_run(struct cbx_control_request *q, const struct cbx_control_args *
 	q->run = (struct cbx_watch_op){
 		.op.ops = &q->control->caller.ops,
 		.on_progress = run_progress,
-		.done = run_ended,
 	};
 	return cbx_session_start(s, &cell, &q->run, &x, err);
 }
@@ -426,7 +426,6 @@ static int op_watch(struct cbx_control_request *q, const struct cbx_control_args
 	q->run = (struct cbx_watch_op){
 		.op.ops = &q->control->caller.ops,
 		.on_progress = run_progress,
-		.done = run_ended,
 	};
 	r = cbx_execution_watch(x, &q->run, err);
 	if (r < 0)

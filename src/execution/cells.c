@@ -150,7 +150,7 @@ void cbx_cells_start(struct cbx_cells *c)
 	x->start_ms = cbx_now_ms();
 	cbx_json_set_str(frame, "code", x->code);
 	cbx_json_set_bool(frame, "silent", false);
-	if (!x->code_bytes || !cbx_cells_history_max(c))
+	if (!x->code_bytes || !c->terms.history)
 		free(take_ptr(&x->code));
 	cbx_buf_add(&x->note, cbx_buf_str(&c->lost), c->lost.len);
 	cbx_buf_release(&c->lost);
@@ -329,6 +329,59 @@ void cbx_cells_oom(struct cbx_cells *c, int64_t pid, enum cbx_oom why)
 		return;
 	cbx_interp_oom_text(why, c->box->limits.memory_bytes, text, sizeof(text));
 	cbx_buf_addf(&c->running->note, "Process %lld was killed because %s. ", (long long)pid, text);
+}
+
+/* ---- what has ended ---- */
+
+/* The oldest that nobody was promised, else the oldest. */
+static struct cbx_execution *first_to_forget(struct cbx_cells *c)
+{
+	struct cbx_execution *x;
+
+	TAILQ_FOREACH(x, &c->ended, entry)
+		if (!cbx_hold_counts(x))
+			return x;
+	return TAILQ_FIRST(&c->ended);
+}
+
+static void forget_old(struct cbx_cells *c)
+{
+	uint64_t most = c->terms.results_count, room = c->terms.results;
+	size_t memory = 0, holds = 0;
+	struct cbx_execution *x;
+
+	TAILQ_FOREACH(x, &c->ended, entry) {
+		memory += cbx_execution_memory(x);
+		holds += cbx_hold_counts(x);
+	}
+	while (c->nended - holds > most || (c->nended > 1 && memory > room)) {
+		x = first_to_forget(c);
+		holds -= cbx_hold_counts(x);
+		memory -= cbx_execution_memory(x);
+		TAILQ_REMOVE(&c->ended, x, entry);
+		c->nended--;
+		cbx_history_add(x);
+	}
+}
+
+void cbx_cells_deliver(struct cbx_cells *c)
+{
+	struct cbx_execution *x;
+
+	if (!c->undelivered)
+		return;
+	while (c->undelivered) {
+		TAILQ_FOREACH(x, &c->ended, entry)
+			if (!x->delivered)
+				break;
+		x->delivered = true;
+		c->undelivered--;
+		cbx_watch_end(x);
+		cbx_keep(x);
+	}
+	forget_old(c);
+	if (c->terms.results_ttl_ms < UINT64_MAX)
+		cbx_watch_age(c);
 }
 
 /* ---- stopping ---- */

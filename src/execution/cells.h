@@ -29,8 +29,6 @@ void cbx_cells_close(struct cbx_cells *c, const char *why); /* end all; nothing 
 int cbx_cells_find(struct cbx_cells *c, uint64_t id, struct cbx_execution **ret, struct cbx_err *err);
 /* Those that wait, the one that runs, and those that are remembered. */
 void cbx_cells_each(const struct cbx_cells *c, void (*one)(void *arg, const struct cbx_execution *x), void *arg);
-/* What ended cells of it may take up, and take up now. */
-void cbx_cells_results(const struct cbx_cells *c, cJSON *limits, cJSON *use);
 bool cbx_cells_idle(const struct cbx_cells *c); /* an interpreter is ready, and nothing is wanted of any */
 
 /* ---- seats.c ---- */

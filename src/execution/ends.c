@@ -13,7 +13,6 @@
 #include "base/str.h"
 #include "box/box.h"
 #include "execution/internal.h"
-#include "policy/policy.h"
 
 /* ---- errors that a limit explains ----
  *
@@ -27,11 +26,6 @@
 static bool no_network(const char *text)
 {
 	return strstr(text, "Temporary failure in name resolution") || strstr(text, "Network is unreachable");
-}
-
-static bool installs(const struct cbx_execution *x)
-{
-	return x->cells->policy && x->cells->policy->values[CBX_KEY_INSTALL].ceiling;
 }
 
 static void add_hint(struct cbx_execution *x)
@@ -68,9 +62,9 @@ static void add_hint(struct cbx_execution *x)
 					       "https_proxy), and only those that its policy allows. ");
 		else
 			cbx_buf_addf(&x->note, "The session has no network, so downloads cannot work. Bring files in from "
-				     "outside, and %s. ", installs(x) ? "get packages by %pip install NAME"
+				     "outside, and %s. ", x->cells->terms.installs ? "get packages by %pip install NAME"
 								     : "use the packages that are installed");
-	} else if (strcmp(name, "ModuleNotFoundError") == 0 && installs(x)) {
+	} else if (strcmp(name, "ModuleNotFoundError") == 0 && x->cells->terms.installs) {
 		cbx_buf_adds(&x->note, "%pip install NAME gets a package that is not there. ");
 	}
 }
@@ -86,14 +80,12 @@ static void seconds(uint64_t ms, char out[32])
 static enum cbx_status stopped(struct cbx_execution *x, bool interrupted)
 {
 	char limit[32], most_text[32];
-	uint64_t most;
 
 	if (x->stopping != CBX_TIMEOUT) {
 		cbx_buf_adds(&x->message, "The cell was interrupted on request." CBX_SAYS_KEPT);
 		return CBX_CANCELLED;
 	}
-	cbx_policy_settle(x->cells->policy, CBX_KEY_TIMEOUT, true, CBX_TIMEOUT_MAX_MS, &most);
-	seconds(most, most_text);
+	seconds(x->cells->terms.timeout_max_ms, most_text);
 	seconds(x->timeout_ms, limit);
 	cbx_buf_addf(&x->message,
 		     "The cell was interrupted at its time limit of %s%s." CBX_SAYS_KEPT

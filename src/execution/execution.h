@@ -52,10 +52,10 @@ struct cbx_cell_spec {
 	const cJSON *rules;  /* set by the engine: those in force; NULL: none */
 };
 
-/* What an execution does before its end. */
+/* What an execution does, the last of which is that it ends. */
 struct cbx_progress {
 	/* judged: rules for code let it run, or not; cleared: all that came before is void */
-	enum { CBX_STARTED, CBX_JUDGED, CBX_PRINTED, CBX_SHOWN, CBX_CLEARED } what;
+	enum { CBX_STARTED, CBX_JUDGED, CBX_PRINTED, CBX_SHOWN, CBX_CLEARED, CBX_ENDED } what;
 	const char *stream; /* printed: "stdout" or "stderr", and the bytes as they came */
 	const char *p;
 	size_t n;
@@ -64,11 +64,10 @@ struct cbx_progress {
 	const cJSON *bundle; /* shown: {"data":{…},"metadata":{…},"is_result"?} */
 };
 
-/* A watch: an operation that is called back for what the execution does (may be NULL), and for its end, by `done`. */
+/* A watch: an operation that is called back for what the execution does. It is pending until it hears of the end. */
 struct cbx_watch_op {
 	struct cbx_op op;
 	void (*on_progress)(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress);
-	void (*done)(struct cbx_watch_op *op, struct cbx_execution *x);
 	struct cbx_execution *x; /* set by the engine; while it is pending, the execution is there */
 };
 

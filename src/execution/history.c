@@ -16,20 +16,11 @@
 #include "execution/internal.h"
 #include "execution/spill.h"
 #include "interp/bundle.h"
-#include "policy/policy.h"
-
-uint64_t cbx_cells_history_max(const struct cbx_cells *c)
-{
-	uint64_t max;
-
-	cbx_policy_settle(c->policy, CBX_KEY_HISTORY, false, 0, &max);
-	return max;
-}
 
 void cbx_history_add(struct cbx_execution *x)
 {
 	struct cbx_cells *c = x->cells;
-	uint64_t max = cbx_cells_history_max(c);
+	uint64_t max = c->terms.history;
 
 	if (!x->code || !max) {
 		c->forgotten += x->code_bytes && !x->stripped;

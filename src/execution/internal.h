@@ -11,7 +11,7 @@
  *   record.c     one execution: its end, which all of these come to
  *   apply.c      what it shows and prints
  *   keep.c       ended executions of all sessions: how much memory they may use; who comes back for one
- *   forget.c     how many of a session are remembered, and for how long
+ *   forget.c     for how long those of a session are remembered
  *   history.c    what a session has run, for an export of it
  *   report.c     an execution as JSON
  *   watch.c      who is told what it does
@@ -140,8 +140,6 @@ void cbx_keep(struct cbx_execution *x); /* it was delivered: count it, and strip
 void cbx_keep_forget(struct cbx_execution *x);
 size_t cbx_execution_memory(const struct cbx_execution *x);
 bool cbx_hold_counts(const struct cbx_execution *x); /* it is held, and its time is not over */
-/* How long any is kept, by the policy: milliseconds; UINT64_MAX: as long as its session. */
-uint64_t cbx_results_ttl(const struct cbx_cells *c);
 
 /* It has left cells.ended for cells.past: nobody finds it any more, so it goes before those that somebody can. */
 void cbx_keep_past(struct cbx_execution *x);
@@ -149,6 +147,7 @@ void cbx_keep_drop(struct cbx_execution *x); /* it is in cells.past */
 
 /* ---- forget.c ---- */
 
+void cbx_watch_age(struct cbx_cells *c); /* one has ended, and the policy says for how long it is kept */
 int cbx_forgotten(const struct cbx_cells *c, uint64_t id, struct cbx_err *err); /* it was there; why it is not */
 
 /* ---- history.c ---- */

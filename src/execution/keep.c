@@ -18,7 +18,6 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "execution/internal.h"
-#include "policy/policy.h"
 
 size_t cbx_execution_memory(const struct cbx_execution *x)
 {
@@ -110,18 +109,10 @@ static size_t held(const struct cbx_cells *c)
 	return n + (c->running && cbx_hold_counts(c->running));
 }
 
-uint64_t cbx_results_ttl(const struct cbx_cells *c)
-{
-	uint64_t ms;
-
-	cbx_policy_settle(c->policy, CBX_KEY_RESULTS_TTL, false, 0, &ms);
-	return ms < CBX_TTL_MAX_S * 1000ull ? ms : UINT64_MAX;
-}
-
 /* The policy may say less. */
 static uint64_t hold_ms(const struct cbx_execution *x)
 {
-	uint64_t ttl = cbx_results_ttl(x->cells);
+	uint64_t ttl = x->cells->terms.results_ttl_ms;
 
 	return ttl < CBX_HOLD_MS ? ttl : CBX_HOLD_MS;
 }

@@ -17,7 +17,6 @@
 #include "execution/internal.h"
 #include "execution/spill.h"
 #include "interp/input.h"
-#include "policy/policy.h"
 
 const char *cbx_status_name(enum cbx_status status)
 {
@@ -54,12 +53,14 @@ static cJSON *program(const struct cbx_cell_spec *cell)
 /* Its time limit. Somebody who asked for none is not told that the policy has one. */
 static void set_limit(struct cbx_execution *x, const struct cbx_cell_spec *cell)
 {
-	uint64_t wanted = cell->unlimited ? CBX_TIMEOUT_MAX_MS : cell->timeout_ms, most;
-	bool lowered = cbx_policy_settle(x->cells->policy, CBX_KEY_TIMEOUT, wanted > 0, wanted, &most);
+	const struct cbx_cells_terms *terms = &x->cells->terms;
+	uint64_t wanted = cell->unlimited ? terms->timeout_max_ms : cell->timeout_ms;
 
-	x->timeout_ms = wanted ? most : x->cells->timeout_ms;
-	if (lowered && !cell->unlimited)
-		cbx_buf_addf(&x->note, "The policy lowered the time limit to %g s. ", (double)most / 1000);
+	x->timeout_ms = wanted ? wanted : terms->timeout_ms;
+	if (x->timeout_ms <= terms->timeout_max_ms)
+		return;
+	x->timeout_ms = terms->timeout_max_ms;
+	cbx_buf_addf(&x->note, "The policy lowered the time limit to %g s. ", (double)x->timeout_ms / 1000);
 }
 
 void cbx_execution_times(const struct cbx_execution *x, uint64_t *ret_asked, uint64_t *ret_ended)

@@ -47,8 +47,8 @@ struct cbx_kept {
 struct cbx_cells_events {
 	/* The first interpreter can be used; another one: `next`. */
 	void (*ready)(struct cbx_cells *c);
-	/* One has ended, and cbx_cells_deliver() will tell who watches it. now: nobody's call is under way, so it may be
-	 * called at once. ran: else it was cancelled before. */
+	/* One has ended, and cbx_cells_deliver() tells who watches it. now: nobody's call is under way, so that may be
+	 * at once. ran: else it was cancelled before. */
 	void (*ended)(struct cbx_cells *c, struct cbx_execution *x, bool ran, bool now);
 	/* The interpreter has died, and how; true: another is not wanted. */
 	bool (*died)(struct cbx_cells *c, const char *how);
@@ -57,8 +57,17 @@ struct cbx_cells_events {
 	bool (*changed)(struct cbx_cells *c, struct cbx_execution *x);
 	/* It cannot be started for the first time, or not be ended: to be closed. */
 	void (*failed)(struct cbx_cells *c, const struct cbx_err *err);
-	/* The next may be able to start: cbx_cells_want(), cbx_cells_next(). */
+	/* The next may be able to start: cbx_seat_want(), cbx_seat_next(). */
 	void (*next)(struct cbx_cells *c);
+};
+
+/* What the session's policy says of its cells; it does not change. Sizes are in bytes. */
+struct cbx_cells_terms {
+	uint64_t timeout_ms, timeout_max_ms; /* of cells that name none; and of the others */
+	uint64_t history;		     /* what an export has beyond what is remembered anyway; 0: there is none */
+	uint64_t results, results_count;     /* what ended ones may take up, and how many there may be */
+	uint64_t results_ttl_ms;	     /* UINT64_MAX: as long as the session */
+	bool installs;			     /* it can have more packages */
 };
 
 struct cbx_cells {
@@ -66,8 +75,7 @@ struct cbx_cells {
 	struct cbx_box *box;
 	struct cbx_kept *kept;
 	const char *id;		   /* of the session, for messages and URIs; borrowed */
-	struct cbx_policy *policy; /* borrowed */
-	uint64_t timeout_ms;	   /* of cells that name none */
+	struct cbx_cells_terms terms;
 	struct cbx_seat first; /* its own language */
 	struct cbx_seat *others[CBX_RUNTIMES_MAX];
 	size_t nothers;
@@ -85,9 +93,13 @@ struct cbx_cells {
 	bool failed;		 /* they could not be run at all: see why they were closed */
 };
 
+/* forget.c */
+/* Before the first cell. timeout_ms: of those that name none. */
+void cbx_cells_settle(struct cbx_cells *c, const struct cbx_policy *policy, uint64_t timeout_ms);
+/* What ended cells of it may take up, and take up now. */
+void cbx_cells_results(const struct cbx_cells *c, cJSON *limits, cJSON *use);
+
 /* history.c */
-/* What an export has of it, in bytes, beyond what is remembered anyway; 0: there is none. */
-uint64_t cbx_cells_history_max(const struct cbx_cells *c);
 /* Set "cells", those after an id, as many as a page holds, "more", "forgotten" and "next". */
 void cbx_cells_history(struct cbx_cells *c, uint64_t after, cJSON *ret);
 

@@ -81,8 +81,7 @@ void cbx_watch_tell(struct cbx_execution *x, const struct cbx_progress *progress
 	struct cbx_watch_op *op;
 
 	while ((op = next(x, &at, last)))
-		if (op->on_progress)
-			op->on_progress(op, x, progress);
+		op->on_progress(op, x, progress);
 }
 
 void cbx_watch_end(struct cbx_execution *x)
@@ -92,7 +91,7 @@ void cbx_watch_end(struct cbx_execution *x)
 
 	while ((op = next(x, &at, last))) {
 		cbx_op_cancel(&op->op);
-		op->done(op, x);
+		op->on_progress(op, x, &(struct cbx_progress){ .what = CBX_ENDED });
 	}
 }
 

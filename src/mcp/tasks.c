@@ -146,11 +146,13 @@ struct cbx_mcp_task_watch {
 	struct cbx_mcp_stream *stream;
 };
 
-static void ended(struct cbx_watch_op *op, struct cbx_execution *x)
+static void on_progress(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress)
 {
 	struct cbx_mcp_task_watch *w = cbx_container_of(op, struct cbx_mcp_task_watch, watch);
 	struct cbx_rpc_slot none = { 0 };
 
+	if (progress->what != CBX_ENDED)
+		return;
 	for (size_t i = 0; i < ARRAY_SIZE(w->stream->tasks); i++)
 		if (w->stream->tasks[i] == w)
 			w->stream->tasks[i] = NULL;
@@ -172,7 +174,7 @@ struct cbx_mcp_task_watch *cbx_mcp_task_watch(struct cbx_mcp *mcp, struct cbx_mc
 	w = cbx_xcalloc(1, sizeof(*w));
 	w->mcp = mcp;
 	w->stream = stream;
-	w->watch = (struct cbx_watch_op){ .op.ops = &mcp->client.caller.ops, .done = ended };
+	w->watch = (struct cbx_watch_op){ .op.ops = &mcp->client.caller.ops, .on_progress = on_progress };
 	if (cbx_execution_watch(x, &w->watch, &err) < 0) {
 		free(w);
 		return NULL;

@@ -67,19 +67,8 @@ static void answer_created(struct cbx_rest_call *call, const struct cbx_executio
 
 /* ---- what rules for code say of it: a request that they refuse was wrong, as one with a field too many ---- */
 
-static void accepted(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress)
+static void answer_ended(struct cbx_rest_call *call, struct cbx_execution *x)
 {
-	struct cbx_rest_call *call = cbx_container_of(op, struct cbx_rest_call, watch);
-
-	if (progress->what != CBX_JUDGED || progress->refused)
-		return; /* why it is refused comes with its end */
-	cbx_op_cancel(&op->op);
-	answer_created(call, x);
-}
-
-static void refused(struct cbx_watch_op *op, struct cbx_execution *x)
-{
-	struct cbx_rest_call *call = cbx_container_of(op, struct cbx_rest_call, watch);
 	const char *why = cbx_execution_refusal(x);
 	cJSON *o;
 
@@ -94,6 +83,18 @@ static void refused(struct cbx_watch_op *op, struct cbx_execution *x)
 	cbx_rest_answer(call, 400, o);
 }
 
+static void judged(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress)
+{
+	struct cbx_rest_call *call = cbx_container_of(op, struct cbx_rest_call, watch);
+
+	if (progress->what == CBX_ENDED) {
+		answer_ended(call, x);
+	} else if (progress->what == CBX_JUDGED && !progress->refused) { /* why it is refused comes with its end */
+		cbx_op_cancel(&op->op);
+		answer_created(call, x);
+	}
+}
+
 static void verdict_late(struct cbx_rest_call *call)
 {
 	struct cbx_execution *x = call->watch.x;
@@ -104,7 +105,7 @@ static void verdict_late(struct cbx_rest_call *call)
 
 static int await_verdict(struct cbx_rest_call *call, struct cbx_execution *x, struct cbx_err *err)
 {
-	call->watch = (struct cbx_watch_op){ .op.ops = &call->caller.ops, .on_progress = accepted, .done = refused };
+	call->watch = (struct cbx_watch_op){ .op.ops = &call->caller.ops, .on_progress = judged };
 	if (cbx_execution_watch(x, &call->watch, err) < 0)
 		return -err->code;
 	cbx_rest_timer(call, CBX_REST_WAIT_MS, verdict_late);
@@ -168,9 +169,10 @@ static void answer(struct cbx_rest_call *call, struct cbx_execution *x)
 		cbx_rest_not_found(call, "not_ended", "Results not available");
 }
 
-static void ended(struct cbx_watch_op *op, struct cbx_execution *x)
+static void on_progress(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress)
 {
-	answer(cbx_container_of(op, struct cbx_rest_call, watch), x);
+	if (progress->what == CBX_ENDED)
+		answer(cbx_container_of(op, struct cbx_rest_call, watch), x);
 }
 
 static void time_is_up(struct cbx_rest_call *call)
@@ -193,7 +195,7 @@ static int ask(struct cbx_rest_call *call, const char *detail, struct cbx_err *e
 		answer(call, x);
 		return 0;
 	}
-	call->watch = (struct cbx_watch_op){ .op.ops = &call->caller.ops, .done = ended };
+	call->watch = (struct cbx_watch_op){ .op.ops = &call->caller.ops, .on_progress = on_progress };
 	r = cbx_execution_watch(x, &call->watch, err);
 	if (r >= 0)
 		cbx_rest_timer(call, wait_ms, time_is_up);

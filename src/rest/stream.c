@@ -106,14 +106,9 @@ static void send_end(struct cbx_rest_call *call, struct cbx_execution *x)
 
 /* ---- what happens ---- */
 
-static struct cbx_rest_call *call_of(struct cbx_watch_op *op)
-{
-	return cbx_container_of(op, struct cbx_rest_call, watch);
-}
-
 static void on_progress(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress)
 {
-	struct cbx_rest_call *call = call_of(op);
+	struct cbx_rest_call *call = cbx_container_of(op, struct cbx_rest_call, watch);
 
 	switch (progress->what) {
 	case CBX_STARTED:
@@ -131,12 +126,10 @@ static void on_progress(struct cbx_watch_op *op, struct cbx_execution *x, const 
 		break;
 	case CBX_JUDGED:
 		break;
+	case CBX_ENDED:
+		send_end(call, x);
+		break;
 	}
-}
-
-static void on_end(struct cbx_watch_op *op, struct cbx_execution *x)
-{
-	send_end(call_of(op), x);
 }
 
 /* What there is so far. */
@@ -176,7 +169,7 @@ int cbx_rest_stream(struct cbx_rest_call *call, struct cbx_err *err)
 	if (!cbx_rest_execution(call, "Request not found", &x))
 		return 0;
 	over = cbx_execution_status(x) > CBX_RUNNING;
-	call->watch = (struct cbx_watch_op){ .op.ops = &call->caller.ops, .on_progress = on_progress, .done = on_end };
+	call->watch = (struct cbx_watch_op){ .op.ops = &call->caller.ops, .on_progress = on_progress };
 	if (!over && cbx_execution_watch(x, &call->watch, err) < 0) {
 		if (strcmp(err->kind, "ended") != 0)
 			return -err->code;

@@ -138,7 +138,7 @@ int cbx_session_history(struct cbx_session *s, uint64_t after, cJSON **ret, stru
 	int r = check_open(s, err);
 	cJSON *o;
 
-	if (r >= 0 && !cbx_cells_history_max(&s->cells))
+	if (r >= 0 && !s->cells.terms.history)
 		r = cbx_refuse(err, "history_off", ENODATA,
 			       "session %s: its cells are not kept, since limits.history of the policy is 0; set it, as to "
 			       "\"8M\", for sessions that are made from then on",

@@ -132,8 +132,7 @@ static void introduce(struct cbx_session *s, const struct cbx_session_spec *spec
 		make_up_id(s);
 	clock_gettime(CLOCK_REALTIME, &s->created);
 	s->created_ms = s->used_ms = s->told_ms = cbx_now_ms();
-	s->cells.policy = s->policy;
-	s->cells.timeout_ms = s->spec.timeout_ms;
+	cbx_cells_settle(&s->cells, s->policy, s->spec.timeout_ms);
 	TAILQ_INSERT_TAIL(&e->sessions, s, entry);
 	cbx_engine_name(s);
 	e->live++;

@@ -19,10 +19,10 @@
  *   commands.c  likewise its commands
  *   languages.c which interpreter is to run a cell, and how it is started
  *   zygotes.c   interpreters that are warm before their session is there
- *   observed.c  what the log and an observer are told
- *   registry.c  sessions by id, tombstones, and who is told of them
+ *   observed.c  what the log is told, and what sessions use
+ *   registry.c  sessions by id, tombstones, who is told of them, and what has happened in each
  *   spec.c      what a client may ask for; terms.c: what policies make of it; plan.c: and what that means for a sandbox
- *   live.c      what it uses now, and what has happened in it; report.c: a session as JSON
+ *   live.c      what it uses now; report.c: a session as JSON
  *
  * Ownership and re-entrancy. A session is freed in one place, at the end of its `work` event, and only when the
  * supervisor has said that the sandbox is gone; until then its memory stays, in state CBX_CLOSING. Everything that
@@ -82,6 +82,7 @@ struct cbx_engine {
 	LIST_HEAD(, cbx_session) by_id[CBX_TABLE_SIZE];
 	size_t commands;	  /* that run in all sessions */
 	size_t starting, running; /* sessions that are being made, and those that run a cell; without ready ones */
+	uint64_t changed_ms;	  /* when one of these was ready or ended: the pool waits for quiet */
 	struct cbx_pool *pool;
 	const struct cbx_pool_events *pool_events; /* NULL: there is no pool */
 	struct cbx_zygotes *zygotes; /* NULL: they are off */
@@ -104,7 +105,6 @@ struct cbx_engine {
 struct cbx_pool_events {
 	void (*ready)(struct cbx_session *s);			       /* one with a shape */
 	void (*lost)(struct cbx_session *s, const struct cbx_err *why); /* it ends; why: it failed. It has no shape then */
-	void (*changed)(struct cbx_engine *engine);
 };
 
 /* What packages are to know of sessions, which stand below them. */
@@ -133,7 +133,6 @@ void cbx_engine_forget(struct cbx_session *s); /* remove from the list; on_idle 
 bool cbx_session_is_of(const struct cbx_session *s, const struct cbx_principal *owner); /* and not closing */
 /* One that has directories of the machine to write to, also while its sandbox is taken down; NULL: none. */
 const char *cbx_engine_writer(const struct cbx_engine *engine);
-void cbx_engine_changed(struct cbx_engine *engine); /* a session or a cell began or ended: the pool may go to work */
 
 /* ---- session ---- */
 

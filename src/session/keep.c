@@ -326,8 +326,6 @@ void cbx_keep_leave(struct cbx_session *s)
 {
 	struct cbx_keep *k = take_ptr(&s->keep);
 
-	if (!k)
-		return;
 	if (k->file && k->begun)
 		cbx_artifacts_drop(s->engine, s->tenant, k->id);
 	cbx_ops_cancel(&k->caller.ops);

@@ -24,7 +24,7 @@ void cbx_artifacts_drop_copy(struct cbx_engine *engine, const char *tenant, cons
 void cbx_artifacts_wanted(struct cbx_engine *engine); /* there are some: look for what has expired */
 /* An execution has ended, and its files are known. False: none is to be kept. */
 bool cbx_keep_begin(struct cbx_session *s, struct cbx_execution *x);
-void cbx_keep_leave(struct cbx_session *s); /* no longer; what is not complete is given up */
+void cbx_keep_leave(struct cbx_session *s); /* those of s->keep no longer; what is not complete is given up */
 
 /* ---- upload.c: the object store ---- */
 

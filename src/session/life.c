@@ -178,7 +178,7 @@ static void leave(struct cbx_session *s, const char *why)
 	cbx_engine_bury(s, why);
 	s->state = CBX_CLOSING;
 	cbx_engine_session_news(s, true);
-	cbx_engine_changed(e);
+	e->changed_ms = cbx_now_ms();
 }
 
 static void tell_closed(struct cbx_session *s, const char *outcome, const char *why)
@@ -213,7 +213,8 @@ static void end(struct cbx_session *s, const struct cbx_err *failure, const char
 		if (timers[i])
 			event_del(timers[i]);
 	cbx_naming_free(take_ptr(&s->naming));
-	cbx_keep_leave(s);
+	if (s->keep)
+		cbx_keep_leave(s);
 	if (s->install)
 		s->engine->packages_events->leave(s);
 	cbx_cells_discard(&s->cells);
@@ -310,7 +311,7 @@ void cbx_session_live(struct cbx_session *s)
 		s->engine->starting--;
 		cbx_session_tell_ready(s);
 		cbx_zygote_want(s);
-		cbx_engine_changed(s->engine);
+		s->engine->changed_ms = cbx_now_ms();
 		cbx_group_rest_later(&s->box);
 	}
 	cbx_session_work(s);
@@ -345,13 +346,13 @@ static void cells_ended(struct cbx_cells *c, struct cbx_execution *x, bool ran, 
 {
 	struct cbx_session *s = session_of(c);
 
-	if (ran)
+	if (ran && s->keep)
 		cbx_keep_leave(s);
 	cbx_session_touch(s);
 	tell_ran(s, x);
 	if (ran) {
 		s->engine->running--;
-		cbx_engine_changed(s->engine);
+		s->engine->changed_ms = cbx_now_ms();
 	}
 	if (s->state == CBX_LIVE && cbx_execution_files(x))
 		cbx_engine_files_news(s, cbx_execution_files(x));

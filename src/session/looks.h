@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct cbx_happened;
 struct cbx_session;
 struct cbx_session_log;
 
@@ -21,8 +20,6 @@ struct cbx_live {
 void cbx_session_sampled(struct cbx_session *s);
 /* What it has used of processors, as far as that is known. */
 uint64_t cbx_session_cpu_us(const struct cbx_session *s);
-/* One thing more that has happened: the oldest of many is forgotten. */
-void cbx_session_log_add(struct cbx_session *s, const struct cbx_happened *h);
 void cbx_session_log_free(struct cbx_session *s);
 
 #endif

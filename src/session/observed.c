@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What others are told of sessions: the log, whoever observes (happened.h); and how often something may happen. */
+/* What others are told of sessions: the log, whoever observes (happened.h). */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,20 +16,6 @@ void cbx_session_note(struct cbx_session *s, const char *fmt, ...)
 	if (s->engine->config.on_note && vasprintf(&text, fmt, ap) >= 0)
 		s->engine->config.on_note(s->engine->config.arg, s->spec.id, text);
 	va_end(ap);
-}
-
-void cbx_session_happened(struct cbx_session *s, struct cbx_happened *h)
-{
-	const struct cbx_observer *o = s->engine->config.observer;
-
-	if (s->shape)
-		return;
-	cbx_session_log_add(s, h);
-	if (!o)
-		return;
-	h->tenant = s->tenant;
-	h->session_id = s->spec.id;
-	o->happened(o->arg, h);
 }
 
 void cbx_session_tell_ready(struct cbx_session *s)
@@ -51,17 +37,6 @@ int cbx_engine_denied(struct cbx_engine *e, const char *tenant, struct cbx_happe
 	if (o)
 		o->happened(o->arg, h);
 	return -err->code;
-}
-
-int cbx_session_rate(struct cbx_session *s, struct cbx_err *err)
-{
-	if (!s->executions || !cbx_rate_take(s->executions, cbx_now_ms()))
-		return 0;
-	return cbx_refuse(
-		err, "too_many_executions", EAGAIN,
-		"you have begun %llu executions within a second, cells and commands, and no more are allowed; "
-		"wait a second",
-		(unsigned long long)s->executions->per_second);
 }
 
 uint64_t cbx_session_cpu_us(const struct cbx_session *s)

@@ -172,12 +172,6 @@ bool cbx_session_is_local(const struct cbx_session *s)
 	return !s->tenant[0] || strcmp(s->tenant, local.tenant) == 0;
 }
 
-/* An image that is being made is finished by codebox's own cells. */
-bool cbx_session_judges(const struct cbx_session *s)
-{
-	return s->spec.code_rules && !(cbx_session_is_local(s) && cbx_ends_with(s->spec.image, CBX_UNFINISHED));
-}
-
 /* Where images are is not for tenants to know, nor which others there are. */
 static int open_image(struct cbx_session *s, struct cbx_image *ret, struct cbx_err *err)
 {

@@ -252,36 +252,34 @@ static uint64_t tick_ms(const struct cbx_pool *p)
 	return ms < TICK_MS ? ms : TICK_MS;
 }
 
+/* Others are at work, or were a moment ago: when to look again. 0: an entry can be made. */
+static uint64_t unquiet_ms(const struct cbx_pool *p, uint64_t now)
+{
+	const struct cbx_engine *e = p->engine;
+	uint64_t waited = now - p->wanting_since, quiet = e->starting || e->running ? 0 : now - e->changed_ms;
+
+	if (quiet >= QUIET_MS || waited >= POSTPONE_MS)
+		return 0;
+	return QUIET_MS - quiet < POSTPONE_MS - waited ? QUIET_MS - quiet : POSTPONE_MS - waited;
+}
+
 static void timer_event(evutil_socket_t fd, short what, void *arg)
 {
 	struct cbx_pool *p = arg;
-	uint64_t now = cbx_now_ms();
+	uint64_t now = cbx_now_ms(), wait_ms;
 	struct cbx_pool_shape *shape;
 
-	tidy(p, now);
-	shape = next_shape(p, now);
-	p->wanting = shape && has_room(p) && !one_is_starting(p);
-	if (p->wanting && (p->engine->starting || p->engine->running) && now - p->wanting_since < POSTPONE_MS) {
-		cbx_timer_set(p->timer, p->wanting_since + POSTPONE_MS - now); /* or earlier, by changed() */
+	if (p->wanting && (wait_ms = unquiet_ms(p, now)) > 0) {
+		cbx_timer_set(p->timer, wait_ms);
 		return;
 	}
-	if (p->wanting)
+	tidy(p, now);
+	shape = next_shape(p, now);
+	if (shape && has_room(p) && !one_is_starting(p))
 		make_entry(p, shape);
 	p->wanting = false;
 	if (p->nshapes)
 		cbx_timer_set(p->timer, tick_ms(p));
-}
-
-/* Something began or ended: it may be time to make an entry. */
-static void changed(struct cbx_engine *e)
-{
-	struct cbx_pool *p = e->pool;
-	uint64_t waited;
-
-	if (!p->wanting || e->starting || e->running)
-		return;
-	waited = cbx_now_ms() - p->wanting_since;
-	cbx_timer_set(p->timer, waited + QUIET_MS < POSTPONE_MS ? QUIET_MS : 0);
 }
 
 static void want(struct cbx_pool *p)
@@ -401,7 +399,7 @@ void cbx_engine_expect(struct cbx_engine *e)
 
 /* ---- the pool ---- */
 
-static const struct cbx_pool_events events = { .ready = entry_ready, .lost = entry_lost, .changed = changed };
+static const struct cbx_pool_events events = { .ready = entry_ready, .lost = entry_lost };
 
 int cbx_pool_new(struct cbx_engine *e, struct cbx_err *err)
 {

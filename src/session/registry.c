@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: the registry of sessions: who is there by which id, who was, how many, and who wants to hear of
- * them. It calls no session. Ids are a tenant's own: nobody finds, lists or hears of a session that is another's.
+ * Theory of operation: the registry of sessions: who is there by which id, who was, how many, and who hears of what
+ * happens to them. It calls no session. Ids are a tenant's own: nobody finds, lists or hears of a session that is
+ * another's.
  *
  * Listeners are one list; whoever is called may take itself, but nobody else, off it.
  */
@@ -148,12 +149,6 @@ const char *cbx_engine_writer(const struct cbx_engine *e)
 	return NULL;
 }
 
-void cbx_engine_changed(struct cbx_engine *e)
-{
-	if (e->pool_events)
-		e->pool_events->changed(e);
-}
-
 /* ---- news ---- */
 
 void cbx_engine_listen(struct cbx_caller *caller, struct cbx_engine_listener *l)
@@ -200,4 +195,89 @@ void cbx_engine_session_news(struct cbx_session *s, bool gone)
 		if (l->on_session && hears(l, s))
 			l->on_session(l->arg, s->spec.id, s->spec.one_shot, gone);
 	}
+}
+
+/* ---- what has happened ---- */
+
+struct cbx_session_log {
+	uint64_t n; /* so far; the last ones are kept */
+	struct entry {
+		uint64_t at_ms, id, duration_ms;
+		enum cbx_happening what;
+		char outcome[16];
+		char *why;
+	} all[CBX_SESSION_LOG_MAX];
+};
+
+static void log_add(struct cbx_session *s, const struct cbx_happened *h)
+{
+	struct entry *e;
+
+	if (!s->live.log)
+		s->live.log = cbx_xcalloc(1, sizeof(*s->live.log));
+	e = &s->live.log->all[s->live.log->n++ % CBX_SESSION_LOG_MAX];
+	free(e->why);
+	*e = (struct entry){ .at_ms = cbx_wall_ms(), .id = h->id, .duration_ms = h->duration_ms, .what = h->what };
+	if (h->outcome)
+		snprintf(e->outcome, sizeof(e->outcome), "%s", h->outcome);
+	if (h->why)
+		e->why = cbx_xasprintf("%.500s", h->why);
+}
+
+void cbx_session_happened(struct cbx_session *s, struct cbx_happened *h)
+{
+	const struct cbx_observer *o = s->engine->config.observer;
+
+	if (s->shape)
+		return;
+	log_add(s, h);
+	if (!o)
+		return;
+	h->tenant = s->tenant;
+	h->session_id = s->spec.id;
+	o->happened(o->arg, h);
+}
+
+void cbx_session_log_free(struct cbx_session *s)
+{
+	for (size_t i = 0; s->live.log && i < CBX_SESSION_LOG_MAX; i++)
+		free(s->live.log->all[i].why);
+	free(take_ptr(&s->live.log));
+}
+
+static const char *name_of(enum cbx_happening what)
+{
+	static const char *const names[CBX_HAPPENINGS] = {
+		[CBX_HAPPENED_MADE] = "made",	    [CBX_HAPPENED_READY] = "ready",
+		[CBX_HAPPENED_CLOSED] = "closed",   [CBX_HAPPENED_CELL] = "cell",
+		[CBX_HAPPENED_RAN] = "ran",	    [CBX_HAPPENED_COMMAND] = "command",
+		[CBX_HAPPENED_EXITED] = "exited",   [CBX_HAPPENED_PACKAGES] = "packages",
+		[CBX_HAPPENED_NETWORK] = "network", [CBX_HAPPENED_DENIED] = "denied",
+	};
+
+	return names[what];
+}
+
+cJSON *cbx_session_log(const struct cbx_session *s)
+{
+	uint64_t n = s->live.log ? s->live.log->n : 0;
+	cJSON *list = cbx_json_new_arr(), *o;
+
+	for (uint64_t i = n > CBX_SESSION_LOG_MAX ? n - CBX_SESSION_LOG_MAX : 0; i < n; i++) {
+		const struct entry *e = &s->live.log->all[i % CBX_SESSION_LOG_MAX];
+
+		o = cbx_json_new_obj();
+		cbx_json_set_double(o, "at_ms", (double)e->at_ms);
+		cbx_json_set_str(o, "event", name_of(e->what));
+		if (e->id)
+			cbx_json_set_u64(o, "id", e->id);
+		if (e->outcome[0])
+			cbx_json_set_str(o, "outcome", e->outcome);
+		if (e->what == CBX_HAPPENED_RAN || e->what == CBX_HAPPENED_EXITED || e->what == CBX_HAPPENED_READY)
+			cbx_json_set_u64(o, "duration_ms", e->duration_ms);
+		if (e->why)
+			cbx_json_set_str(o, "why", e->why);
+		cbx_json_push(list, o);
+	}
+	return list;
 }

@@ -232,19 +232,8 @@ static void resolver_said(struct cbx_install *in, const char *stream, const char
 		cbx_resolver_go_on(in);
 }
 
-static void resolver_does(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress)
+static void resolver_ended(struct cbx_install *in, struct cbx_execution *x)
 {
-	struct cbx_install *in = cbx_container_of(op, struct cbx_install, watch);
-
-	if (progress->what == CBX_STARTED)
-		feed(in);
-	else if (progress->what == CBX_PRINTED)
-		resolver_said(in, progress->stream, progress->p, progress->n);
-}
-
-static void resolver_ended(struct cbx_watch_op *op, struct cbx_execution *x)
-{
-	struct cbx_install *in = cbx_container_of(op, struct cbx_install, watch);
 	const struct cbx_err *failure = cbx_session_failure(cbx_execution_session(x));
 	_cleanup_json_ cJSON *o = cbx_execution_to_json(x, false);
 	const cJSON *error = cJSON_GetObjectItemCaseSensitive(o, "error");
@@ -261,6 +250,18 @@ static void resolver_ended(struct cbx_watch_op *op, struct cbx_execution *x)
 	cbx_session_close(take_ptr(&in->resolver), "its resolver has ended");
 	if (!in->found)
 		cbx_install_end(in, &err);
+}
+
+static void resolver_does(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress)
+{
+	struct cbx_install *in = cbx_container_of(op, struct cbx_install, watch);
+
+	if (progress->what == CBX_STARTED)
+		feed(in);
+	else if (progress->what == CBX_PRINTED)
+		resolver_said(in, progress->stream, progress->p, progress->n);
+	else if (progress->what == CBX_ENDED)
+		resolver_ended(in, x);
 }
 
 /* Those of the kind that is looked for. */
@@ -318,8 +319,6 @@ int cbx_resolver_begin(struct cbx_install *in, struct cbx_err *err)
 	cbx_json_print(&in->feed, asked);
 	cbx_buf_addc(&in->feed, '\n');
 	in->input = (struct cbx_input_op){ .op.ops = &in->caller.ops, .done = fed };
-	in->watch = (struct cbx_watch_op){ .op.ops = &in->caller.ops,
-					   .on_progress = resolver_does,
-					   .done = resolver_ended };
+	in->watch = (struct cbx_watch_op){ .op.ops = &in->caller.ops, .on_progress = resolver_does };
 	return cbx_session_start(in->resolver, &cell, &in->watch, &x, err);
 }

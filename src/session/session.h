@@ -13,15 +13,17 @@
  *
  * Whoever asks is a struct cbx_caller (principal.h); what is answered later is an operation of his (base/op.h).
  *
- * The way of a cell through the engine, when its interpreter is ready, in 20 files. Asked: spec.c, registry.c and
- * terms.c (which session), cells.c with languages.c (which interpreter), then of src/execution cells.c, record.c with
- * policy/policy.c (its time limit) and watch.c (queued, and watched). From the event loop, in the one deferral: life.c
- * (its turn), of src/execution cells.c again, box/group.c (what is in use before it), of src/interp channel.c (sent).
- * Then, for each frame, of src/interp channel.c, pipes.c (what was printed before it) and frames.c, of src/execution
- * apply.c and output.c, with bundle.c of src/interp for what is shown, and watch.c (told). At the end of src/execution
- * ends.c and record.c, box/group.c, life.c; then watch.c, report.c (the answer) and keep.c (what is remembered). What
- * goes up passes four function pointers: `frame` (interp/interp.h), `ended` (execution/state.h), `on_progress` and
- * `done` of the watch; in codeboxd `happened` (happened.h), too.
+ * The way of a cell through the engine, when its interpreter is ready, in 19 files. Asked: of src/session spec.c,
+ * registry.c and terms.c (which session), cells.c with languages.c (which interpreter); of src/execution cells.c, record.c
+ * and watch.c (queued, and watched). From the event loop, in the one deferral: of src/session life.c (its turn); of
+ * src/execution cells.c again; of src/box group.c (what is in use before it); of src/interp channel.c (sent). For each
+ * frame that comes: of src/interp channel.c, pipes.c (what was printed before it) and frames.c; of src/execution apply.c
+ * and output.c, and watch.c again; for what is shown, of src/interp bundle.c. At the end: of
+ * src/execution ends.c and record.c; of src/box group.c; of src/session life.c and registry.c (who hears of it); of
+ * src/execution keep.c (what is remembered), watch.c and report.c (the answer). What goes up passes four function
+ * pointers: `frame` (interp/interp.h), `ended` (execution/state.h), `happened` (happened.h) and `on_progress` of the watch;
+ * what is printed, `printed` (interp/interp.h) too. Once a second box/link.c tells the supervisor that the session is in
+ * use. tests/integration/path.py traces it.
  */
 #include <event2/event.h>
 #include <stdbool.h>

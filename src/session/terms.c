@@ -188,6 +188,23 @@ void cbx_session_terms_release(struct cbx_session *s)
 	cJSON_Delete(take_ptr(&s->wanted));
 }
 
+/* An image that is being made is finished by codebox's own cells. */
+bool cbx_session_judges(const struct cbx_session *s)
+{
+	return s->spec.code_rules && !(cbx_session_is_local(s) && cbx_ends_with(s->spec.image, CBX_UNFINISHED));
+}
+
+int cbx_session_rate(struct cbx_session *s, struct cbx_err *err)
+{
+	if (!s->executions || !cbx_rate_take(s->executions, cbx_now_ms()))
+		return 0;
+	return cbx_refuse(
+		err, "too_many_executions", EAGAIN,
+		"you have begun %llu executions within a second, cells and commands, and no more are allowed; "
+		"wait a second",
+		(unsigned long long)s->executions->per_second);
+}
+
 cJSON *cbx_session_terms_json(const struct cbx_session *s)
 {
 	cJSON *o = cbx_json_new_obj();

@@ -17,6 +17,19 @@ static void started(struct cbx_tool_call *call)
 		call->client->default_used = true;
 }
 
+static void stop_timer(struct cbx_tool_call *call)
+{
+	if (call->timer)
+		event_free(call->timer);
+	call->timer = NULL;
+}
+
+static void ended(struct cbx_tool_call *call, struct cbx_execution *x)
+{
+	stop_timer(call);
+	call->answer(call, x);
+}
+
 static void on_progress(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress)
 {
 	struct cbx_tool_call *call = cbx_container_of(op, struct cbx_tool_call, watch);
@@ -25,21 +38,8 @@ static void on_progress(struct cbx_watch_op *op, struct cbx_execution *x, const 
 		started(call);
 	else if (progress->what == CBX_PRINTED && call->events->printed)
 		call->events->printed(call, progress->stream, progress->p, progress->n);
-}
-
-static void stop_timer(struct cbx_tool_call *call)
-{
-	if (call->timer)
-		event_free(call->timer);
-	call->timer = NULL;
-}
-
-static void on_end(struct cbx_watch_op *op, struct cbx_execution *x)
-{
-	struct cbx_tool_call *call = cbx_container_of(op, struct cbx_tool_call, watch);
-
-	stop_timer(call);
-	call->answer(call, x);
+	else if (progress->what == CBX_ENDED)
+		ended(call, x);
 }
 
 struct cbx_execution *cbx_tool_wait_stop(struct cbx_tool_call *call)
@@ -78,8 +78,7 @@ int cbx_tool_wait(struct cbx_tool_call *call, struct cbx_execution *x, uint64_t 
 		return 0;
 	}
 	call->watch = (struct cbx_watch_op){ .op.ops = &call->client->caller.ops,
-					     .on_progress = on_progress,
-					     .done = on_end };
+					     .on_progress = on_progress };
 	r = cbx_execution_watch(x, &call->watch, err);
 	if (r < 0)
 		return r;

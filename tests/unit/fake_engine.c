@@ -448,7 +448,7 @@ static void end(struct cbx_execution *x, enum cbx_status status)
 		struct cbx_watch_op *op = cbx_op_take(&x->watch[i]);
 
 		if (op)
-			op->done(op, x);
+			op->on_progress(op, x, &(struct cbx_progress){ .what = CBX_ENDED });
 	}
 }
 
@@ -457,7 +457,7 @@ static void print(struct cbx_execution *x, const char *stream, const char *p, si
 	cbx_utf8_append(strcmp(stream, "stdout") == 0 ? &x->out : &x->err, p, n);
 	cbx_utf8_append(&x->both, p, n);
 	for (size_t i = 0; i < ARRAY_SIZE(x->watch); i++)
-		if (watch_of(x, i) && watch_of(x, i)->on_progress)
+		if (watch_of(x, i))
 			watch_of(x, i)->on_progress(
 				watch_of(x, i), x,
 				&(struct cbx_progress){ .what = CBX_PRINTED, .stream = stream, .p = p, .n = n });
@@ -615,7 +615,7 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	}
 	x->status = CBX_RUNNING;
 	for (size_t i = 0; i < ARRAY_SIZE(x->watch); i++)
-		if (watch_of(x, i) && watch_of(x, i)->on_progress)
+		if (watch_of(x, i))
 			watch_of(x, i)->on_progress(watch_of(x, i), x, &(struct cbx_progress){ .what = CBX_STARTED });
 	for (char *line = strtok_r(x->code, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		if (strcmp(line, "die") == 0) {

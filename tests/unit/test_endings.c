@@ -17,16 +17,13 @@ static enum cbx_status how;
 
 static void close_it(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress)
 {
-	if (progress->what != CBX_PRINTED)
-		return;
-	heard++;
-	cbx_session_close(cbx_execution_session(x), "out of a callback");
-}
-
-static void on_end(struct cbx_watch_op *op, struct cbx_execution *x)
-{
-	ended++;
-	how = cbx_execution_status(x);
+	if (progress->what == CBX_ENDED) {
+		ended++;
+		how = cbx_execution_status(x);
+	} else if (progress->what == CBX_PRINTED) {
+		heard++;
+		cbx_session_close(cbx_execution_session(x), "out of a callback");
+	}
 }
 
 static void work(evutil_socket_t fd, short what, void *arg)
@@ -44,7 +41,7 @@ static void begin(void)
 	struct cbx_err err;
 
 	heard = ended = 0;
-	watch = (struct cbx_watch_op){ .op.ops = &mine, .on_progress = close_it, .done = on_end };
+	watch = (struct cbx_watch_op){ .op.ops = &mine, .on_progress = close_it };
 	base = event_base_new();
 	ck_assert_int_eq(cbx_engine_new(base, &config, &engine, &err), 0);
 	s->engine = engine;
@@ -55,7 +52,7 @@ static void begin(void)
 	TAILQ_INIT(&s->askers);
 	ck_assert_int_eq(cbx_cells_init(&s->cells, base, &s->box, &engine->kept, s->spec.id,
 					&cbx_session_cells_events), 0);
-	s->cells.policy = s->policy;
+	cbx_cells_settle(&s->cells, s->policy, 0);
 	interp = &s->cells.first.interp;
 	interp->state = CBX_INTERP_READY;
 	s->work = event_new(base, -1, 0, work, s);

@@ -254,14 +254,12 @@ struct watched {
 
 static void progressed(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress)
 {
-	cbx_container_of(op, struct watched, op)->starts += progress->what == CBX_STARTED;
-}
-
-static void ended(struct cbx_watch_op *op, struct cbx_execution *x)
-{
 	struct watched *w = cbx_container_of(op, struct watched, op);
 
+	w->starts += progress->what == CBX_STARTED;
 	ck_assert_ptr_eq(op->x, x);
+	if (progress->what != CBX_ENDED)
+		return;
 	ck_assert(!cbx_op_pending(&op->op));
 	w->ends++;
 	w->status = cbx_execution_status(x);
@@ -269,7 +267,7 @@ static void ended(struct cbx_watch_op *op, struct cbx_execution *x)
 
 static struct watched watching(struct cbx_caller *caller)
 {
-	return (struct watched){ .op = { .op.ops = &caller->ops, .on_progress = progressed, .done = ended } };
+	return (struct watched){ .op = { .op.ops = &caller->ops, .on_progress = progressed } };
 }
 
 static void settle(const struct watched *w)
