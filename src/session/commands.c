@@ -49,7 +49,7 @@ static int check_unread(struct cbx_session *s, struct cbx_err *err)
 					  "%d commands of session %s whose output is kept for a client run already; "
 					  "wait for one, or end some",
 					  CBX_COMMANDS_UNREAD, s->spec.id);
-	TAILQ_FOREACH(other, &s->engine->sessions, entry) {
+	TAILQ_FOREACH(other, &s->engine->registry.sessions, entry) {
 		n = cbx_commands_unread(&other->commands);
 		all += n;
 		tenant += strcmp(other->tenant, s->tenant) == 0 ? n : 0;

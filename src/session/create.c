@@ -10,8 +10,9 @@
 #include <time.h>
 
 #include "base/cleanup.h"
-#include "session/ahead.h"
 #include "session/asked.h"
+#include "session/pool.h"
+#include "session/zygotes.h"
 
 /* Of the caller's own that a call made which named no session, and that do nothing, the one that was used longest ago
  * goes. */
@@ -19,7 +20,7 @@ static bool make_room(const struct cbx_caller *caller)
 {
 	struct cbx_session *s, *oldest = NULL;
 
-	TAILQ_FOREACH (s, &caller->engine->sessions, entry)
+	TAILQ_FOREACH (s, &caller->engine->registry.sessions, entry)
 		if (cbx_session_is_of(s, caller->principal) && s->spec.disposable && s->state == CBX_LIVE &&
 		    !s->cells.running && !s->cells.nqueued && (!oldest || s->used_ms < oldest->used_ms))
 			oldest = s;
@@ -33,7 +34,7 @@ static size_t count(const struct cbx_caller *caller)
 	const struct cbx_session *s;
 	size_t n = 0;
 
-	TAILQ_FOREACH (s, &caller->engine->sessions, entry)
+	TAILQ_FOREACH (s, &caller->engine->registry.sessions, entry)
 		n += cbx_session_is_of(s, caller->principal);
 	return n;
 }
@@ -49,10 +50,10 @@ static int check_room(const struct cbx_caller *caller, struct cbx_err *err)
 		return cbx_refuse(err, "too_many_sessions", EMFILE,
 				  "you have %zu sessions, and no more than %llu are allowed; close one first", mine,
 				  (unsigned long long)quota);
-	if ((e->live >= most && !make_room(caller)) || e->live + e->closing >= 2 * most)
+	if ((e->registry.live >= most && !make_room(caller)) || e->registry.live + e->registry.closing >= 2 * most)
 		return cbx_refuse(err, "too_many_sessions", EMFILE,
 				  "there are %zu sessions, and the policy allows no more than %llu; close one first",
-				  e->live, (unsigned long long)most);
+				  e->registry.live, (unsigned long long)most);
 	return 0;
 }
 
@@ -76,7 +77,7 @@ static int check_quota(const struct cbx_caller *caller, const struct cbx_session
 
 	if (!p->memory_max && !p->disk_max && !p->cpus_max)
 		return 0;
-	TAILQ_FOREACH(s, &caller->engine->sessions, entry) {
+	TAILQ_FOREACH(s, &caller->engine->registry.sessions, entry) {
 		if (!cbx_session_is_of(s, p))
 			continue;
 		memory += s->spec.memory_bytes;
@@ -133,9 +134,9 @@ static void introduce(struct cbx_session *s, const struct cbx_session_spec *spec
 	clock_gettime(CLOCK_REALTIME, &s->created);
 	s->created_ms = s->used_ms = s->told_ms = cbx_now_ms();
 	cbx_cells_settle(&s->cells, s->policy, s->spec.timeout_ms);
-	TAILQ_INSERT_TAIL(&e->sessions, s, entry);
+	TAILQ_INSERT_TAIL(&e->registry.sessions, s, entry);
 	cbx_engine_name(s);
-	e->live++;
+	e->registry.live++;
 	if (s->state == CBX_STARTING) {
 		e->starting++;
 		cbx_timer_set(s->start_timer, CBX_START_TIMEOUT_MS);

@@ -17,9 +17,10 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "session/ahead.h"
 #include "session/databases.h"
 #include "session/jobs.h"
+#include "session/pool.h"
+#include "session/zygotes.h"
 
 static const struct cbx_jobs_program packages_program = { "codebox-packages", "installs packages", "no_packages" };
 static const struct cbx_jobs_program sql_program = { "codebox-sql", "asks databases", "no_sql" };
@@ -71,13 +72,12 @@ int cbx_engine_new(struct event_base *base, const struct cbx_engine_config *conf
 		*e->trouble = *config->refusal;
 		*e->diagnosed = true;
 	}
-	TAILQ_INIT(&e->sessions);
+	cbx_session_registry_init(&e->registry);
 	TAILQ_INIT(&e->installs);
 	TAILQ_INIT(&e->queries);
 	e->packages_events = &cbx_packages_events;
 	TAILQ_INIT(&e->kept.list);
 	TAILQ_INIT(&e->kept.past);
-	TAILQ_INIT(&e->listeners);
 	init_boxes(e);
 	r = cbx_runtimes_load(e->config.runtimes_dir, &e->runtimes, err);
 	if (r >= 0)
@@ -114,7 +114,7 @@ void cbx_engine_free(struct cbx_engine *e)
 	cbx_engine_end_queries(e);
 	cbx_pool_free(e);
 	cbx_zygotes_free(e);
-	TAILQ_FOREACH_SAFE(s, &e->sessions, entry, next)
+	TAILQ_FOREACH_SAFE(s, &e->registry.sessions, entry, next)
 	{
 		cbx_session_close(s, "the daemon ended");
 		s->box.gone = true;
@@ -126,9 +126,7 @@ void cbx_engine_free(struct cbx_engine *e)
 	cbx_jobs_free(e->sql_jobs);
 	e->sql_jobs = NULL;
 	cbx_boxes_end(&e->boxes);
-	for (size_t i = 0; i < e->ntombstones; i++)
-		free(e->tombstones[i].why);
-	free(e->tombstones);
+	cbx_session_registry_release(&e->registry);
 	free((char *)e->config.images_dir);
 	free((char *)e->config.libexec_dir);
 	free((char *)e->config.runtimes_dir);
@@ -187,7 +185,7 @@ cJSON *cbx_engine_to_json(const struct cbx_engine *e)
 	cbx_json_set_str(o, "version", PACKAGE_VERSION);
 	cbx_json_set_u64(o, "pid", (uint64_t)getpid());
 	cbx_json_set_u64(o, "descriptors", descriptors());
-	cbx_json_set_u64(o, "sessions", e->live);
+	cbx_json_set_u64(o, "sessions", e->registry.live);
 	cbx_json_set(o, "pool", cbx_pool_to_json(e));
 	cbx_json_set(o, "zygotes", cbx_zygotes_to_json(e));
 	cbx_json_set_str(o, "supervisor", states[e->boxes.link.state]);

@@ -6,8 +6,9 @@
 
 #include "base/cleanup.h"
 #include "base/op.h"
-#include "session/ahead.h"
 #include "session/asking.h"
+#include "session/pool.h"
+#include "session/zygotes.h"
 
 static struct cbx_session *session_of(struct cbx_box *box)
 {
@@ -136,7 +137,7 @@ static void down(void *arg, bool had_been_up)
 	if (had_been_up)
 		*e->diagnosed = true;
 	cbx_pool_close_all(e, e->trouble->msg);
-	TAILQ_FOREACH_SAFE(s, &e->sessions, entry, next)
+	TAILQ_FOREACH_SAFE(s, &e->registry.sessions, entry, next)
 	{
 		s->box.gone = true;
 		if (s->state != CBX_CLOSING)

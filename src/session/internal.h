@@ -51,21 +51,15 @@
 #include "session/engine-config.h"
 #include "session/happened.h"
 #include "session/looks.h"
+#include "session/registry.h"
 #include "supervisor/requests.h"
 
 /* ---- engine ---- */
-
-struct cbx_tombstone {
-	char tenant[CBX_NAME_MAX + 1], id[CBX_NAME_MAX + 1];
-	char *why;
-};
 
 struct cbx_install;
 struct cbx_sql_query;
 TAILQ_HEAD(cbx_sql_queries, cbx_sql_query);
 TAILQ_HEAD(cbx_installs, cbx_install);
-TAILQ_HEAD(cbx_sessions, cbx_session);
-#define CBX_TABLE_SIZE 512 /* buckets */
 
 struct cbx_engine {
 	struct event_base *base;
@@ -76,10 +70,8 @@ struct cbx_engine {
 	struct cbx_boxes boxes;
 	struct cbx_runtimes runtimes;
 	struct cbx_image image; /* that a session was made of last: its manifest is seldom read anew */
-	struct cbx_sessions sessions; /* closing ones too */
-	size_t live, closing;
+	struct cbx_session_registry registry;
 	struct cbx_kept kept; /* ended executions of all sessions */
-	LIST_HEAD(, cbx_session) by_id[CBX_TABLE_SIZE];
 	size_t commands;	  /* that run in all sessions */
 	size_t starting, running; /* sessions that are being made, and those that run a cell; without ready ones */
 	uint64_t changed_ms;	  /* when one of these was ready or ended: the pool waits for quiet */
@@ -93,12 +85,9 @@ struct cbx_engine {
 	const struct cbx_packages_events *packages_events;
 	struct cbx_jobs *sql_jobs;	  /* what asks databases; NULL: the policy had none at the start */
 	struct cbx_sql_queries queries;	  /* under way */
-	struct cbx_tombstone *tombstones; /* a ring of CBX_TOMBSTONES_MAX, made when the first is needed */
-	size_t ntombstones, next_tombstone;
 	struct cbx_err *trouble; /* code 0: none; behind a pointer since a const engine may complete it */
 	bool *diagnosed;
 	bool freeing;
-	TAILQ_HEAD(, cbx_engine_listener) listeners;
 };
 
 /* What the pool is to know of sessions, which stand below it. */
@@ -116,23 +105,6 @@ struct cbx_packages_events {
 	void (*leave)(struct cbx_session *s);	/* it ends: what is under way is given up */
 	void (*release)(struct cbx_session *s); /* its sandbox is gone, and so may its directories be */
 };
-
-/* ---- registry.c ---- */
-
-void cbx_engine_name(struct cbx_session *s);   /* it can be found by its id from now on */
-void cbx_engine_unname(struct cbx_session *s); /* its id is free again */
-struct cbx_session *cbx_engine_by_id(struct cbx_engine *engine, const char *tenant,
-				     const char *id); /* not closing; NULL: none */
-
-/* A session was made or has gone: tell the listeners. */
-void cbx_engine_session_news(struct cbx_session *s, bool gone);
-void cbx_engine_files_news(struct cbx_session *s, const cJSON *files); /* that have changed */
-
-void cbx_engine_bury(const struct cbx_session *s, const char *why);
-void cbx_engine_forget(struct cbx_session *s); /* remove from the list; on_idle when it was the last */
-bool cbx_session_is_of(const struct cbx_session *s, const struct cbx_principal *owner); /* and not closing */
-/* One that has directories of the machine to write to, also while its sandbox is taken down; NULL: none. */
-const char *cbx_engine_writer(const struct cbx_engine *engine);
 
 /* ---- session ---- */
 
@@ -211,7 +183,6 @@ int cbx_session_make(struct cbx_engine *engine, const struct cbx_principal *owne
 int cbx_session_begin(struct cbx_session *s, const struct cbx_plan *plan, struct cbx_err *err);
 void cbx_session_serve_network(struct cbx_session *s); /* its sandbox is begun, and it is somebody's */
 void cbx_session_free(struct cbx_session *s); /* it is in no list */
-void cbx_session_happened(struct cbx_session *s, struct cbx_happened *h); /* tenant and session_id are filled in */
 /* What a caller asked for was refused; err: why. session_id and what it was may be set. Returns -err->code. */
 int cbx_engine_denied(struct cbx_engine *engine, const char *tenant, struct cbx_happened *h, const struct cbx_err *err);
 void cbx_session_tell_ready(struct cbx_session *s); /* those who look */

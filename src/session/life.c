@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "session/ahead.h"
 #include "session/asked.h"
 #include "session/kept.h"
+#include "session/zygotes.h"
 
 #define TELL_USED_MS (CBX_LANE_KEEP_MS / 10)
 
@@ -170,8 +170,8 @@ static void leave(struct cbx_session *s, const char *why)
 {
 	struct cbx_engine *e = s->engine;
 
-	e->live--;
-	e->closing++;
+	e->registry.live--;
+	e->registry.closing++;
 	if (s->state == CBX_STARTING)
 		e->starting--;
 	cbx_engine_unname(s);
@@ -202,7 +202,7 @@ static void end(struct cbx_session *s, const struct cbx_err *failure, const char
 	if (s->shape) {
 		s->engine->pool_events->lost(s, failure);
 		s->nobodys = true;
-		TAILQ_INSERT_TAIL(&s->engine->sessions, s, entry);
+		TAILQ_INSERT_TAIL(&s->engine->registry.sessions, s, entry);
 		s->state = CBX_CLOSING;
 	} else {
 		cbx_session_note(s, "%s: %.500s", failure ? "failed" : "closed", why);

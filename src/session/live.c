@@ -44,7 +44,7 @@ cJSON *cbx_session_list_now(const struct cbx_caller *caller, bool all)
 	struct cbx_session *s;
 	size_t n = 0;
 
-	TAILQ_FOREACH(s, &e->sessions, entry) {
+	TAILQ_FOREACH(s, &e->registry.sessions, entry) {
 		if (all ? s->state == CBX_CLOSING : !cbx_session_is_of(s, caller->principal))
 			continue;
 		if (n < CBX_SAMPLES_MAX && now - s->live.at_ms >= old) {

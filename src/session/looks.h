@@ -20,6 +20,5 @@ struct cbx_live {
 void cbx_session_sampled(struct cbx_session *s);
 /* What it has used of processors, as far as that is known. */
 uint64_t cbx_session_cpu_us(const struct cbx_session *s);
-void cbx_session_log_free(struct cbx_session *s);
 
 #endif

@@ -52,7 +52,7 @@ void cbx_engine_loads(const struct cbx_engine *e, void (*one)(void *arg, const s
 {
 	const struct cbx_session *s;
 
-	TAILQ_FOREACH(s, &e->sessions, entry) {
+	TAILQ_FOREACH(s, &e->registry.sessions, entry) {
 		struct cbx_session_load load = { .tenant = s->tenant,
 						 .session_id = s->spec.id,
 						 .memory_bytes = cbx_group_on(&s->box) ? s->box.use.memory : s->box.pss,

@@ -22,7 +22,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "session/ahead.h"
+#include "session/pool.h"
+#include "session/zygotes.h"
 
 #define QUIET_MS    15	   /* from the last thing that was waited for to the start of an entry */
 #define POSTPONE_MS 500	   /* so long an entry waits for others at most */
@@ -166,7 +167,7 @@ static bool has_room(const struct cbx_pool *p)
 {
 	const struct cbx_engine *e = p->engine;
 
-	return p->n < e->config.pool_max && e->live + e->closing + 2 * p->n + 2 <= sandboxes_max(e) &&
+	return p->n < e->config.pool_max && e->registry.live + e->registry.closing + 2 * p->n + 2 <= sandboxes_max(e) &&
 	       e->boxes.link.state != CBX_LINK_DOWN && !e->trouble->code && available(p) >= CBX_POOL_FREE_MIN;
 }
 
@@ -377,7 +378,7 @@ void cbx_pool_make_room(struct cbx_engine *e)
 {
 	struct cbx_pool *p = e->pool;
 
-	if (p && p->n && e->live + e->closing + p->n >= sandboxes_max(e))
+	if (p && p->n && e->registry.live + e->registry.closing + p->n >= sandboxes_max(e))
 		cbx_session_close(TAILQ_FIRST(&p->entries), "sessions need the room");
 }
 

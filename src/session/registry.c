@@ -33,6 +33,19 @@ const struct cbx_err *cbx_engine_trouble(const struct cbx_engine *e)
 	return e->trouble;
 }
 
+void cbx_session_registry_init(struct cbx_session_registry *r)
+{
+	TAILQ_INIT(&r->sessions);
+	TAILQ_INIT(&r->listeners);
+}
+
+void cbx_session_registry_release(struct cbx_session_registry *r)
+{
+	for (size_t i = 0; i < r->ntombstones; i++)
+		free(r->tombstones[i].why);
+	free(r->tombstones);
+}
+
 static unsigned bucket(const char *tenant, const char *id)
 {
 	unsigned h = 2166136261u; /* FNV-1a */
@@ -48,7 +61,7 @@ struct cbx_session *cbx_engine_by_id(struct cbx_engine *e, const char *tenant, c
 {
 	struct cbx_session *s;
 
-	LIST_FOREACH(s, &e->by_id[bucket(tenant, id)], by_id)
+	LIST_FOREACH(s, &e->registry.by_id[bucket(tenant, id)], by_id)
 	if (strcmp(s->spec.id, id) == 0 && strcmp(s->tenant, tenant) == 0)
 		return s;
 	return NULL;
@@ -56,7 +69,7 @@ struct cbx_session *cbx_engine_by_id(struct cbx_engine *e, const char *tenant, c
 
 void cbx_engine_name(struct cbx_session *s)
 {
-	LIST_INSERT_HEAD(&s->engine->by_id[bucket(s->tenant, s->spec.id)], s, by_id);
+	LIST_INSERT_HEAD(&s->engine->registry.by_id[bucket(s->tenant, s->spec.id)], s, by_id);
 	s->named = true;
 }
 
@@ -69,15 +82,15 @@ void cbx_engine_unname(struct cbx_session *s)
 
 void cbx_engine_bury(const struct cbx_session *s, const char *why)
 {
-	struct cbx_engine *e = s->engine;
+	struct cbx_session_registry *r = &s->engine->registry;
 	struct cbx_tombstone *t;
 
-	if (!e->tombstones)
-		e->tombstones = cbx_xcalloc(CBX_TOMBSTONES_MAX, sizeof(*e->tombstones));
-	t = &e->tombstones[e->next_tombstone];
-	e->next_tombstone = (e->next_tombstone + 1) % CBX_TOMBSTONES_MAX;
-	if (e->ntombstones < CBX_TOMBSTONES_MAX)
-		e->ntombstones++;
+	if (!r->tombstones)
+		r->tombstones = cbx_xcalloc(CBX_TOMBSTONES_MAX, sizeof(*r->tombstones));
+	t = &r->tombstones[r->next_tombstone];
+	r->next_tombstone = (r->next_tombstone + 1) % CBX_TOMBSTONES_MAX;
+	if (r->ntombstones < CBX_TOMBSTONES_MAX)
+		r->ntombstones++;
 	free(t->why);
 	memcpy(t->tenant, s->tenant, sizeof(t->tenant));
 	memcpy(t->id, s->spec.id, sizeof(t->id));
@@ -88,15 +101,15 @@ void cbx_engine_forget(struct cbx_session *s)
 {
 	struct cbx_engine *e = s->engine;
 
-	TAILQ_REMOVE(&e->sessions, s, entry);
-	e->closing -= !s->nobodys;
-	if (!s->nobodys && !e->live && !e->closing && !e->freeing && e->config.on_idle)
+	TAILQ_REMOVE(&e->registry.sessions, s, entry);
+	e->registry.closing -= !s->nobodys;
+	if (!s->nobodys && !e->registry.live && !e->registry.closing && !e->freeing && e->config.on_idle)
 		e->config.on_idle(e->config.arg);
 }
 
 int cbx_session_find(const struct cbx_caller *caller, const char *id, struct cbx_session **ret, struct cbx_err *err)
 {
-	const struct cbx_engine *e = caller->engine;
+	const struct cbx_session_registry *r = &caller->engine->registry;
 	struct cbx_session *s = cbx_engine_by_id(caller->engine, caller->principal->tenant, id);
 
 	if (s) {
@@ -104,9 +117,9 @@ int cbx_session_find(const struct cbx_caller *caller, const char *id, struct cbx
 		return 0;
 	}
 	/* The newest one first: an id may have been used more than once. */
-	for (size_t i = 0; i < e->ntombstones; i++) {
+	for (size_t i = 0; i < r->ntombstones; i++) {
 		const struct cbx_tombstone *t =
-			&e->tombstones[(e->next_tombstone + 2 * CBX_TOMBSTONES_MAX - 1 - i) % CBX_TOMBSTONES_MAX];
+			&r->tombstones[(r->next_tombstone + 2 * CBX_TOMBSTONES_MAX - 1 - i) % CBX_TOMBSTONES_MAX];
 
 		if (strcmp(t->id, id) == 0 && strcmp(t->tenant, caller->principal->tenant) == 0)
 			return cbx_refuse(
@@ -130,7 +143,7 @@ bool cbx_engine_takes_roots(const struct cbx_engine *e)
 
 size_t cbx_engine_sessions(const struct cbx_engine *e)
 {
-	return e->live;
+	return e->registry.live;
 }
 
 bool cbx_session_is_of(const struct cbx_session *s, const struct cbx_principal *owner)
@@ -142,7 +155,7 @@ const char *cbx_engine_writer(const struct cbx_engine *e)
 {
 	const struct cbx_session *s;
 
-	TAILQ_FOREACH(s, &e->sessions, entry)
+	TAILQ_FOREACH(s, &e->registry.sessions, entry)
 		for (uint32_t i = 0; i < s->mounts.n; i++)
 			if (s->mounts.all[i].writable)
 				return s->spec.id;
@@ -154,12 +167,12 @@ const char *cbx_engine_writer(const struct cbx_engine *e)
 void cbx_engine_listen(struct cbx_caller *caller, struct cbx_engine_listener *l)
 {
 	l->principal = caller->principal;
-	TAILQ_INSERT_TAIL(&caller->engine->listeners, l, entry);
+	TAILQ_INSERT_TAIL(&caller->engine->registry.listeners, l, entry);
 }
 
 void cbx_engine_unlisten(struct cbx_caller *caller, struct cbx_engine_listener *l)
 {
-	TAILQ_REMOVE(&caller->engine->listeners, l, entry);
+	TAILQ_REMOVE(&caller->engine->registry.listeners, l, entry);
 }
 
 static bool hears(const struct cbx_engine_listener *l, const struct cbx_session *s)
@@ -171,7 +184,7 @@ void cbx_engine_files_news(struct cbx_session *s, const cJSON *files)
 {
 	struct cbx_engine_listener *l, *next;
 
-	TAILQ_FOREACH_SAFE(l, &s->engine->listeners, entry, next)
+	TAILQ_FOREACH_SAFE(l, &s->engine->registry.listeners, entry, next)
 	{
 		if (l->on_files && hears(l, s))
 			l->on_files(l->arg, s->spec.id, s->spec.one_shot, files);
@@ -190,7 +203,7 @@ void cbx_engine_session_news(struct cbx_session *s, bool gone)
 {
 	struct cbx_engine_listener *l, *next;
 
-	TAILQ_FOREACH_SAFE(l, &s->engine->listeners, entry, next)
+	TAILQ_FOREACH_SAFE(l, &s->engine->registry.listeners, entry, next)
 	{
 		if (l->on_session && hears(l, s))
 			l->on_session(l->arg, s->spec.id, s->spec.one_shot, gone);

@@ -217,7 +217,7 @@ cJSON *cbx_session_list(const struct cbx_caller *caller)
 	cJSON *list = cbx_json_new_arr();
 	struct cbx_session *s;
 
-	TAILQ_FOREACH (s, &caller->engine->sessions, entry)
+	TAILQ_FOREACH (s, &caller->engine->registry.sessions, entry)
 		if (cbx_session_is_of(s, caller->principal))
 			cbx_json_push(list, cbx_session_list_entry(s));
 	return list;
@@ -228,7 +228,7 @@ cJSON *cbx_session_names(const struct cbx_caller *caller)
 	cJSON *list = cbx_json_new_arr(), *o;
 	const struct cbx_session *s;
 
-	TAILQ_FOREACH (s, &caller->engine->sessions, entry) {
+	TAILQ_FOREACH (s, &caller->engine->registry.sessions, entry) {
 		if (!cbx_session_is_of(s, caller->principal))
 			continue;
 		o = cbx_json_new_obj();

@@ -21,7 +21,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "image/store.h"
-#include "session/ahead.h"
+#include "session/zygotes.h"
 
 #define START_AFTER_MS 300   /* from a session's start to that of its image's zygote ... */
 #define POSTPONE_MS    1000  /* ... or later, while cells run ... */

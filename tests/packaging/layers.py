@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The layers of src: each file includes only what tests/layers allows its folder, and no more than three files stand in
-a circle, counted over what they include and what they call. A name that several files see means one function."""
+a circle, counted over what they include and what they call. A name that several files see means one function, and no
+header is longer than 250 lines."""
 import collections
 import glob
 import os
@@ -17,6 +18,7 @@ sys.path.insert(0, os.path.join(TOP, "tests", "lib"))
 from cbxtest import run  # noqa: E402
 
 CIRCLE_MAX = 3
+HEADER_MAX = 250
 
 
 def sources():
@@ -55,6 +57,17 @@ def test_includes_go_down():
         bad += [f"src/{name} includes {header}" for header in includes(name)
                 if header.split("/")[0] not in {folder, *may} and header not in may]
     assert not bad, "not allowed by tests/layers: " + ", ".join(bad)
+
+
+def test_headers_are_short():
+    """A header that everything needs grows until everything knows everything."""
+    long = []
+    for name in sources():
+        with open(os.path.join(SRC, name), encoding="utf-8") as f:
+            lines = sum(1 for _ in f)
+        if name.endswith(".h") and lines > HEADER_MAX:
+            long.append(f"src/{name}: {lines} lines")
+    assert not long, f"more than {HEADER_MAX} lines: " + ", ".join(long)
 
 
 def test_headers_are_in_the_tarball():

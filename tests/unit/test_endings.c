@@ -56,8 +56,8 @@ static void begin(void)
 	interp = &s->cells.first.interp;
 	interp->state = CBX_INTERP_READY;
 	s->work = event_new(base, -1, 0, work, s);
-	TAILQ_INSERT_TAIL(&engine->sessions, s, entry);
-	engine->live = 1;
+	TAILQ_INSERT_TAIL(&engine->registry.sessions, s, entry);
+	engine->registry.live = 1;
 	ck_assert_int_eq(cbx_cells_add(&s->cells.first, &spec, &watch, &cell, &err), 0);
 	cbx_session_run_work(s);
 	ck_assert_ptr_eq(s->cells.running, cell);
@@ -73,7 +73,7 @@ static void finish(void)
 	event_base_loop(base, EVLOOP_NONBLOCK);
 	ck_assert_int_eq(ended, 1);
 	ck_assert_int_eq(how, CBX_KILLED);
-	ck_assert(TAILQ_EMPTY(&engine->sessions));
+	ck_assert(TAILQ_EMPTY(&engine->registry.sessions));
 	cbx_engine_free(engine);
 	event_base_free(base);
 }

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "session/ahead.h"
+#include "session/internal.h"
+#include "session/pool.h"
 #include "unit_main.h"
 
 #define MANIFEST(name)                                                                                                      \
