@@ -299,12 +299,12 @@ static void control_close(void *state)
 			cbx_command_hang_up(q->command.command);
 		if (q->runs) {
 			cbx_execution_stall(q->run.x, false);
-			cbx_execution_interrupt(q->run.x);
+			cbx_execution_interrupt(&c->caller, q->run.x);
 		}
 		request_free(q);
 	}
 	if (c->own[0] && cbx_session_find(&c->caller, c->own, &s, &err) == 0 && cbx_session_one_shot(s))
-		cbx_session_close(s, "its connection ended");
+		cbx_session_close(&c->caller, s, "its connection ended");
 	free(c);
 }
 

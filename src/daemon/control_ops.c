@@ -157,7 +157,7 @@ static int op_session_info(struct cbx_control_request *q, const struct cbx_contr
 
 static int op_session_close(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
 {
-	cbx_session_close(a->session, "on request");
+	cbx_session_close(&q->control->caller, a->session, "on request");
 	cbx_control_answer(q, NULL, NULL);
 	return 0;
 }
@@ -165,7 +165,7 @@ static int op_session_close(struct cbx_control_request *q, const struct cbx_cont
 static int op_session_restart(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
 {
 	size_t n = 0;
-	int r = cbx_session_restart(a->session, a->language, &n, err);
+	int r = cbx_session_restart(&q->control->caller, a->session, a->language, &n, err);
 	cJSON *o;
 
 	if (r < 0)
@@ -188,7 +188,7 @@ static int op_session_history(struct cbx_control_request *q, const struct cbx_co
 
 static int op_packages_install(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
 {
-	return cbx_session_install(a->session, a->packages, answer_op(q), err);
+	return cbx_session_install(&q->control->caller, a->session, a->packages, answer_op(q), err);
 }
 
 static int op_packages_list(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
@@ -475,7 +475,7 @@ static int op_interrupt(struct cbx_control_request *q, const struct cbx_control_
 		return -err->code;
 	cbx_control_answer(q, NULL, NULL);
 	if (x)
-		cbx_execution_interrupt(x);
+		cbx_execution_interrupt(&q->control->caller, x);
 	return 0;
 }
 

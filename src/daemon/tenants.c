@@ -96,7 +96,7 @@ static void end_sessions_of(struct cbx_daemon *d, const struct cbx_tenant *t)
 
 	cJSON_ArrayForEach(v, names)
 		if (cbx_session_find(&caller, cbx_json_text(v, "session_id"), &s, &ignored) == 0)
-			cbx_session_close(s, "its tenant was removed");
+			cbx_session_close(NULL, s, "its tenant was removed");
 }
 
 int cbx_daemon_reload_tenants(struct cbx_daemon *d, cJSON **ret, struct cbx_err *err)

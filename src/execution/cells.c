@@ -431,12 +431,15 @@ static void timer_event(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-void cbx_execution_interrupt(struct cbx_execution *x)
+bool cbx_cells_interrupt(struct cbx_execution *x)
 {
 	if (x->status == CBX_QUEUED)
 		cbx_end_unrun(x, CBX_CANCELLED, NULL);
 	else if (x->status == CBX_RUNNING && x->phase == CBX_PHASE_RUN)
 		stop(x, CBX_CANCELLED);
+	else
+		return false;
+	return true;
 }
 
 void cbx_execution_stall(struct cbx_execution *x, bool on)

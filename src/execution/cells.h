@@ -24,6 +24,7 @@ void cbx_cells_start(struct cbx_cells *c);	/* the first that waits, now */
 void cbx_cells_deliver(struct cbx_cells *c);	/* tell those who watch what has ended; forget what is old */
 /* A process of the box was killed, by the supervisor, and it was not the interpreter. */
 void cbx_cells_oom(struct cbx_cells *c, int64_t pid, enum cbx_oom why);
+bool cbx_cells_interrupt(struct cbx_execution *x); /* false: it has ended, or is being stopped */
 size_t cbx_seat_restart(struct cbx_seat *seat); /* how many cells end by it */
 void cbx_cells_close(struct cbx_cells *c, const char *why); /* end all; nothing starts any more */
 int cbx_cells_find(struct cbx_cells *c, uint64_t id, struct cbx_execution **ret, struct cbx_err *err);

@@ -82,8 +82,6 @@ int cbx_execution_input(struct cbx_execution *x, const char *p, size_t n, struct
 			struct cbx_err *err);
 /* One watch more, up to CBX_WATCHERS_MAX. Errors: "ended" (nothing would be called any more), "too_many_watchers". */
 int cbx_execution_watch(struct cbx_execution *x, struct cbx_watch_op *op, struct cbx_err *err);
-/* Queued: ends as cancelled at once. Running: SIGINT, SIGKILL after the grace period; ends as cancelled. */
-void cbx_execution_interrupt(struct cbx_execution *x);
 uint64_t cbx_execution_id(const struct cbx_execution *x); /* counts from 1 in its session */
 /* Milliseconds since 1970: when it was asked for; when it ended, 0 until then. */
 void cbx_execution_times(const struct cbx_execution *x, uint64_t *ret_asked, uint64_t *ret_ended);

@@ -148,7 +148,7 @@ bool cbx_mcp_roots_wait(struct cbx_mcp_call *call, const cJSON *args)
 	struct cbx_mcp *mcp = call->mcp;
 
 	if (!mcp->roots.declared || call->rev->modern || mcp->roots.known || !mcp->client.caller.engine ||
-	    !cbx_engine_takes_roots(mcp->client.caller.engine) || !may_make_a_session(call, args))
+	    !cbx_engine_takes_roots(&mcp->client.caller) || !may_make_a_session(call, args))
 		return false;
 	return (mcp->roots.asked && event_pending(mcp->roots.late, EV_TIMEOUT, NULL)) || ask(call);
 }

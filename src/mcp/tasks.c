@@ -134,7 +134,7 @@ void cbx_mcp_task_cancel(const struct cbx_mcp_message *m, struct cbx_rpc_slot *s
 	if (!x)
 		return;
 	if (cbx_execution_status(x) <= CBX_RUNNING)
-		cbx_execution_interrupt(x);
+		cbx_execution_interrupt(&m->mcp->client.caller, x);
 	cbx_rpc_answer(slot, cbx_json_new_obj());
 }
 

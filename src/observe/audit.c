@@ -59,6 +59,7 @@ static const char *const names[CBX_HAPPENINGS] = {
 	[CBX_HAPPENED_RAN] = "cell_end",       [CBX_HAPPENED_COMMAND] = "command",
 	[CBX_HAPPENED_EXITED] = "command_end", [CBX_HAPPENED_PACKAGES] = "packages",
 	[CBX_HAPPENED_NETWORK] = "network",    [CBX_HAPPENED_DENIED] = "denied",
+	[CBX_HAPPENED_INTERRUPTED] = "interrupt", [CBX_HAPPENED_RESTARTED] = "restart",
 };
 
 /* ---- the file ---- */

@@ -115,6 +115,8 @@ void cbx_metrics_count(struct cbx_metrics *m, const struct cbx_happened *h)
 	case CBX_HAPPENED_CELL:
 	case CBX_HAPPENED_COMMAND:
 	case CBX_HAPPENED_NETWORK:
+	case CBX_HAPPENED_INTERRUPTED:
+	case CBX_HAPPENED_RESTARTED:
 	case CBX_HAPPENINGS:
 		break;
 	}

@@ -133,7 +133,7 @@ static void close_session(struct cbx_tool_call *call)
 	struct cbx_err err;
 
 	if (cbx_profile_find(call, &session, &err) >= 0)
-		cbx_session_close(session, "it was closed with destroy_session");
+		cbx_session_close(&call->client->caller, session, "it was closed with destroy_session");
 }
 
 static void destroy_session(struct cbx_tool_call *call, const cJSON *args)

@@ -241,7 +241,7 @@ void cbx_profile_end(struct cbx_tool_call *call, cJSON *content)
 		cbx_json_print_clean(&printed, result);
 	}
 	if (call->made_session && cbx_profile_find(call, &session, &err) >= 0)
-		cbx_session_close(session, "the call that made it was answered");
+		cbx_session_close(&call->client->caller, session, "the call that made it was answered");
 	cbx_tool_end_text(call, &printed);
 }
 

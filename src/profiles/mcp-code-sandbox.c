@@ -89,7 +89,7 @@ static void close_sandbox(struct cbx_tool_call *call, const cJSON *args)
 	if (cbx_session_find(&call->client->caller, id, &session, &err) < 0) {
 		text = cbx_xasprintf("Sandbox with session ID %.200s is not active or has already been closed.", id);
 	} else {
-		cbx_session_close(session, "it was closed with close_sandbox");
+		cbx_session_close(&call->client->caller, session, "it was closed with close_sandbox");
 		text = cbx_xasprintf(
 			"Sandbox with session ID %.200s has been successfully closed and all resources freed.", id);
 	}

@@ -77,7 +77,7 @@ static int install(struct cbx_tool_call *call, const char *printed, struct cbx_e
 	if (!missing->child)
 		return 0;
 	call->answer_op = (struct cbx_answer_op){ .op.ops = &call->client->caller.ops, .done = installed };
-	r = cbx_session_install(session, missing, &call->answer_op, err);
+	r = cbx_session_install(&call->client->caller, session, missing, &call->answer_op, err);
 	return r < 0 ? r : 1;
 }
 

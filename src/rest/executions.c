@@ -250,7 +250,7 @@ int cbx_rest_interrupt(struct cbx_rest_call *call, struct cbx_err *err)
 	if (!cbx_rest_execution(call, "Request not found", &x))
 		return 0;
 	if (cbx_execution_status(x) <= CBX_RUNNING)
-		cbx_execution_interrupt(x);
+		cbx_execution_interrupt(&call->caller, x);
 	o = cbx_json_new_obj();
 	cbx_rest_set_request(o, x);
 	cbx_json_set_str(o, "status", cbx_rest_status(x));

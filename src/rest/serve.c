@@ -19,7 +19,7 @@ static void client_left(void *arg)
 	/* A session whose id nobody has heard is nobody's. */
 	if (call->route->call == cbx_rest_create_session && call->target.session_id[0] &&
 	    cbx_session_find(&call->caller, call->target.session_id, &s, &ignored) >= 0)
-		cbx_session_close(s, "its client left before it was ready");
+		cbx_session_close(&call->caller, s, "its client left before it was ready");
 	cbx_rest_command_left(call);
 	cbx_rest_call_free(call);
 }

@@ -162,7 +162,7 @@ int cbx_rest_delete_session(struct cbx_rest_call *call, struct cbx_err *err)
 
 	if (!cbx_rest_session(call, &s))
 		return 0;
-	cbx_session_close(s, "a client asked for it");
+	cbx_session_close(&call->caller, s, "a client asked for it");
 	o = cbx_json_new_obj();
 	cbx_json_set_str(o, "status", "cleaned up");
 	cbx_rest_answer(call, 200, o);
@@ -178,7 +178,7 @@ int cbx_rest_restart_session(struct cbx_rest_call *call, struct cbx_err *err)
 
 	if (!cbx_rest_session(call, &s))
 		return 0;
-	r = cbx_session_restart(s, NULL, &ended, err);
+	r = cbx_session_restart(&call->caller, s, NULL, &ended, err);
 	if (r < 0)
 		return r;
 	o = cbx_json_new_obj();
@@ -204,5 +204,5 @@ int cbx_rest_install_packages(struct cbx_rest_call *call, struct cbx_err *err)
 	if (!cbx_rest_session(call, &s))
 		return 0;
 	call->answer = (struct cbx_answer_op){ .op.ops = &call->caller.ops, .done = described };
-	return cbx_session_install(s, packages, &call->answer, err);
+	return cbx_session_install(&call->caller, s, packages, &call->answer, err);
 }

@@ -93,7 +93,7 @@ static int install(struct cbx_session *s, const cJSON *question, struct cbx_err 
 		return cbx_refuse(err, "not_here", EPERM,
 				  "packages cannot be installed in this session: its policy does not let that be "
 				  "(packages.install); use what the image has");
-	return cbx_session_install(s, cJSON_GetObjectItemCaseSensitive(question, "packages"), &s->asking.op, err);
+	return cbx_session_install(NULL, s, cJSON_GetObjectItemCaseSensitive(question, "packages"), &s->asking.op, err);
 }
 
 /* By the session's own policy, as whose it is. */

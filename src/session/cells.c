@@ -113,8 +113,24 @@ int cbx_session_complete(struct cbx_session *s, const char *language, const char
 	return ask(s, language, true, code, cursor, op, err);
 }
 
-int cbx_session_restart(struct cbx_session *s, const char *language, size_t *ret, struct cbx_err *err)
+static const struct cbx_via *via_of(const struct cbx_caller *by)
 {
+	return by ? by->via : NULL;
+}
+
+void cbx_execution_interrupt(const struct cbx_caller *by, struct cbx_execution *x)
+{
+	struct cbx_happened h = { .what = CBX_HAPPENED_INTERRUPTED, .id = cbx_execution_id(x), .via = via_of(by) };
+	struct cbx_session *s = cbx_execution_session(x);
+
+	if (cbx_cells_interrupt(x))
+		cbx_session_happened(s, &h);
+}
+
+int cbx_session_restart(const struct cbx_caller *by, struct cbx_session *s, const char *language, size_t *ret,
+			struct cbx_err *err)
+{
+	struct cbx_happened h = { .what = CBX_HAPPENED_RESTARTED, .language = language, .via = via_of(by) };
 	struct cbx_cell_spec cell = { .code = "", .language = language };
 	struct cbx_seat *only = NULL, *seat;
 	int r = check_open(s, err);
@@ -129,6 +145,7 @@ int cbx_session_restart(struct cbx_session *s, const char *language, size_t *ret
 			*ret += cbx_seat_restart(seat);
 	if (!only)
 		cbx_buf_release(&s->cells.lost);
+	cbx_session_happened(s, &h);
 	return begun(s, 0);
 }
 

@@ -25,7 +25,7 @@ static bool make_room(const struct cbx_caller *caller)
 		    !s->cells.running && !s->cells.nqueued && (!oldest || s->used_ms < oldest->used_ms))
 			oldest = s;
 	if (oldest)
-		cbx_session_close(oldest, "it was made by a call without session_id, was not used, and its place was needed");
+		cbx_session_close(NULL, oldest, "it was made by a call without session_id, was not used, and its place was needed");
 	return oldest;
 }
 
@@ -190,9 +190,9 @@ static int create(struct cbx_caller *caller, const struct cbx_session_spec *spec
 		return r;
 	}
 	introduce(s, &full, caller);
-	r = spec->packages ? e->packages_events->outfit(s, spec->packages, err) : 0;
+	r = spec->packages ? e->packages_events->outfit(caller, s, spec->packages, err) : 0;
 	if (r < 0) {
-		cbx_session_close(s, "its packages cannot be installed");
+		cbx_session_close(caller, s, "its packages cannot be installed");
 		return r;
 	}
 	if (op) {

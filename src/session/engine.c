@@ -116,7 +116,7 @@ void cbx_engine_free(struct cbx_engine *e)
 	cbx_zygotes_free(e);
 	TAILQ_FOREACH_SAFE(s, &e->registry.sessions, entry, next)
 	{
-		cbx_session_close(s, "the daemon ended");
+		cbx_session_close(NULL, s, "the daemon ended");
 		s->box.gone = true;
 		cbx_session_run_work(s);
 	}

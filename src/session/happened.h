@@ -25,6 +25,8 @@ enum cbx_happening {
 	CBX_HAPPENED_PACKAGES, /* packages were installed, or not: outcome is "ok" or "failed", and why */
 	CBX_HAPPENED_NETWORK,  /* the proxy of a session decided something for the first time: why */
 	CBX_HAPPENED_DENIED,   /* what was asked for was refused: outcome is the kind of the error, and why */
+	CBX_HAPPENED_INTERRUPTED, /* somebody wants a cell to end */
+	CBX_HAPPENED_RESTARTED,   /* and likewise interpreters: that of a language, or all */
 	CBX_HAPPENINGS,
 };
 
@@ -35,7 +37,7 @@ struct cbx_happened {
 	const char *session_id; /* NULL: of none */
 	uint64_t id;		/* of the cell or command in its session; 0: none */
 	const char *outcome, *why;
-	const char *language, *code; /* a cell was queued, or refused */
+	const char *language, *code; /* a cell was queued, or refused; a language was restarted */
 	const cJSON *argv;	     /* likewise a command */
 	const char *image;	     /* a session was made */
 	const char *policy;	     /* likewise: the digest of what is in force */

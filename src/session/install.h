@@ -14,6 +14,8 @@ struct cbx_install {
 	struct cbx_engine *engine;
 	struct cbx_session *target;
 	struct cbx_session *resolver; /* NULL: it has been closed, or has ended */
+	struct cbx_via via; /* by which it was asked for, if `known` */
+	bool known;
 	struct cbx_principal principal;
 	struct cbx_caller caller;
 	struct cbx_op *op;

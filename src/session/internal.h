@@ -99,7 +99,7 @@ struct cbx_pool_events {
 /* What packages are to know of sessions, which stand below them. */
 struct cbx_packages_events {
 	/* Install packages before it does anything else; it fails if they cannot be had. */
-	int (*outfit)(struct cbx_session *s, const cJSON *packages, struct cbx_err *err);
+	int (*outfit)(const struct cbx_caller *by, struct cbx_session *s, const cJSON *packages, struct cbx_err *err);
 	void (*ready)(struct cbx_session *s); /* its sandbox is there */
 	void (*attached)(struct cbx_session *s, const struct cbx_err *err); /* err NULL: its sandbox has the directory */
 	void (*leave)(struct cbx_session *s);	/* it ends: what is under way is given up */

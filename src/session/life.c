@@ -181,9 +181,9 @@ static void leave(struct cbx_session *s, const char *why)
 	e->changed_ms = cbx_now_ms();
 }
 
-static void tell_closed(struct cbx_session *s, const char *outcome, const char *why)
+static void tell_closed(struct cbx_session *s, const struct cbx_via *via, const char *outcome, const char *why)
 {
-	struct cbx_happened h = { .what = CBX_HAPPENED_CLOSED, .outcome = outcome, .why = why };
+	struct cbx_happened h = { .what = CBX_HAPPENED_CLOSED, .via = via, .outcome = outcome, .why = why };
 
 	if (s->engine->config.observer)
 		cbx_group_look(&s->box); /* for the last time */
@@ -195,7 +195,7 @@ static void tell_closed(struct cbx_session *s, const char *outcome, const char *
 
 /* The one place where sessions end. An entry of the pool goes out of it, and into the list of those whose sandbox is
  * being taken down. failure: it could not be made, or broke; NULL: it was closed. */
-static void end(struct cbx_session *s, const struct cbx_err *failure, const char *why)
+static void end(struct cbx_session *s, const struct cbx_via *via, const struct cbx_err *failure, const char *why)
 {
 	struct event *timers[] = { s->start_timer, s->ttl_timer, s->idle_timer, s->asking.timer };
 
@@ -206,7 +206,7 @@ static void end(struct cbx_session *s, const struct cbx_err *failure, const char
 		s->state = CBX_CLOSING;
 	} else {
 		cbx_session_note(s, "%s: %.500s", failure ? "failed" : "closed", why);
-		tell_closed(s, failure ? "failed" : "closed", why);
+		tell_closed(s, via, failure ? "failed" : "closed", why);
 		leave(s, why);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(timers); i++)
@@ -225,12 +225,12 @@ static void end(struct cbx_session *s, const struct cbx_err *failure, const char
 	cbx_session_work(s);
 }
 
-void cbx_session_close(struct cbx_session *s, const char *why)
+void cbx_session_close(const struct cbx_caller *by, struct cbx_session *s, const char *why)
 {
 	if (s->state == CBX_CLOSING)
 		return;
 	cbx_refuse(&s->end, "session_expired", ENOENT, "session %s was closed: %.400s", s->spec.id, why);
-	end(s, NULL, why);
+	end(s, by ? by->via : NULL, NULL, why);
 }
 
 void cbx_session_fail(struct cbx_session *s, const struct cbx_err *err)
@@ -238,7 +238,7 @@ void cbx_session_fail(struct cbx_session *s, const struct cbx_err *err)
 	if (s->state == CBX_CLOSING)
 		return;
 	s->end = *err;
-	end(s, &s->end, s->end.msg);
+	end(s, NULL, &s->end, s->end.msg);
 }
 
 /* ---- timers ---- */
@@ -267,7 +267,7 @@ static void ttl_over(evutil_socket_t fd, short what, void *arg)
 	char why[80];
 
 	snprintf(why, sizeof(why), "its life of %u s (ttl) was over", s->spec.ttl_s);
-	cbx_session_close(s, why);
+	cbx_session_close(NULL, s, why);
 }
 
 static void idle_over(evutil_socket_t fd, short what, void *arg)
@@ -283,7 +283,7 @@ static void idle_over(evutil_socket_t fd, short what, void *arg)
 		return;
 	}
 	snprintf(why, sizeof(why), "%u s without use (idle_timeout)", s->spec.idle_s);
-	cbx_session_close(s, why);
+	cbx_session_close(NULL, s, why);
 }
 
 void cbx_session_touch(struct cbx_session *s)

@@ -188,12 +188,13 @@ static void drop_token(struct cbx_session *s, const char *token)
 	cbx_json_push_str(s->packages->tokens, token);
 }
 
-static void tell_installed(struct cbx_session *s, const struct cbx_err *err)
+static void tell_installed(const struct cbx_install *in, const struct cbx_err *err)
 {
 	struct cbx_happened h = { .what = CBX_HAPPENED_PACKAGES, .outcome = err ? "failed" : "ok" };
 
 	h.why = err ? err->msg : NULL;
-	cbx_session_happened(s, &h);
+	h.via = in->known ? &in->via : NULL;
+	cbx_session_happened(in->target, &h);
 }
 
 /* What waited for the packages of a new session. */
@@ -226,7 +227,7 @@ static void work(evutil_socket_t fd, short what, void *arg)
 			remember(in);
 	}
 	if (in->target)
-		tell_installed(in->target, in->failure.code ? &err : NULL);
+		tell_installed(in, in->failure.code ? &err : NULL);
 	if (in->target)
 		fitted_out(in->target, &err);
 	if (in->target)
@@ -503,7 +504,8 @@ static void turn(evutil_socket_t fd, short what, void *arg)
 
 /* ---- the beginning ---- */
 
-int cbx_session_install(struct cbx_session *s, const cJSON *asked, struct cbx_answer_op *op, struct cbx_err *err)
+int cbx_session_install(const struct cbx_caller *by, struct cbx_session *s, const cJSON *asked, struct cbx_answer_op *op,
+			struct cbx_err *err)
 {
 	_cleanup_json_ cJSON *names = cbx_wanted_spelled(s, asked);
 	struct cbx_requirements wanted = { 0 };
@@ -517,6 +519,9 @@ int cbx_session_install(struct cbx_session *s, const cJSON *asked, struct cbx_an
 	in = cbx_xcalloc(1, sizeof(*in));
 	in->engine = s->engine;
 	in->target = s;
+	in->known = by && by->via;
+	if (in->known)
+		in->via = *by->via;
 	in->wanted = wanted;
 	in->npm = cbx_is_npm(wanted.all[0].name);
 	in->principal = (struct cbx_principal){ .tenant = "-packages" }; /* nobody can have this name */
@@ -543,9 +548,9 @@ int cbx_session_install(struct cbx_session *s, const cJSON *asked, struct cbx_an
 	return 0;
 }
 
-static int outfit(struct cbx_session *s, const cJSON *names, struct cbx_err *err)
+static int outfit(const struct cbx_caller *by, struct cbx_session *s, const cJSON *names, struct cbx_err *err)
 {
-	int r = cbx_session_install(s, names, NULL, err);
+	int r = cbx_session_install(by, s, names, NULL, err);
 
 	s->outfitting = r >= 0;
 	return r < 0 ? cbx_wrap(err, "packages") : 0;

@@ -89,7 +89,7 @@ static void close_entries(struct cbx_pool *p, const struct cbx_pool_shape *shape
 
 	TAILQ_FOREACH_SAFE(s, &p->entries, entry, next)
 	if (s->shape == shape && shape->n > keep)
-		cbx_session_close(s, why);
+		cbx_session_close(NULL, s, why);
 }
 
 static void shape_free(struct cbx_pool *p, struct cbx_pool_shape *shape)
@@ -367,7 +367,7 @@ void cbx_pool_warm(struct cbx_engine *e)
 	{
 		if (!s->used || s->warm || !cbx_zygote_ready_for(s))
 			continue;
-		cbx_session_close(s, "a warm one takes its place");
+		cbx_session_close(NULL, s, "a warm one takes its place");
 		any = true;
 	}
 	if (any)
@@ -379,7 +379,7 @@ void cbx_pool_make_room(struct cbx_engine *e)
 	struct cbx_pool *p = e->pool;
 
 	if (p && p->n && e->registry.live + e->registry.closing + p->n >= sandboxes_max(e))
-		cbx_session_close(TAILQ_FIRST(&p->entries), "sessions need the room");
+		cbx_session_close(NULL, TAILQ_FIRST(&p->entries), "sessions need the room");
 }
 
 void cbx_engine_expect(struct cbx_engine *e)
@@ -425,7 +425,7 @@ void cbx_pool_close_all(struct cbx_engine *e, const char *why)
 
 	if (e->pool)
 		while ((s = TAILQ_FIRST(&e->pool->entries)))
-			cbx_session_close(s, why);
+			cbx_session_close(NULL, s, why);
 }
 
 void cbx_pool_renew(struct cbx_engine *e, const char *why)

@@ -136,9 +136,17 @@ bool cbx_engine_settled(const struct cbx_engine *e)
 	return e->boxes.link.state != CBX_LINK_STARTING;
 }
 
-bool cbx_engine_takes_roots(const struct cbx_engine *e)
+static bool roots_in(const struct cbx_policy *policy)
 {
-	return e->policy->values[CBX_KEY_ROOTS].standard && e->policy->nmounts && e->mountable;
+	return policy->values[CBX_KEY_ROOTS].standard && policy->nmounts;
+}
+
+bool cbx_engine_takes_roots(const struct cbx_caller *caller)
+{
+	const struct cbx_engine *e = caller->engine;
+	const struct cbx_policy *ceiling = caller->principal->ceiling;
+
+	return e->mountable && roots_in(e->policy) && (!ceiling || roots_in(ceiling));
 }
 
 size_t cbx_engine_sessions(const struct cbx_engine *e)
@@ -266,6 +274,7 @@ static const char *name_of(enum cbx_happening what)
 		[CBX_HAPPENED_RAN] = "ran",	    [CBX_HAPPENED_COMMAND] = "command",
 		[CBX_HAPPENED_EXITED] = "exited",   [CBX_HAPPENED_PACKAGES] = "packages",
 		[CBX_HAPPENED_NETWORK] = "network", [CBX_HAPPENED_DENIED] = "denied",
+		[CBX_HAPPENED_INTERRUPTED] = "interrupted", [CBX_HAPPENED_RESTARTED] = "restarted",
 	};
 
 	return names[what];

@@ -55,7 +55,7 @@ void cbx_resolver_close(struct cbx_install *in)
 	in->watch.x = NULL;
 	drop_asks(in);
 	if (s)
-		cbx_session_close(s, "packages were resolved");
+		cbx_session_close(NULL, s, "packages were resolved");
 }
 
 static void feed(struct cbx_install *in)
@@ -247,7 +247,7 @@ static void resolver_ended(struct cbx_install *in, struct cbx_execution *x)
 		   failure ? failure->msg : message && message[0] ? message : cbx_buf_str(&in->trace));
 	cbx_err_sanitize(&err);
 	/* When its sandbox has gone the session is freed right after this, and nobody is told. */
-	cbx_session_close(take_ptr(&in->resolver), "its resolver has ended");
+	cbx_session_close(NULL, take_ptr(&in->resolver), "its resolver has ended");
 	if (!in->found)
 		cbx_install_end(in, &err);
 }

@@ -41,9 +41,7 @@
 #include "session/principal.h"
 
 struct cbx_engine;
-struct cbx_policy;
 struct cbx_session;
-struct cbx_execution;
 
 /* ---- engine ---------------------------------------------------------------------------------------------------- */
 
@@ -54,8 +52,8 @@ cJSON *cbx_engine_to_json(const struct cbx_engine *engine);
 /* The supervisor has said whether it can work. */
 bool cbx_engine_settled(const struct cbx_engine *engine);
 size_t cbx_engine_sessions(const struct cbx_engine *engine);
-/* Whether the policy takes directories that a client offers (MCP's roots) for mounts. */
-bool cbx_engine_takes_roots(const struct cbx_engine *engine);
+/* Whether the policy lets directories that he offers (MCP's roots) be mounts. */
+bool cbx_engine_takes_roots(const struct cbx_caller *caller);
 /* What sessions of his may reach: hosts, as "pypi.org, *.example.org:443", or "none"; and whether packages can be
  * installed. */
 void cbx_engine_reach(const struct cbx_caller *caller, struct cbx_buf *ret_hosts, bool *ret_packages);
@@ -129,14 +127,16 @@ bool cbx_session_one_shot(const struct cbx_session *session);
 const struct cbx_err *cbx_session_failure(const struct cbx_session *session);
 /* Whether a request for it would give this session; "session_differs", naming the first member that is not so. */
 int cbx_session_same(const struct cbx_session *session, const struct cbx_session_spec *spec, struct cbx_err *err);
-/* Kills its processes and removes its files. Executions end with status "killed". `why` is told to later askers. */
-void cbx_session_close(struct cbx_session *session, const char *why);
+/* Kills its processes and removes its files. Executions end with status "killed". `why` is told to later askers. by: who
+ * wants that, for those who observe; NULL, here and below: nobody asked, the program does it of itself. */
+void cbx_session_close(const struct cbx_caller *by, struct cbx_session *session, const char *why);
 /*
  * Give it new interpreters, or only that of a language: variables go, files, mounts and limits stay. Cells that wait for
  * one end as cancelled, the one that it runs ends as killed, as does an interpreter that hangs; the next cell waits for
  * the new one. *ret: how many cells ended.
  */
-int cbx_session_restart(struct cbx_session *session, const char *language, size_t *ret, struct cbx_err *err);
+int cbx_session_restart(const struct cbx_caller *by, struct cbx_session *session, const char *language, size_t *ret,
+			struct cbx_err *err);
 /* The public description. Its control group is asked for "usage", which is five files of the kernel. */
 cJSON *cbx_session_to_json(struct cbx_session *session);
 /* The same for lists, with "usage" as it was "age_s" seconds ago: after the last cell, or when it was described last. */
@@ -164,8 +164,8 @@ void cbx_session_touch(struct cbx_session *session);           /* counts as a us
  * "no_packages", "busy", "not_found", "conflict", "index_down", "wrong_hash", "unsafe_wheel", "invalid_argument" and
  * others.
  */
-int cbx_session_install(struct cbx_session *session, const cJSON *requirements, struct cbx_answer_op *op,
-			struct cbx_err *err);
+int cbx_session_install(const struct cbx_caller *by, struct cbx_session *session, const cJSON *requirements,
+			struct cbx_answer_op *op, struct cbx_err *err);
 /*
  * What an image of its packages is made of: {"session_id","image","directory","requirements":[texts],"packages":
  * [{"name","version","file","sha256"}]}; directory: a name below those of sessions (daemon/packages.c), which stays as
@@ -195,10 +195,8 @@ void cbx_engine_files_changed(struct cbx_caller *caller, const char *session_id,
 
 /* ---- cells ------------------------------------------------------------------------------------------------------- */
 
-/*
- * Queue a cell. timeout_ms 0: the session's default. Errors: "code_too_long", "queue_full", "invalid_argument".
- * The watch may be NULL.
- */
+/* Queue a cell. timeout_ms 0: the session's default. The watch may be NULL. Errors: "code_too_long", "queue_full",
+ * "invalid_argument". */
 int cbx_session_run(struct cbx_session *session, const char *code, uint64_t timeout_ms, struct cbx_watch_op *watch,
 		    struct cbx_execution **ret, struct cbx_err *err);
 /* The same with what only some have. */
@@ -210,6 +208,8 @@ int cbx_session_start(struct cbx_session *session, const struct cbx_cell_spec *c
  * the cell that runs, or else of the first that waits)}; see cbx_execution_entry(). Error: "history_off".
  */
 int cbx_session_history(struct cbx_session *session, uint64_t after, cJSON **ret, struct cbx_err *err);
+/* Queued: ends as cancelled at once. Running: SIGINT, SIGKILL after the grace period; ends as cancelled. */
+void cbx_execution_interrupt(const struct cbx_caller *by, struct cbx_execution *x);
 /* The one that runs, or NULL. */
 struct cbx_execution *cbx_session_running(const struct cbx_session *session);
 /* Each that is known, the newest first but for those that a client was promised. */

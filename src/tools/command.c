@@ -160,7 +160,7 @@ void cbx_tool_cancel_command(struct cbx_tool_call *call)
 	if (!c)
 		return;
 	if (call->made_session)
-		cbx_session_close(cbx_command_session(c), "the call that made it was cancelled");
+		cbx_session_close(&call->client->caller, cbx_command_session(c), "the call that made it was cancelled");
 	else
 		cbx_command_interrupt(c);
 }

@@ -283,7 +283,7 @@ void cbx_tool_interrupt(struct cbx_tool_call *call, const cJSON *args)
 	call->answer = answer_interrupt;
 	*done = cbx_execution_status(x) <= CBX_RUNNING;
 	if (*done)
-		cbx_execution_interrupt(x);
+		cbx_execution_interrupt(&call->client->caller, x);
 	if (cbx_tool_wait(call, x, INTERRUPT_WAIT_MS, &err) < 0)
 		answer_interrupt(call, x);
 }

@@ -93,7 +93,7 @@ void cbx_tool_create_session(struct cbx_tool_call *call, const cJSON *args)
 void cbx_tool_cancel_create(struct cbx_tool_call *call)
 {
 	if (cbx_op_pending(&call->ready.op))
-		cbx_session_close(call->ready.session, "its creation was cancelled");
+		cbx_session_close(&call->client->caller, call->ready.session, "its creation was cancelled");
 }
 
 /* ---- list_sessions ---- */
@@ -219,7 +219,7 @@ void cbx_tool_close_session(struct cbx_tool_call *call, const cJSON *args)
 			client->default_session[0] = '\0';
 		client->default_used = false;
 	}
-	cbx_session_close(session, "it was closed with close_session");
+	cbx_session_close(&call->client->caller, session, "it was closed with close_session");
 	cbx_tool_end(call, text, result);
 }
 
@@ -241,7 +241,7 @@ void cbx_tool_restart(struct cbx_tool_call *call, const cJSON *args)
 	}
 	r = cbx_json_get_str(args, "language", &language, &err);
 	if (r >= 0)
-		r = cbx_session_restart(session, language, &n, &err);
+		r = cbx_session_restart(&call->client->caller, session, language, &n, &err);
 	if (r < 0) {
 		cbx_tool_refuse(call, &err);
 		return;

@@ -49,7 +49,7 @@ void cbx_own_drop(struct cbx_tool_client *client)
 	if (client->default_session[0] && !cbx_own_named(client) &&
 	    cbx_session_find(&client->caller, client->default_session, &session, &err) >= 0 &&
 	    cbx_session_one_shot(session))
-		cbx_session_close(session, "its client has disconnected");
+		cbx_session_close(&client->caller, session, "its client has disconnected");
 	if (client->own)
 		cJSON_Delete(client->own->params);
 	free(take_ptr(&client->own));
@@ -100,7 +100,7 @@ uint64_t cbx_own_timeout(const struct cbx_tool_client *client)
 
 void cbx_own_roots(const struct cbx_tool_client *client, struct cbx_session_spec *spec)
 {
-	if (spec->mounts || !client->roots || !cbx_engine_takes_roots(client->caller.engine))
+	if (spec->mounts || !client->roots || !cbx_engine_takes_roots(&client->caller))
 		return;
 	spec->mounts = client->roots;
 	spec->roots = true;

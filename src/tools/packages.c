@@ -84,7 +84,7 @@ void cbx_tool_install_packages(struct cbx_tool_call *call, const cJSON *args)
 				       cbx_tool_own_session(call, &session, &err);
 	call->answer_op = (struct cbx_answer_op){ .op.ops = &call->client->caller.ops, .done = answered };
 	if (r >= 0)
-		r = cbx_session_install(session, packages, &call->answer_op, &err);
+		r = cbx_session_install(&call->client->caller, session, packages, &call->answer_op, &err);
 	if (r < 0)
 		cbx_tool_refuse(call, &err);
 }

@@ -129,8 +129,8 @@ void cbx_tool_cancel_run(struct cbx_tool_call *call)
 
 	if (!call->made_session) {
 		if (x)
-			cbx_execution_interrupt(x);
+			cbx_execution_interrupt(&call->client->caller, x);
 	} else if (cbx_session_find(&call->client->caller, call->session_id, &s, &err) >= 0) {
-		cbx_session_close(s, "the call that made it was cancelled");
+		cbx_session_close(&call->client->caller, s, "the call that made it was cancelled");
 	}
 }

@@ -15,6 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from common_http import PATIENCE, Daemon, Legacy, Skip, wait_until  # noqa: E402
 import cbxtest  # noqa: E402
+from pypi import Index  # noqa: E402
 
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 servers = {}
@@ -105,6 +106,45 @@ def test_who_ran_what():
     assert d.tokens["acme"][13:] not in Path(d.audit).read_text()
     r = verify(d.audit)
     assert r.returncode == 0 and f"last line: {len(lines())}:" in r.stdout, r
+
+
+def test_who_stopped_and_changed_what():
+    daemon()
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o755)
+        index, policy = Index(), Path(directory, "policy.json")
+        index.add("upper", "1.0")
+        policy.write_text(json.dumps({"include": ["default"], "packages": {"allow": ["upper"], "index": index.url}}))
+        d = begin("--policy", str(policy), tenants={"acme": {}})
+        try:
+            token = d.token("acme")
+
+            def post(path, body=None):
+                status, text = ask(d, "POST", path, body or {}, token)
+                same(status, 200)
+                return json.loads(text)
+
+            post("/sessions", {"session_id": "work"})
+            x = post("/execute", {"session_id": "work", "code": "import time; time.sleep(3600)"})["request_id"]
+            post(f"/execute/{x}/interrupt")
+            ask(d, "GET", f"/execute/{x}/status?wait=60", token=token)
+            post(f"/execute/{x}/interrupt")  # it has ended
+            post("/sessions/work/restart")
+            post("/sessions/work/packages", {"packages": ["upper"]})
+            c = Legacy(d.port, Authorization=f"Bearer {token}")
+            c.call("close_session", {"session_id": "work"})
+            c.send("DELETE")
+            post("/sessions", {"session_id": "short", "ttl": 1})
+            assert wait_until(lambda: "was over" in Path(d.audit).read_text())
+        finally:
+            d.stop()
+    mine = [e for e in lines(d.audit) if e.get("tenant") == "acme" and
+            e["event"] in ("interrupt", "restart", "packages", "session_end")]
+    same([(e["event"], e["session"], e.get("by"), e.get("token")) for e in mine],
+         [(what, "work", by, token[4:12]) for what, by in
+          (("interrupt", "rest"), ("restart", "rest"), ("packages", "rest"), ("session_end", "mcp"))] +
+         [("session_end", "short", None, None)])
+    same((mine[0]["id"], mine[2]["outcome"]), (int(x.rsplit(".", 1)[1]), "ok"))
 
 
 def test_the_log_is_json_and_has_the_trace():

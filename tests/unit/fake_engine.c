@@ -99,7 +99,7 @@ void fake_engine_free(struct cbx_engine *e)
 	struct cbx_session *s;
 
 	while (e && (s = TAILQ_FIRST(&e->sessions))) {
-		cbx_session_close(s, "codeboxd is stopping");
+		cbx_session_close(NULL, s, "codeboxd is stopping");
 		on_ready(-1, 0, s);
 		while (TAILQ_FIRST(&s->list))
 			execution_free(TAILQ_FIRST(&s->list));
@@ -146,7 +146,7 @@ void cbx_engine_reach(const struct cbx_caller *caller, struct cbx_buf *ret_hosts
 	*ret_packages = true;
 }
 
-bool cbx_engine_takes_roots(const struct cbx_engine *e)
+bool cbx_engine_takes_roots(const struct cbx_caller *caller)
 {
 	return false;
 }
@@ -170,7 +170,7 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
 	struct cbx_err err;
 
 	if (s->fails)
-		cbx_session_close(s, "the image's interpreter does not start");
+		cbx_session_close(NULL, s, "the image's interpreter does not start");
 	if (s->closed)
 		cbx_refuse(&err, "session_expired", ENOENT, "the session is gone: %s", s->closed);
 	if (op)
@@ -348,19 +348,21 @@ int cbx_engine_query(struct cbx_caller *caller, const struct cbx_query_spec *spe
 	return cbx_refuse(err, "no_connection", ENOENT, "there are no databases here");
 }
 
-int cbx_session_install(struct cbx_session *s, const cJSON *requirements, struct cbx_answer_op *op, struct cbx_err *err)
+int cbx_session_install(const struct cbx_caller *by, struct cbx_session *s, const cJSON *requirements,
+			struct cbx_answer_op *op, struct cbx_err *err)
 {
 	return cbx_refuse(err, "package_refused", EPERM, "%d packages cannot be installed here",
 			  cJSON_GetArraySize(requirements));
 }
 
-int cbx_session_restart(struct cbx_session *s, const char *language, size_t *ret, struct cbx_err *err)
+int cbx_session_restart(const struct cbx_caller *by, struct cbx_session *s, const char *language, size_t *ret,
+			struct cbx_err *err)
 {
 	*ret = s->closed ? 0 : 1;
 	return 0;
 }
 
-void cbx_session_close(struct cbx_session *s, const char *why)
+void cbx_session_close(const struct cbx_caller *by, struct cbx_session *s, const char *why)
 {
 	struct cbx_execution *x;
 
@@ -384,7 +386,7 @@ void fake_session_expire(struct cbx_engine *e, const char *id)
 	struct cbx_err err;
 
 	if (cbx_session_find(&caller, id, &s, &err) >= 0)
-		cbx_session_close(s, "it was idle for an hour");
+		cbx_session_close(NULL, s, "it was idle for an hour");
 }
 
 cJSON *cbx_session_list_entry(const struct cbx_session *s)
@@ -850,7 +852,7 @@ bool cbx_execution_held(const struct cbx_execution *x, struct cbx_hold *ret)
 	return x->key[0] != 0;
 }
 
-void cbx_execution_interrupt(struct cbx_execution *x)
+void cbx_execution_interrupt(const struct cbx_caller *by, struct cbx_execution *x)
 {
 	if (x->killed_by_close)
 		return; /* it has ended, which is only to be told yet */

@@ -22,7 +22,7 @@ static void close_it(struct cbx_watch_op *op, struct cbx_execution *x, const str
 		how = cbx_execution_status(x);
 	} else if (progress->what == CBX_PRINTED) {
 		heard++;
-		cbx_session_close(cbx_execution_session(x), "out of a callback");
+		cbx_session_close(NULL, cbx_execution_session(x), "out of a callback");
 	}
 }
 

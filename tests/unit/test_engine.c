@@ -159,14 +159,14 @@ START_TEST(ids_are_each_ones_own)
 	ck_assert_str_eq(err.kind, "session_exists");
 	ck_assert_int_eq(cbx_session_find(&b, "work", &s, &err), 0);
 	ck_assert_ptr_eq(s, of_b);
-	cbx_session_close(of_a, "a test");
+	cbx_session_close(&a, of_a, "a test");
 	check_missing(&a, "work", "session_expired");
 	ck_assert_int_eq(cbx_session_find(&b, "work", &s, &err), 0);
 	ck_assert_ptr_eq(s, of_b);
 	ck_assert_int_eq(listed(&a), 0);
 	ck_assert_int_eq(listed(&b), 1);
 	ck_assert_ptr_nonnull(create(&a, "mine", NULL, &err));
-	cbx_session_close(create(&a, "gone", NULL, &err), "a test");
+	cbx_session_close(&a, create(&a, "gone", NULL, &err), "a test");
 	check_missing(&b, "mine", "session_not_found");
 	check_missing(&b, "gone", "session_not_found"); /* nor is it said that there was one */
 }
@@ -192,7 +192,7 @@ START_TEST(news_are_each_ones_own)
 
 	cbx_engine_listen(&a, &la);
 	cbx_engine_listen(&b, &lb);
-	cbx_session_close(create(&a, "one", NULL, &err), "a test");
+	cbx_session_close(&a, create(&a, "one", NULL, &err), "a test");
 	ck_assert_ptr_nonnull(create(&b, "two", NULL, &err));
 	cbx_engine_files_changed(&a, "two", files);
 	cbx_engine_files_changed(&b, "two", files);
@@ -293,10 +293,10 @@ START_TEST(cells_end_with_their_session)
 	ck_assert_int_eq(cbx_execution_watch(y, &cancelled.op, &err), 0);
 	ck_assert_ptr_eq(more.op.x, y);
 	cbx_op_cancel(&cancelled.op.op);
-	cbx_session_close(s, "a test");
+	cbx_session_close(&a, s, "a test");
 	ck_assert_int_eq(run.ends + more.ends, 0); /* never from inside the call */
 	ck_assert_int_eq(cbx_execution_status(y), CBX_KILLED);
-	cbx_execution_interrupt(y); /* it has ended */
+	cbx_execution_interrupt(&a, y); /* it has ended */
 	ck_assert_int_eq(cbx_execution_status(y), CBX_KILLED);
 	ck_assert_int_lt(cbx_session_run(s, "print c", 0, &cancelled.op, &x, &err), 0);
 	ck_assert_str_eq(err.kind, "session_expired");
@@ -319,7 +319,7 @@ START_TEST(a_cell_that_waits_is_cancelled)
 
 	ck_assert_ptr_nonnull(s = create(&a, "", NULL, &err));
 	ck_assert_int_eq(cbx_session_run(s, "print a", 0, &w.op, &x, &err), 0);
-	cbx_execution_interrupt(x);
+	cbx_execution_interrupt(&a, x);
 	ck_assert_int_eq(cbx_execution_status(x), CBX_CANCELLED);
 	ck_assert_int_eq(w.ends, 0);
 	ck_assert_int_eq(cbx_execution_find(s, 1, &found, &err), 0);
@@ -391,7 +391,7 @@ START_TEST(requests_for_files_end_with_their_session)
 	ck_assert_int_eq(cbx_session_file_read(s, "a", 0, 10, &q[0].op, &err), 0);
 	ck_assert_int_eq(cbx_session_file_write(s, "a", 0, 0, "x", 1, &q[1].op, &err), 0);
 	cbx_op_cancel(&q[1].op.op);
-	cbx_session_close(s, "a test");
+	cbx_session_close(&a, s, "a test");
 	ck_assert_int_eq(q[0].answers, 0);
 	ck_assert_int_lt(cbx_session_file_stat(s, "a", &q[2].op, &err), 0);
 	ck_assert_str_eq(err.kind, "session_expired");
@@ -417,7 +417,7 @@ START_TEST(quota)
 	ck_assert_str_eq(err.kind, "too_many_sessions");
 	ck_assert_ptr_nonnull(strstr(err.msg, "you have 2 sessions"));
 	ck_assert_ptr_nonnull(create(&b, "", NULL, &err));
-	cbx_session_close(s, "a test");
+	cbx_session_close(&a, s, "a test");
 	ck_assert_ptr_nonnull(create(&a, "", NULL, &err));
 	ck_assert_int_eq(listed(&a), 2);
 	ck_assert_int_eq(listed(&b), 3);

@@ -221,7 +221,7 @@ START_TEST(without_a_pool)
 	event_base_loop(base, EVLOOP_NONBLOCK);
 	ck_assert_ptr_null(an_entry());
 	ck_assert_ptr_nonnull(create("", 0));
-	cbx_session_close(create("", 0), "a test");
+	cbx_session_close(&caller, create("", 0), "a test");
 	ck_assert_uint_eq(says("max"), 0);
 }
 END_TEST

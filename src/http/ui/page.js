@@ -203,6 +203,7 @@ async function showExecutions() {
 function logText(e) {
 	const what = { made: "The session was asked for", ready: "It was ready", cell: `Cell ${e.id} was queued`, ran: `Cell ${e.id} ended`,
 		command: `Command ${e.id} began`, exited: `Command ${e.id} ended`, packages: "Packages were installed",
+		interrupted: `Cell ${e.id} was interrupted`, restarted: "Its interpreters were restarted",
 		network: "Network", denied: "Refused" }[e.event] ?? e.event;
 	const parts = [e.outcome, e.duration_ms === undefined ? null : duration(e.duration_ms), e.why].filter((part) => part);
 	return parts.length ? `${what}: ${parts.join(", ")}` : what;
