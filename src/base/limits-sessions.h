@@ -101,7 +101,7 @@
 #define CBX_OUTPUT_RUSH MIB(128)         /* session: of one execution, read as fast as it comes; more: at most some 50 MB
 					 * a second [daemon/floods.py:a_cell_that_prints_on_and_on] */
 #define CBX_OUTPUT_TOTAL_MAX MIB(64)     /* session: kept output and displays of all ended executions; more: the
-					 * oldest lose theirs, said so
+					 * oldest of the tenant that has most lose theirs, said so
 					 * [daemon/floods.py:kept_output_over_all_sessions] */
 #define CBX_DISPLAYS_MAX 64              /* session: MIME bundles of one execution; more are counted and dropped
 					 * [daemon/hostile.py:displays_are_checked_and_bounded] */

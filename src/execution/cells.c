@@ -542,13 +542,14 @@ const struct cbx_interp_events cbx_cells_interp_events = {
 	.settled = on_settled,
 };
 
-int cbx_cells_init(struct cbx_cells *c, struct event_base *base, struct cbx_box *box, struct cbx_kept *kept,
-		   const char *id, const struct cbx_cells_events *up)
+int cbx_cells_init(struct cbx_cells *c, struct event_base *base, struct cbx_box *box, struct cbx_keeping *keeping,
+		   const char *id, const char *tenant, const struct cbx_cells_events *up)
 {
 	c->up = up;
 	c->box = box;
-	c->kept = kept;
+	c->keeping = keeping;
 	c->id = id;
+	c->tenant = tenant;
 	c->next_id = 1;
 	c->aside.head_max = c->aside.tail_max = KIB(8);
 	TAILQ_INIT(&c->queue);
@@ -569,6 +570,7 @@ void cbx_cells_free(struct cbx_cells *c)
 	}
 	while ((x = TAILQ_FIRST(&c->past)))
 		cbx_keep_drop(x);
+	cbx_keep_end(c);
 	cbx_seats_free(c);
 	if (c->timer)
 		event_free(c->timer);

@@ -5,8 +5,8 @@
 /* What is done with the cells of one session, and with its interpreters (state.h). */
 #include "execution/state.h"
 
-int cbx_cells_init(struct cbx_cells *c, struct event_base *base, struct cbx_box *box, struct cbx_kept *kept,
-		   const char *id, const struct cbx_cells_events *up);
+int cbx_cells_init(struct cbx_cells *c, struct event_base *base, struct cbx_box *box, struct cbx_keeping *keeping,
+		   const char *id, const char *tenant, const struct cbx_cells_events *up);
 void cbx_cells_free(struct cbx_cells *c);
 /* Queue a cell: `next` does not follow. Errors: "code_too_long", "queue_full", "invalid_argument". */
 int cbx_cells_add(struct cbx_seat *seat, const struct cbx_cell_spec *cell, struct cbx_watch_op *watch,

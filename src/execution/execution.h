@@ -97,6 +97,8 @@ const char *cbx_execution_head(const struct cbx_execution *x);
 enum cbx_status cbx_execution_status(const struct cbx_execution *x);
 /* Rules for code refuse it, and nothing of it ran: why, once it has ended. NULL: not so. */
 const char *cbx_execution_refusal(const struct cbx_execution *x);
+/* It is remembered, but what it printed and showed is not: error "execution_forgotten". 0: not so. */
+int cbx_execution_lost(const struct cbx_execution *x, struct cbx_err *err);
 /*
  * Keep an execution for CBX_HOLD_MS after its end, or as long as the policy keeps any if that is less, while its
  * session lives and memory suffices, however many come after it; and give it a key that cannot be guessed. Error:

@@ -10,7 +10,7 @@
  *   ends.c       the ways to an end, and what is said of each; errors that a limit explains
  *   record.c     one execution: its end, which all of these come to
  *   apply.c      what it shows and prints
- *   keep.c       ended executions of all sessions: how much memory they may use; who comes back for one
+ *   keep.c       ended executions of all tenants: how much memory they may use; who comes back for one
  *   forget.c     for how long those of a session are remembered
  *   history.c    what a session has run, for an export of it
  *   report.c     an execution as JSON
@@ -65,7 +65,9 @@ struct cbx_execution {
 	bool overdue;	/* they are waited for no longer */
 	bool delivered; /* the ends of its watches have been called */
 	bool stripped;	/* its output and displays were dropped for newer ones */
+	bool lost;	/* and there were some */
 	bool past;	/* it is in cells.past */
+	bool later;	/* it is in kept.held */
 	size_t kept;	/* bytes of it that keep.c counts; 0: it is not in that list */
 	char *code;	/* until it is sent, or as long as it is there: see history.c */
 	char *dialect;	/* of its language; NULL: the language itself */
@@ -136,8 +138,9 @@ void cbx_apply_flush(struct cbx_execution *x); /* no more is printed: what was h
 
 /* ---- keep.c ---- */
 
-void cbx_keep(struct cbx_execution *x); /* it was delivered: count it, and strip the oldest of all sessions */
+void cbx_keep(struct cbx_execution *x); /* it was delivered: count it, and strip the oldest of who has most */
 void cbx_keep_forget(struct cbx_execution *x);
+void cbx_keep_end(struct cbx_cells *c); /* all of its executions are freed */
 size_t cbx_execution_memory(const struct cbx_execution *x);
 bool cbx_hold_counts(const struct cbx_execution *x); /* it is held, and its time is not over */
 

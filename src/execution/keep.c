@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: what ended executions keep in memory is counted for all sessions together. When it is too much,
- * the oldest lose their output and what they showed; what happened to them stays. Before these, those go that are there
- * for an export only (history.c).
+ * Theory of operation: what ended executions keep in memory is counted for all tenants together. When it is too much,
+ * the tenant that has most of it gives: first its executions that are there for an export only (history.c), then the
+ * oldest lose their output and what they showed; what happened to them stays. So no tenant can take from another what
+ * is within that one's share, the whole divided by those who have something; and one that is alone has all of it.
  *
  * A hold is a promise to keep an execution after its end, for a client that was told to come back for it. The key makes
  * its name one that nobody can guess, though sessions may have names that people choose. A hold keeps nothing from
- * being closed: it ends with its session. When ended executions take up too much memory, those that are held go last,
- * but they go.
+ * being closed: it ends with its session. When ended executions of a tenant take up too much memory, those that are
+ * held go last, but they go.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/cleanup.h"
@@ -25,26 +28,75 @@ size_t cbx_execution_memory(const struct cbx_execution *x)
 	       (x->code ? x->code_bytes : 0);
 }
 
+static struct cbx_kept *kept_of(struct cbx_cells *c)
+{
+	struct cbx_keeping *all = c->keeping;
+	struct cbx_kept *k;
+
+	if (c->kept)
+		return c->kept;
+	LIST_FOREACH(k, &all->tenants, entry)
+		if (strcmp(k->tenant, c->tenant) == 0)
+			break;
+	if (!k) {
+		k = cbx_xcalloc(1, sizeof(*k));
+		k->all = all;
+		snprintf(k->tenant, sizeof(k->tenant), "%s", c->tenant);
+		TAILQ_INIT(&k->list);
+		TAILQ_INIT(&k->held);
+		TAILQ_INIT(&k->past);
+		LIST_INSERT_HEAD(&all->tenants, k, entry);
+		all->ntenants++;
+	}
+	k->sessions++;
+	return c->kept = k;
+}
+
+void cbx_keep_end(struct cbx_cells *c)
+{
+	struct cbx_kept *k = take_ptr(&c->kept);
+
+	if (!k || --k->sessions)
+		return;
+	LIST_REMOVE(k, entry);
+	k->all->ntenants--;
+	free(k);
+}
+
+static struct cbx_executions *list_of(const struct cbx_execution *x)
+{
+	struct cbx_kept *k = x->cells->kept;
+
+	return x->past ? &k->past : x->later ? &k->held : &k->list;
+}
+
+static void count(struct cbx_execution *x)
+{
+	struct cbx_kept *k = kept_of(x->cells);
+
+	x->kept = cbx_execution_memory(x);
+	k->bytes += x->kept;
+	k->all->bytes += x->kept;
+}
+
 /* It has nothing to lose any more. */
 static void leave_list(struct cbx_execution *x)
 {
-	struct cbx_kept *kept = x->cells->kept;
+	struct cbx_kept *k = x->cells->kept;
 
 	if (!x->kept)
 		return;
-	if (x->past)
-		TAILQ_REMOVE(&kept->past, x, kept_entry);
-	else if (!x->stripped)
-		TAILQ_REMOVE(&kept->list, x, kept_entry);
-	kept->bytes -= x->kept;
+	if (x->past || !x->stripped)
+		TAILQ_REMOVE(list_of(x), x, kept_entry);
+	k->bytes -= x->kept;
+	k->all->bytes -= x->kept;
 	x->kept = 0;
 }
 
 static void strip(struct cbx_execution *x)
 {
-	struct cbx_kept *kept = x->cells->kept;
-
 	leave_list(x);
+	x->lost = x->ndisplays || cbx_output_total(&x->output);
 	cbx_output_drop(&x->output);
 	cJSON_Delete(x->displays);
 	x->displays = cbx_json_new_arr();
@@ -52,8 +104,7 @@ static void strip(struct cbx_execution *x)
 	x->cells->forgotten += x->code != NULL;
 	free(take_ptr(&x->code));
 	x->stripped = true;
-	x->kept = cbx_execution_memory(x);
-	kept->bytes += x->kept;
+	count(x);
 }
 
 void cbx_keep_drop(struct cbx_execution *x)
@@ -66,24 +117,53 @@ void cbx_keep_drop(struct cbx_execution *x)
 	cbx_execution_free(x);
 }
 
+/* Of those who have something to lose, and more than their share; NULL: nobody has. */
+static struct cbx_kept *who_has_most(const struct cbx_keeping *all)
+{
+	struct cbx_kept *k, *most = NULL;
+
+	LIST_FOREACH(k, &all->tenants, entry)
+		if ((!TAILQ_EMPTY(&k->past) || !TAILQ_EMPTY(&k->list) || !TAILQ_EMPTY(&k->held)) &&
+		    k->bytes > (most ? most->bytes : CBX_OUTPUT_TOTAL_MAX / all->ntenants))
+			most = k;
+	return most;
+}
+
+/* The oldest; of those that are held, none before the others. */
+static struct cbx_execution *first_to_lose(struct cbx_kept *k)
+{
+	struct cbx_execution *x = TAILQ_FIRST(&k->held);
+
+	if (x && !cbx_hold_counts(x))
+		return x;
+	while ((x = TAILQ_FIRST(&k->list)) && cbx_hold_counts(x)) {
+		TAILQ_REMOVE(&k->list, x, kept_entry);
+		TAILQ_INSERT_TAIL(&k->held, x, kept_entry);
+		x->later = true;
+	}
+	return x ? x : TAILQ_FIRST(&k->held);
+}
+
 void cbx_keep(struct cbx_execution *x)
 {
-	struct cbx_kept *kept = x->cells->kept;
+	struct cbx_keeping *all = x->cells->keeping;
+	struct cbx_kept *k;
 
-	x->kept = cbx_execution_memory(x);
-	kept->bytes += x->kept;
-	TAILQ_INSERT_TAIL(&kept->list, x, kept_entry);
-	while (kept->bytes > CBX_OUTPUT_TOTAL_MAX && !TAILQ_EMPTY(&kept->past))
-		cbx_keep_drop(TAILQ_FIRST(&kept->past));
-	while (kept->bytes > CBX_OUTPUT_TOTAL_MAX && !TAILQ_EMPTY(&kept->list))
-		strip(TAILQ_FIRST(&kept->list));
+	count(x);
+	TAILQ_INSERT_TAIL(&x->cells->kept->list, x, kept_entry);
+	while (all->bytes > CBX_OUTPUT_TOTAL_MAX && (k = who_has_most(all))) {
+		if (!TAILQ_EMPTY(&k->past))
+			cbx_keep_drop(TAILQ_FIRST(&k->past));
+		else
+			strip(first_to_lose(k));
+	}
 }
 
 void cbx_keep_past(struct cbx_execution *x)
 {
 	struct cbx_cells *c = x->cells;
 
-	TAILQ_REMOVE(&c->kept->list, x, kept_entry);
+	TAILQ_REMOVE(list_of(x), x, kept_entry);
 	TAILQ_INSERT_TAIL(&c->kept->past, x, kept_entry);
 	TAILQ_INSERT_TAIL(&c->past, x, entry);
 	c->past_bytes += x->kept;
@@ -93,6 +173,16 @@ void cbx_keep_past(struct cbx_execution *x)
 void cbx_keep_forget(struct cbx_execution *x)
 {
 	leave_list(x);
+}
+
+int cbx_execution_lost(const struct cbx_execution *x, struct cbx_err *err)
+{
+	if (!x->lost)
+		return 0;
+	return cbx_refuse(err, "execution_forgotten", ENOENT,
+			  "Its output and what it showed are no longer kept: the ended cells of all sessions keep %zu "
+			  "MiB together, each tenant a share, and newer ones needed them.",
+			  CBX_OUTPUT_TOTAL_MAX >> 20);
 }
 
 /* ---- holds ---- */

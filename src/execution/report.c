@@ -44,6 +44,7 @@ static void set_places(cJSON *o, const struct cbx_execution *x)
 static void set_message(cJSON *o, const struct cbx_execution *x)
 {
 	_cleanup_buf_ struct cbx_buf text = { 0 };
+	struct cbx_err lost;
 
 	cbx_buf_add(&text, cbx_buf_str(&x->note), x->note.len);
 	cbx_buf_add(&text, cbx_buf_str(&x->message), x->message.len);
@@ -57,12 +58,8 @@ static void set_message(cJSON *o, const struct cbx_execution *x)
 		cbx_buf_addf(&text,
 			     "%s%llu parts of displays were omitted: their data was not of the type they were given.",
 			     text.len ? " " : "", (unsigned long long)x->displays_invalid);
-	if (x->stripped)
-		cbx_buf_addf(
-			&text,
-			"%sIts output and what it showed are no longer kept: the ended cells of all sessions keep %zu "
-			"MiB together, and newer ones needed them.",
-			text.len ? " " : "", CBX_OUTPUT_TOTAL_MAX >> 20);
+	if (cbx_execution_lost(x, &lost) < 0)
+		cbx_buf_addf(&text, "%s%s", text.len ? " " : "", lost.msg);
 	if (x->files_unknown)
 		cbx_buf_addf(&text, "%sNot all files that the cell changed could be found in time.",
 			     text.len ? " " : "");

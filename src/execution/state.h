@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "execution/execution.h"
 #include "execution/output.h"
 #include "interp/interp.h"
@@ -37,10 +38,20 @@ struct cbx_seat {
 
 TAILQ_HEAD(cbx_executions, cbx_execution);
 
-/* Ended executions of all sessions, those that have something to lose, oldest first; CBX_OUTPUT_TOTAL_MAX. */
+/* Ended executions of one tenant, those that have something to lose, oldest first (keep.c). */
 struct cbx_kept {
-	struct cbx_executions list, past; /* past: those that are there for an export only */
+	LIST_ENTRY(cbx_kept) entry;
+	struct cbx_keeping *all;
+	char tenant[CBX_NAME_MAX + 1];
+	size_t sessions; /* that have some; without one it is freed */
+	struct cbx_executions list, held, past; /* held: they were when their turn came; past: for an export only */
 	size_t bytes;
+};
+
+/* Those of all tenants; CBX_OUTPUT_TOTAL_MAX. */
+struct cbx_keeping {
+	LIST_HEAD(, cbx_kept) tenants;
+	size_t bytes, ntenants;
 };
 
 /* What goes up. */
@@ -73,8 +84,10 @@ struct cbx_cells_terms {
 struct cbx_cells {
 	const struct cbx_cells_events *up;
 	struct cbx_box *box;
-	struct cbx_kept *kept;
+	struct cbx_keeping *keeping;
+	struct cbx_kept *kept;	   /* its tenant's part of that; NULL: none of its cells has ended yet */
 	const char *id;		   /* of the session, for messages and URIs; borrowed */
+	const char *tenant;	   /* whose it is by the time that it runs a cell; borrowed */
 	struct cbx_cells_terms terms;
 	struct cbx_seat first; /* its own language */
 	struct cbx_seat *others[CBX_RUNTIMES_MAX];

@@ -159,10 +159,14 @@ bool cbx_rest_execution(struct cbx_rest_call *call, const char *detail, struct c
 
 static void answer(struct cbx_rest_call *call, struct cbx_execution *x)
 {
+	struct cbx_err err;
+
 	if (call->route->call == cbx_rest_get_status)
 		cbx_rest_answer(call, 200, cbx_rest_status_json(x));
 	else if (call->route->call == cbx_rest_get_execution)
 		cbx_rest_answer(call, 200, cbx_rest_execution_json(x));
+	else if (cbx_execution_lost(x, &err) < 0)
+		cbx_rest_fail(call, &err);
 	else if (cbx_execution_status(x) > CBX_RUNNING)
 		cbx_rest_answer(call, 200, cbx_rest_results_json(x));
 	else

@@ -76,8 +76,7 @@ int cbx_engine_new(struct event_base *base, const struct cbx_engine_config *conf
 	TAILQ_INIT(&e->installs);
 	TAILQ_INIT(&e->queries);
 	e->packages_events = &cbx_packages_events;
-	TAILQ_INIT(&e->kept.list);
-	TAILQ_INIT(&e->kept.past);
+	LIST_INIT(&e->keeping.tenants);
 	init_boxes(e);
 	r = cbx_runtimes_load(e->config.runtimes_dir, &e->runtimes, err);
 	if (r >= 0)

@@ -71,7 +71,7 @@ struct cbx_engine {
 	struct cbx_runtimes runtimes;
 	struct cbx_image image; /* that a session was made of last: its manifest is seldom read anew */
 	struct cbx_session_registry registry;
-	struct cbx_kept kept; /* ended executions of all sessions */
+	struct cbx_keeping keeping; /* ended executions of all sessions */
 	size_t commands;	  /* that run in all sessions */
 	size_t starting, running; /* sessions that are being made, and those that run a cell; without ready ones */
 	uint64_t changed_ms;	  /* when one of these was ready or ended: the pool waits for quiet */

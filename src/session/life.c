@@ -410,7 +410,8 @@ static struct cbx_session *session_new(struct cbx_engine *e, const struct cbx_se
 	s->commands.spawn = &s->spawn;
 	s->commands.next_id = &s->cells.next_id;
 	s->commands.together = &e->commands;
-	if (cbx_cells_init(&s->cells, e->base, &s->box, &e->kept, s->spec.id, &cbx_session_cells_events) < 0)
+	if (cbx_cells_init(&s->cells, e->base, &s->box, &e->keeping, s->spec.id, s->tenant,
+			   &cbx_session_cells_events) < 0)
 		return s; /* its maker looks for the events */
 	s->work = event_new(e->base, -1, 0, work_event, s);
 	s->start_timer = event_new(e->base, -1, 0, start_late, s);

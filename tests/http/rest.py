@@ -252,6 +252,45 @@ def test_what_is_asked_for_is_lowered_or_refused():
     ask("DELETE", f"/sessions/{s}")
 
 
+def test_results_of_others_are_no_matter():
+    """What a tenant keeps of its results takes nothing from another, and a result that has gone is not an empty one."""
+    d = Daemon(tenants={"acme": {}, "beta": {}})
+    acme, beta = ({"Authorization": "Bearer " + d.token(name)} for name in ("acme", "beta"))
+
+    def run(who, s, code):
+        request = ask("POST", "/execute", {"session_id": s, "code": code}, port=d.port, **who).json["request_id"]
+        while (a := ask("GET", f"/execute/{request}/results?wait=60", port=d.port, **who)).status == 404:
+            pass
+        return request, a
+
+    a = ask("POST", "/sessions", {"session_id": "a"}, port=d.port, **acme)
+    if a.status == 503:
+        d.stop()
+        raise Skip(a.body)
+    mine, first = run(acme, "a", "print('of acme')")
+    same(first.json["output"], [{"type": "stream", "content": "of acme\n"}])
+    show = "from IPython.display import display\nfor i in range(3): display({'text/plain': 'x' * (5 << 20)}, raw=True)"
+    theirs = []
+    for s in "bcdefg":
+        ask("POST", "/sessions", {"session_id": s, "memory": "256M"}, port=d.port, **beta)
+        run(beta, s, "import json")
+        theirs.append(run(beta, s, show))
+    for request, a in theirs:
+        same((a.status, len(a.data) > 15 << 20), (200, True))
+    same(ask("GET", f"/execute/{mine}/results", port=d.port, **acme).data, first.data)
+    same([ask("GET", f"/execute/{r}/results", port=d.port, **beta).status for r, _ in theirs], [410, 410, 200, 200, 200, 200])
+    a = ask("GET", f"/execute/{theirs[0][0]}/results", port=d.port, **beta)
+    same(a.headers["Codebox-Error"], "execution_forgotten")
+    assert "no longer kept" in a.json["detail"] and "64 MiB" in a.json["detail"], a.body
+    # What happened is still known.
+    same(ask("GET", f"/execute/{theirs[0][0]}/status", port=d.port, **beta).json["status"], "completed")
+    a = ask("GET", f"/execute/{theirs[0][0]}", port=d.port, **beta).json["execution"]
+    assert a["displays"] == [] and "no longer kept" in a["message"], a
+    # What had nothing to lose has lost nothing.
+    same(ask("GET", "/execute/b.1/results", port=d.port, **beta).json["output"], [])
+    same(d.stop(), 0)
+
+
 def test_results_are_kept_as_the_policy_says():
     acme = {"results_ttl": "2s"}
     few = {"results_count": 3, "results": "64K", "results_ttl": "1h"}

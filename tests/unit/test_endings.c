@@ -50,7 +50,7 @@ static void begin(void)
 	cbx_box_init(&s->box, &engine->boxes);
 	s->box.gone = true;
 	TAILQ_INIT(&s->askers);
-	ck_assert_int_eq(cbx_cells_init(&s->cells, base, &s->box, &engine->kept, s->spec.id,
+	ck_assert_int_eq(cbx_cells_init(&s->cells, base, &s->box, &engine->keeping, s->spec.id, s->tenant,
 					&cbx_session_cells_events), 0);
 	cbx_cells_settle(&s->cells, s->policy, 0);
 	interp = &s->cells.first.interp;
