@@ -23,6 +23,7 @@
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/socket.h"
+#include "base/trust.h"
 #include "proxy/proxy.h"
 #include "proxy/tls-protocol.h"
 #include "proxy/within.h"

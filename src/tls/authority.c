@@ -15,6 +15,7 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "base/trust.h"
 #include "tls/tls.h"
 
 #define DAYS 60 /* longer than any session lives */
