@@ -101,6 +101,30 @@ void cbx_address_print(const struct cbx_address *a, char ret[128])
 	}
 }
 
+/* Only what nobody listens on any more is removed: what else lies there is somebody's. */
+static int make_way(const struct cbx_address *a, const char *name, struct cbx_err *err)
+{
+	_cleanup_fd_ int fd = -1;
+	struct stat st;
+
+	if (lstat(name, &st) < 0)
+		return errno == ENOENT ? 0 : cbx_fail(err, errno, "look at %s", name);
+	if (!S_ISSOCK(st.st_mode))
+		return cbx_refuse(err, "not_a_socket", EEXIST,
+				  "%s is there, and is not a socket; remove it, or name another place", name);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return cbx_fail(err, errno, "make a socket");
+	if (connect(fd, &a->at.any, a->len) == 0 || errno == EAGAIN)
+		return cbx_refuse(err, "daemon_running", EADDRINUSE,
+				  "another process listens on %s; end it, or name another place", name);
+	if (errno != ECONNREFUSED)
+		return cbx_fail(err, errno, "find out whether a process listens on %s", name);
+	if (unlink(name) < 0 && errno != ENOENT)
+		return cbx_fail(err, errno, "remove the stale socket %s", name);
+	return 0;
+}
+
 int cbx_listen(const struct cbx_address *a, const struct cbx_service *service, struct cbx_err *err)
 {
 	bool local = a->at.any.sa_family == AF_UNIX;
@@ -110,8 +134,8 @@ int cbx_listen(const struct cbx_address *a, const struct cbx_service *service, s
 	int r;
 
 	cbx_address_print(a, name);
-	if (local && unlink(name) < 0 && errno != ENOENT)
-		return cbx_fail(err, errno, "remove the stale socket %s", name);
+	if (local && make_way(a, name, err) < 0)
+		return -err->code;
 	fd = socket(a->at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return cbx_fail(err, errno, "make a socket");
@@ -122,11 +146,12 @@ int cbx_listen(const struct cbx_address *a, const struct cbx_service *service, s
 	umask(mask);
 	if (r < 0)
 		return cbx_fail(err, errno, "listen on %s", name);
-	if (local && cbx_service_give_socket(service, name, err) < 0)
-		return -err->code;
-	if (listen(fd, BACKLOG) < 0)
-		return cbx_fail(err, errno, "listen on %s", name);
-	return take_fd(&fd);
+	r = local ? cbx_service_give_socket(service, name, err) : 0;
+	if (r >= 0 && listen(fd, BACKLOG) < 0)
+		r = cbx_fail(err, errno, "listen on %s", name);
+	if (r < 0 && local)
+		(void)unlink(name);
+	return r < 0 ? r : take_fd(&fd);
 }
 
 bool cbx_is_listening(int fd)

@@ -38,8 +38,9 @@ uint16_t cbx_address_port(const struct cbx_address *a); /* 0: it has none */
 void cbx_address_print(const struct cbx_address *a, char ret[128]); /* "/run/x.sock", "127.0.0.1:80", "[::1]:80" */
 
 /*
- * A stream socket that listens there. What lies at a unix socket's name is removed first; the new one is
- * for its owner alone, the service id, who is to remove it (service is NULL for TCP).
+ * A stream socket that listens there. A unix socket of its name that nobody listens on is removed first; the new one is
+ * for its owner alone, the service id, who is to remove it (service is NULL for TCP). Errors: "daemon_running": somebody
+ * listens there; "not_a_socket": something else lies there.
  */
 int cbx_listen(const struct cbx_address *a, const struct cbx_service *service, struct cbx_err *err);
 /* Whether a descriptor that was passed to us is a stream socket that listens. */

@@ -107,12 +107,17 @@ int cbx_daemon_start_agent(struct cbx_daemon *d, struct cbx_err *err)
 		return cbx_wrap(err, "--agent");
 	(void)cbx_address_of(fd, &address); /* which port it is, when any was asked for */
 	cbx_address_print(&address, a->at);
+	if (address.at.any.sa_family == AF_UNIX)
+		a->path = cbx_xstrdup(a->at);
 	return cbx_listener_new(d->base, fd, asked, d, &a->listener, err);
 }
 
 void cbx_daemon_release_agent(struct cbx_daemon *d)
 {
 	cbx_listener_free(take_ptr(&d->agent.listener));
+	if (d->agent.path)
+		(void)unlink(d->agent.path); /* as far as the user that we have become may */
+	free(take_ptr(&d->agent.path));
 	cbx_close_p(&d->agent.loadavg);
 	cbx_close_p(&d->agent.meminfo);
 }

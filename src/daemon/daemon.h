@@ -18,6 +18,7 @@
  *   agent.c      what a load balancer is told
  *   artifacts.c  where files are kept, and what links to them begin with
  *   web.c        HTTP, as the command line asks for it
+ *   undo.c       sockets of a start by root that fails
  *   policy.c     what sessions may have: read, and read again; tenants.c: who may use HTTP, likewise
  */
 #include <event2/event.h>
@@ -71,6 +72,7 @@ struct cbx_daemon_web {
 struct cbx_daemon_agent {
 	const char *asked; /* by --agent; NULL: nothing is told */
 	char at[128];	   /* where it listens */
+	char *path;	   /* the same, of a unix socket; NULL: it is none */
 	struct cbx_listener *listener;
 	int loadavg, meminfo; /* of /proc; -1: not to be known */
 	unsigned processors;
@@ -121,6 +123,7 @@ struct cbx_daemon {
 	struct cbx_client_list clients;
 	size_t nclients[CBX_SOCKETS];
 	int lock_fd;	  /* <runtime>/lock */
+	int undo;	  /* pipe to a process that removes the sockets at its end; -1: there is none (undo.c) */
 	int last_words[CBX_LAST_WORDS]; /* connections that wait for the end, which closes them */
 	size_t nlast_words;
 	struct cbx_filter filter; /* between reading it and loading it */
@@ -181,6 +184,10 @@ void cbx_daemon_note_web(const struct cbx_daemon *d);
 void cbx_daemon_web_places(const struct cbx_daemon *d, char *ret[CBX_WEB_PLACES]);
 /* A client or a session has gone. arg: the daemon. */
 void cbx_daemon_check_idle(void *arg);
+
+/* undo.c: before root is given up, and once the start is over: if that does not come, sockets that were made go. */
+int cbx_daemon_undo_unless(struct cbx_daemon *d, struct cbx_err *err);
+void cbx_daemon_started(struct cbx_daemon *d);
 
 /* agent.c: tell a load balancer how much is free. */
 int cbx_daemon_start_agent(struct cbx_daemon *d, struct cbx_err *err);

@@ -105,18 +105,6 @@ int cbx_listeners_from_environment(struct cbx_listeners *ls, struct cbx_err *err
 	return 1;
 }
 
-static int nobody_listens(const struct cbx_address *a, struct cbx_err *err)
-{
-	_cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (fd < 0)
-		return cbx_fail(err, errno, "make a socket");
-	if (connect(fd, &a->at.any, a->len) == 0)
-		return cbx_refuse(err, "daemon_running", EADDRINUSE, "another codeboxd listens on %s",
-				  a->at.un.sun_path);
-	return 0;
-}
-
 int cbx_listeners_make(struct cbx_listeners *ls, const struct cbx_dirs *dirs, const struct cbx_service *service,
 		       int lock, struct cbx_err *err)
 {
@@ -126,11 +114,8 @@ int cbx_listeners_make(struct cbx_listeners *ls, const struct cbx_dirs *dirs, co
 	if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) < 0)
 		return cbx_refuse(err, "daemon_running", EWOULDBLOCK,
 				  "%s/lock is held: another codeboxd is starting or ending", dirs->runtime);
-	for (size_t i = 0; i < CBX_SOCKETS && r >= 0; i++) {
+	for (size_t i = 0; i < CBX_SOCKETS && r >= 0; i++)
 		r = cbx_address_unix(&a[i], dirs->runtime, names[i], err);
-		if (r >= 0)
-			r = nobody_listens(&a[i], err);
-	}
 	/* The control socket, the first, is made last: where that is, the others are. */
 	for (size_t i = CBX_SOCKETS; i-- > 0 && r >= 0;) {
 		r = cbx_listen(&a[i], service, err);
@@ -138,7 +123,7 @@ int cbx_listeners_make(struct cbx_listeners *ls, const struct cbx_dirs *dirs, co
 			r = adopt(ls, r, err);
 	}
 	flock(lock, LOCK_UN);
-	ls->own = r >= 0;
+	ls->own = true;
 	return r;
 }
 

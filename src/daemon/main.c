@@ -282,6 +282,8 @@ static int start(struct cbx_daemon *d, const struct cbx_daemon_options *o, struc
 		r = cbx_daemon_start_agent(d, err);
 	cbx_daemon_read_filter(d);
 	if (r >= 0)
+		r = cbx_daemon_undo_unless(d, err);
+	if (r >= 0)
 		r = harden(d, err);
 	if (r >= 0)
 		r = cbx_daemon_open_audit(d, err);
@@ -291,8 +293,10 @@ static int start(struct cbx_daemon *d, const struct cbx_daemon_options *o, struc
 		r = cbx_daemon_confine(d, err);
 	if (r >= 0)
 		r = cbx_clients_listen(d, err);
-	if (r >= 0)
+	if (r >= 0) {
+		cbx_daemon_started(d);
 		cbx_http_serve(d->http);
+	}
 	return r;
 }
 
@@ -323,6 +327,7 @@ static void finish(struct cbx_daemon *d)
 	cbx_daemon_release_artifacts(d);
 	cbx_dirs_release(&d->dirs);
 	cbx_close_p(&d->lock_fd);
+	cbx_close_p(&d->undo);
 	cbx_info("ended");
 	for (size_t i = 0; i < d->nlast_words; i++)
 		cbx_close_p(&d->last_words[i]);
@@ -340,6 +345,7 @@ int main(int argc, char **argv)
 					      .freeze_ms = CBX_FREEZE_IDLE_S * 1000ull };
 	struct cbx_daemon d = { .listeners = CBX_LISTENERS_NONE,
 				.lock_fd = -1,
+				.undo = -1,
 				.agent = { .loadavg = -1, .meminfo = -1 },
 				.share_fd = -1,
 				.packages = { .lock = -1 },

@@ -384,6 +384,49 @@ def test_unix_sockets():
             same(p.wait(PATIENCE), 0)
 
 
+def test_what_lies_at_the_name_of_a_socket():
+    """One that nobody listens on is replaced; all else is somebody's."""
+    with tempfile.TemporaryDirectory() as d:
+        os.chmod(d, 0o777)
+        path, other = os.path.join(d, "http.sock"), os.path.join(d, "agent.sock")
+        Path(path).write_text("of somebody")
+        for option in (["--http", f"unix:{path}"], ["--agent", f"unix:{path}"]):
+            code, said = start("--foreground", *option)
+            same((code, Path(path).read_text()), (1, "of somebody"))
+            assert option[0] in said and "is not a socket; remove it" in said, said
+        os.unlink(path)
+        os.symlink("/nonexistent", path)
+        same(start("--foreground", "--http", f"unix:{path}")[0], 1)
+        os.unlink(path)
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(path)
+        p, said = start("--foreground", "--http", f"unix:{path}", "--agent", f"unix:{other}")
+        assert f"unix:{path}" in said, said
+        # It serves, whoever else would like to.
+        for option in (["--http", f"unix:{path}"], ["--agent", f"unix:{other}"]):
+            code, said = start("--foreground", *option)
+            assert code == 1 and "another process listens on" in said, said
+        same(asked(Unix(path)), 400)
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(other)
+            assert s.makefile().read(), "the agent is silent"
+        p.terminate()
+        same(p.wait(PATIENCE), 0)
+
+
+def test_a_start_that_fails_leaves_no_sockets():
+    with tempfile.TemporaryDirectory() as d:
+        path, other = os.path.join(d, "http.sock"), os.path.join(d, "agent.sock")
+        for why in (["--audit", "/nonexistent/audit"], ["--http", "999.0.0.1:1"]):
+            code, said = start("--foreground", "--http", f"unix:{path}", "--agent", f"unix:{other}", *why)
+            assert code == 1 and "cannot start" in said, said
+            assert wait_until(lambda: os.listdir(d) == []), (why, os.listdir(d))
+        p, said = start("--foreground", "--http", f"unix:{path}", "--agent", f"unix:{other}")
+        same(sorted(os.listdir(d)), ["agent.sock", "http.sock"])
+        p.terminate()
+        same(p.wait(PATIENCE), 0)
+
+
 def test_sockets_that_are_passed():
     """As systemd does: one of TCP, and a unix socket that is named http.sock."""
     with tempfile.TemporaryDirectory() as d, socket.socket() as tcp, socket.socket(socket.AF_UNIX) as unix:
