@@ -45,20 +45,21 @@ class Fixture:
 class Daemon:
     """A codeboxd of its own, with --http. tenants: what tenants.json has, if there is one."""
 
-    def __init__(self, *args, tenants=None, address="127.0.0.1:0"):
+    def __init__(self, *args, tenants=None, address="127.0.0.1:0", program=DAEMON):
         self.box = Box()
         self.config = self.box.env["CODEBOX_CONFIG_DIR"] = os.path.join(self.box.dir, "config")
         self.log = []
         if tenants is not None:
             self.write(tenants)
-        self.process = subprocess.Popen([DAEMON, "--foreground", "--http", address, *args], env=self.box.env,
+        self.process = subprocess.Popen([program, "--foreground", "--http", address, *args], env=self.box.env,
                                         stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
         self.pid = self.process.pid
         for line in self.process.stderr:
             self.log.append(line)
-            m = re.search(r"(https?)://(127\.0\.0\.1|0\.0\.0\.0):(\d+)/mcp", line)
+            m = re.search(r"(https?)://([\d.]+):(\d+)/mcp", line)
             if m:
-                self.url, self.port = f"{m.group(1)}://127.0.0.1:{m.group(3)}/mcp", int(m.group(3))
+                host = m.group(2).replace("0.0.0.0", "127.0.0.1")
+                self.url, self.port = f"{m.group(1)}://{host}:{m.group(3)}/mcp", int(m.group(3))
                 self.reader = threading.Thread(target=lambda: self.log.extend(self.process.stderr), daemon=True)
                 self.reader.start()
                 return

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The example of packaging/examples/nodes, by HAProxy itself in front of three codeboxds: sessions are made on all of them, and
-each request finds its own, by REST and by MCP; one is added and one drained under load, one is killed."""
+"""The example of packaging/examples/nodes, by HAProxy itself in front of three codeboxds, each in a network of its own with the
+address that it has there: sessions are made on all of them, and each request finds its own, by REST and by MCP; one is added, one
+drained and one killed, all under load."""
 import asyncio
 import os
 import re
@@ -25,30 +26,64 @@ from mcp import Client  # noqa: E402
 from mcp.client.streamable_http import streamable_http_client  # noqa: E402
 
 from common_http import DAEMON, Box, Daemon, certificate, wait_until  # noqa: E402
+import cbxtest  # noqa: E402
+import ownnet  # noqa: E402
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "packaging/examples/nodes/haproxy.cfg"
 NAME = "box.example.org"
 tap = common.Tap()
 box = Box()
+networks = {}  # by the name of a machine: its address, and the program that is its codeboxd
 
 
 def at(name):
     return os.path.join(box.dir, name)
 
 
+def command(name, *words):
+    """A program of the test's, which runs these."""
+    path = at(name)
+    Path(path).write_text("#!/bin/sh\nexec " + " ".join(words) + ' "$@"\n')
+    os.chmod(path, 0o755)
+    return path
+
+
+def enter():
+    """Move into a network of the test's own, with one behind it for each machine, all of which end with the test. An ordinary user
+    is root there, so that he can make them, and himself again in all that is codebox's."""
+    uid, gid = os.getuid(), os.getgid()
+    ownnet.unshare((ownnet.NEWUSER if uid else 0) | ownnet.NEWNET)
+    if uid:
+        ownnet.map_ids((0, 0), (uid, gid))
+    himself = ["unshare", "--user", f"--map-user={uid}", f"--map-group={gid}"] if uid else []
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    here = os.open("/proc/self/ns/net", os.O_RDONLY)
+    for i, name in enumerate("abcd"):
+        address = f"192.0.2.{11 + i}"
+        ownnet.unshare(ownnet.NEWNET)
+        there = os.open("/proc/self/ns/net", os.O_RDONLY)
+        inside = f"""
+            ip link set lo up
+            ip link add eth0 type veth peer name {name} netns /proc/{os.getpid()}/fd/{here}
+            ip address add {address} peer 192.0.2.1 dev eth0
+            ip link set eth0 up"""
+        outside = f"ip address add 192.0.2.1 peer {address} dev {name}; ip link set dev {name} up"
+        subprocess.run(["sh", "-ec", inside], check=True)
+        if ownnet.LIBC.setns(here, ownnet.NEWNET) < 0:
+            raise ownnet.Impossible("setns")
+        subprocess.run(["sh", "-ec", outside], check=True)
+        networks[name] = address, command(f"codeboxd-{name}", "nsenter", f"--net=/proc/{os.getpid()}/fd/{there}", *himself, DAEMON)
+    cbxtest.CODEBOX = command("codebox", *himself, common.CODEBOX)
+
+
 class Node(Daemon):
     """A codeboxd with the tenants and tokens of the first."""
 
     def __init__(self, name, first=None):
-        self.name, self.first = name, first
-        super().__init__("--node", name, "--agent", "0", "--http-url", f"https://{NAME}", "--pool", "1",
+        self.name, self.first, (self.address, program) = name, first, networks[name]
+        super().__init__("--node", name, "--agent", f"{self.address}:8081", "--http-url", f"https://{NAME}", "--pool", "1",
                          "--http-certificate", at("node.pem"), "--http-key", at("node.key"),
-                         tenants={"acme": {"requests_per_second": 1000}})
-        assert wait_until(self.agent_line), self.log
-        self.agent = int(self.agent_line().group(1))
-
-    def agent_line(self):
-        return re.search(r"tells load balancers at 127\.0\.0\.1:(\d+) ", "".join(self.log))
+                         tenants={"acme": {"requests_per_second": 1000}}, address=f"{self.address}:8443", program=program)
 
     def write(self, tenants):
         super().write(tenants)
@@ -60,15 +95,12 @@ class Node(Daemon):
             os.chmod(copy, st.st_mode & 0o777)
 
     def says(self):
-        with socket.create_connection(("127.0.0.1", self.agent), timeout=common.PATIENCE) as s:
+        with socket.create_connection((self.address, 8081), timeout=common.PATIENCE) as s:
             return s.makefile().read()
-
-    def server(self):
-        return f"127.0.0.1:{self.port} agent-port {self.agent}"
 
 
 class Haproxy:
-    """As the example has it, but for addresses and places of files."""
+    """As the example has it, but for its own address and places of files."""
 
     def __init__(self, nodes, headers):
         with socket.socket() as s:
@@ -79,8 +111,7 @@ class Haproxy:
         text = EXAMPLE.read_text()
         pairs = [("stats socket /run/haproxy/admin.sock", f"stats socket {at('admin.sock')}"),
                  ("bind :443", f"bind 127.0.0.1:{self.port}"), ("/etc/haproxy/box.example.org.pem", at("both.pem")),
-                 (" agent-port 8081", ""), ("/etc/haproxy/nodes.pem", at("node.pem"))]
-        pairs += [(f"server {n.name} 192.0.2.{11 + i}:8443", f"server {n.name} {n.server()}") for i, n in enumerate(nodes)]
+                 ("/etc/haproxy/nodes.pem", at("node.pem"))]
         for old, new in pairs:
             assert text.count(old) == 1, old
             text = text.replace(old, new)
@@ -127,18 +158,24 @@ def node_of(ident):
     return ident.partition(".")[0]
 
 
-async def create(c):
-    r = await c.post("/sessions", json={})
-    assert r.status_code == 200, (r.status_code, r.text)
-    return r.json()["session_id"]
+class Unserved(Exception):
+    """HAProxy says so: there is no machine for it, or that has gone."""
+
+
+def served(r, *about):
+    if r.status_code in (502, 503):
+        raise Unserved(r.status_code)
+    assert r.status_code == 200, (*about, r.status_code, r.text)
+    return r.json()
+
+
+async def create(c, **fields):
+    return served(await c.post("/sessions", json=fields))["session_id"]
 
 
 async def run(c, session, code):
-    r = await c.post("/execute", json={"code": code, "session_id": session})
-    assert r.status_code == 200, (session, r.status_code, r.text)
-    r = await c.get(f"/execute/{r.json()['request_id']}/results", params={"wait": 60})
-    assert r.status_code == 200, (session, r.status_code, r.text)
-    answer = r.json()
+    r = served(await c.post("/execute", json={"code": code, "session_id": session}), session)
+    answer = served(await c.get(f"/execute/{r['request_id']}/results", params={"wait": 60}), session)
     assert answer["output"], (session, answer)
     return answer["output"][-1]["content"]
 
@@ -162,10 +199,11 @@ async def until(condition):
 
 
 class Load:
-    """Sessions that come and go, for as long as a "with" lasts. All that it asks must go well."""
+    """Sessions that come and go, for as long as a "with" lasts. All that it asks must go well, but where a machine is killed: there
+    what it was asked is answered with 502 or 503, or its answer ends early."""
 
-    def __init__(self, proxy):
-        self.client, self.over, self.done, self.nodes = proxy.client(), False, 0, set()
+    def __init__(self, proxy, killed=False):
+        self.client, self.over, self.done, self.nodes, self.killed, self.lost = proxy.client(), False, 0, set(), killed, 0
 
     async def __aenter__(self):
         self.task = asyncio.create_task(self.work())
@@ -178,11 +216,15 @@ class Load:
 
     async def work(self):
         while not self.over:
-            ident = await create(self.client)
-            self.nodes.add(node_of(ident))
-            assert await run(self.client, ident, "6 * 7") == "42"
-            assert (await self.client.delete(f"/sessions/{ident}")).status_code == 200
-            self.done += 1
+            try:
+                ident = await create(self.client)
+                self.nodes.add(node_of(ident))
+                assert await run(self.client, ident, "6 * 7") == "42"
+                served(await self.client.delete(f"/sessions/{ident}"), ident)
+                self.done += 1
+            except (Unserved, httpx2.RemoteProtocolError):
+                assert self.killed, "an answer was lost"
+                self.lost += 1
 
 
 async def rest(proxy, sessions):
@@ -204,6 +246,9 @@ async def rest(proxy, sessions):
         tap.equal(r.status_code, 404, "a machine that is not there")
         r = await c.get(f"/sessions/{sessions['a']}x")
         tap.equal(r.status_code, 404, "a session that is not there")
+        for ident in ("b.mine", "c.mine", "a.mine") * 2:
+            tap.equal(await create(c, session_id=ident), ident, "a machine makes the session that is named after it")
+            await c.delete(f"/sessions/{ident}")
         r = await c.post("/sessions", json={"session_id": "work"})
         tap.ok(r.status_code == 400 and "does not begin with" in r.text, "an id that no request would find", r.text)
 
@@ -240,7 +285,7 @@ async def added(proxy, node):
     verify = f"ssl verify required ca-file {at('node.pem')}"
     async with Load(proxy) as load:
         answers = [proxy.ask(command) for command in
-                   (f"add server nodes/{node.name} {node.server()} weight 100 check check-ssl inter 2s fall 2 rise 1 agent-check agent-inter 2s "
+                   (f"add server nodes/{node.name} {node.address}:8443 agent-port 8081 weight 100 check check-ssl inter 2s fall 2 rise 1 agent-check agent-inter 2s "
                     f"{verify}",
                     f"enable health nodes/{node.name}", f"enable agent nodes/{node.name}", f"enable server nodes/{node.name}")]
         tap.ok("registered" in answers[0], "a machine is added", answers)
@@ -249,7 +294,7 @@ async def added(proxy, node):
 
 async def drained(proxy, node, sessions):
     async with Load(proxy) as load, proxy.client() as c:
-        waits = subprocess.Popen([common.CODEBOX, "stop", "--drain"], env=node.box.env, stderr=subprocess.PIPE, text=True)
+        waits = subprocess.Popen([cbxtest.CODEBOX, "stop", "--drain"], env=node.box.env, stderr=subprocess.PIPE, text=True)
         tap.ok(await until(lambda: node.says() == "drain\n"), "the agent says that it drains", node.says())
         tap.ok(await until(lambda: proxy.states()[node.name][0].startswith("DRAIN")), "HAProxy heard it", proxy.states())
         made = [await create(c) for _ in range(6)]
@@ -270,17 +315,22 @@ async def drained(proxy, node, sessions):
 
 
 async def killed(proxy, node, sessions):
-    node.process.kill()
-    node.process.wait(common.PATIENCE)
-    async with proxy.client() as c:
+    async with Load(proxy, killed=True) as load, proxy.client() as c:
+        tap.ok(await until(lambda: node.name in load.nodes), "it works as the others do", load.nodes)
+        node.process.kill()
+        node.process.wait(common.PATIENCE)
         r = await c.get(f"/sessions/{sessions[node.name]}")
         tap.ok(r.status_code in (502, 503), "its session is not to be had", r.status_code)
         tap.equal(await run(c, sessions["a"], "x"), "'a'", "others are")
         tap.ok(await until(lambda: proxy.states()[node.name][0] == "DOWN"), "HAProxy has seen it", proxy.states())
+        lost = load.lost
         r = await c.get(f"/sessions/{sessions[node.name]}")
         tap.equal(r.status_code, 503, "and no other machine answers for it")
         made = {node_of(await create(c)) for _ in range(6)}
         tap.ok(made and node.name not in made, "new sessions are made elsewhere", made)
+        n = load.done
+        tap.ok(await until(lambda: load.done > n), "others work meanwhile")
+        tap.ok(load.lost <= lost + 1, "and lose nothing more", (lost, load.lost))
 
 
 async def by_signal(proxy, node):
@@ -300,7 +350,7 @@ def test_names():
             (["--node", ""], "", "--node: "), (["--node", "a.b"], "", "--node: "), (["--node", "a" * 17], "", "1 to 16"),
             ([], "no_name", 'CODEBOX_NODE: "no_name" is not a node'),
             (["--agent", "70000"], "", "--agent: the port: "), (["--agent", "box:1"], "", '--agent: "box" is not a numeric')):
-        r = subprocess.run([DAEMON, "--foreground", *options], env={**box.env, "CODEBOX_NODE": variable}, text=True,
+        r = subprocess.run([networks["a"][1], "--foreground", *options], env={**box.env, "CODEBOX_NODE": variable}, text=True,
                            capture_output=True, timeout=common.PATIENCE)
         tap.ok(r.returncode in (1, 2) and re.search(words, r.stderr), f"{options} {variable}", (r.returncode, r.stderr))
 
@@ -321,6 +371,10 @@ if __name__ == "__main__":
     os.environ["PATH"] += ":/usr/sbin"
     if not shutil.which("haproxy"):
         common.skip_all("there is no haproxy")
+    try:
+        enter()
+    except (ownnet.Impossible, OSError, subprocess.CalledProcessError) as e:
+        common.skip_all(f"no networks of its own can be made here: {e}")
     test_names()
     certificate(at("proxy"))
     certificate(at("node"))
