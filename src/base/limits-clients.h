@@ -100,6 +100,15 @@
 					 * [http/crowds.py:one_address] */
 #define CBX_HTTP_ADDRESS_STRANGERS 64    /* http: likewise, of which no request has passed the gate; for one more, one of
 					 * them ends [http/crowds.py:one_address] */
+#define CBX_HTTP_RATE_DEFAULT 50000      /* http: requests a second of all clients together (--http-rate); more: status 429
+					 * [http/tenants.py:rate_of_all] */
+#define CBX_HTTP_RATE_MAX 1000000        /* http: most that --http-rate may say; more: error
+					 * [http/tenants.py:rate_of_all] */
+#define CBX_HTTP_FAILED_PER_S 10         /* http: tokens a second of one address, where others can reach us, that are not
+					 * valid; more: status 429 on its new connections, whatever they show
+					 * [http/tenants.py:tokens_that_are_not_valid] */
+#define CBX_HTTP_FAILING_MAX 256         /* http: addresses of which that is known; for one more, the one that has failed
+					 * longest ago is forgotten */
 #define CBX_HTTP_TENANT_IDLE 256         /* http: connections of a tenant that wait for it; for one more, the one that has
 					 * waited longest ends [http/crowds.py:one_tenant] */
 #define CBX_HTTP_PEM_MAX KIB(64)         /* http: a file with certificates or a key; longer: refused

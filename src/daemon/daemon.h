@@ -61,6 +61,7 @@ struct cbx_secret_ref;
 struct cbx_daemon_web {
 	const char *addresses[CBX_HTTP_LISTENERS_MAX];
 	size_t n;
+	uint64_t rate;		/* requests a second; 0: no limit */
 	const char *token_file; /* NULL: none */
 	const char *url;	/* NULL: as it listens */
 	struct cbx_http_tls_files tls;

@@ -342,6 +342,7 @@ int main(int argc, char **argv)
 					      .pool = CBX_POOL_MAX,
 					      .pool_idle_ms = CBX_POOL_IDLE_S * 1000ull,
 					      .zygotes = CBX_ZYGOTES_MAX,
+					      .http_rate = CBX_HTTP_RATE_DEFAULT,
 					      .freeze_ms = CBX_FREEZE_IDLE_S * 1000ull };
 	struct cbx_daemon d = { .listeners = CBX_LISTENERS_NONE,
 				.lock_fd = -1,

@@ -31,6 +31,8 @@ static const char help[] =
 	"  --http-certificate FILE, --http-key FILE\n"
 	"                           speak TLS on all addresses; SIGHUP reads both files again\n"
 	"  --http-client-ca FILE    serve only clients with a certificate of one of these authorities\n"
+	"  --http-rate N            answer up to N requests a second of all clients together; 0: no limit (default "
+	"50000)\n"
 	"  --node NAME              what every session's id begins with, so that a proxy in front of several machines\n"
 	"                           finds it: up to 16 of a-z, 0-9 and -\n"
 	"  --agent PORT             tell HAProxy's agent-check how much is free; also ADDRESS:PORT or unix:PATH\n"
@@ -51,7 +53,7 @@ static const char help[] =
 	"Environment: CODEBOX_NODE, CODEBOX_IDLE_TIMEOUT, CODEBOX_FREEZE_AFTER, CODEBOX_POLICY, CODEBOX_TENANTS, "
 	"CODEBOX_POOL, "
 	"CODEBOX_POOL_IDLE,\n"
-	"CODEBOX_ZYGOTES, CODEBOX_RUNTIME_DIR, CODEBOX_DATA_DIR, CODEBOX_STATE_DIR, CODEBOX_CONFIG_DIR.\n"
+	"CODEBOX_ZYGOTES, CODEBOX_HTTP_RATE, CODEBOX_RUNTIME_DIR, CODEBOX_DATA_DIR, CODEBOX_STATE_DIR, CODEBOX_CONFIG_DIR.\n"
 	"See codeboxd(8).\n";
 
 static int parse_level(const char *s, enum cbx_log_level *ret, struct cbx_err *err)
@@ -98,6 +100,8 @@ static const struct setting {
 	  offsetof(struct cbx_daemon_options, freeze_ms) },
 	{ 'p', "--pool", "CODEBOX_POOL", false, CBX_POOL_LIMIT, offsetof(struct cbx_daemon_options, pool) },
 	{ 'P', "--pool-idle", "CODEBOX_POOL_IDLE", true, DAY_MS, offsetof(struct cbx_daemon_options, pool_idle_ms) },
+	{ 'r', "--http-rate", "CODEBOX_HTTP_RATE", false, CBX_HTTP_RATE_MAX,
+	  offsetof(struct cbx_daemon_options, http_rate) },
 	{ 'z', "--zygotes", "CODEBOX_ZYGOTES", false, CBX_ZYGOTES_LIMIT, offsetof(struct cbx_daemon_options, zygotes) },
 };
 
@@ -177,6 +181,7 @@ int cbx_daemon_options_parse(int argc, char **argv, struct cbx_daemon *d, struct
 		{ "http-url", required_argument, NULL, 'U' },
 		{ "pool", required_argument, NULL, 'p' },
 		{ "pool-idle", required_argument, NULL, 'P' },
+		{ "http-rate", required_argument, NULL, 'r' },
 		{ "zygotes", required_argument, NULL, 'z' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -256,6 +261,7 @@ int cbx_daemon_options_parse(int argc, char **argv, struct cbx_daemon *d, struct
 			r = set(o, &settings[k], optarg, settings[k].name, err);
 		}
 	}
+	d->web.rate = o->http_rate;
 	/* Nobody starts it again when an HTTP client comes. */
 	if (d->web.n && !o->idle_given)
 		o->idle_ms = 0;

@@ -14,6 +14,7 @@ struct cbx_daemon_options {
 	uint64_t freeze_ms;
 	uint64_t pool, pool_idle_ms;
 	uint64_t zygotes;
+	uint64_t http_rate;
 };
 
 /* What the command line and the environment say. 0: go on; 1: done (help, version); -errno. */

@@ -22,6 +22,7 @@ int cbx_daemon_start_web(struct cbx_daemon *d, struct cbx_err *err)
 		.naddresses = o->n,
 		.fds = d->listeners.http,
 		.nfds = d->listeners.nhttp,
+		.rate = o->rate,
 		.token_file = o->token_file,
 		.url = o->url,
 		.node = d->node,

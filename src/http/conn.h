@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "http/head.h"
+#include "http/pace.h"
 #include "http/who.h"
 
 struct bufferevent;
@@ -111,6 +112,7 @@ struct cbx_http_conns {
 	size_t transfers;
 	bool full;	 /* the listeners sleep until a connection can give way */
 	const struct cbx_http_gate *gate;    /* that requests pass */
+	struct cbx_http_pace pace;
 	struct cbx_rate refusals;	     /* of JWTs that are told of in the log */
 	struct cbx_metrics *metrics;	     /* NULL: nobody counts */
 	const struct cbx_observer *observer; /* who hears of what is refused; NULL: nobody */

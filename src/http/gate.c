@@ -164,7 +164,7 @@ static bool recognize(const struct cbx_http_gate *gate, struct cbx_http_conn *c)
 
 static void refuse_rate(struct cbx_http_conn *c, uint64_t wait_ms, const char *what, uint64_t most)
 {
-	char text[160], seconds[24];
+	char text[200], seconds[24];
 
 	snprintf(seconds, sizeof(seconds), "%llu", (unsigned long long)(wait_ms + 999) / 1000);
 	snprintf(text, sizeof(text), "too many requests: %llu %s are allowed; try again later",
@@ -175,11 +175,14 @@ static void refuse_rate(struct cbx_http_conn *c, uint64_t wait_ms, const char *w
 
 static bool within_rates(struct cbx_http_conn *c)
 {
+	struct cbx_rate *all = &c->all->pace.requests;
 	struct cbx_tenant *t = c->who.tenant;
-	uint64_t wait;
+	uint64_t wait = cbx_rate_take(all, cbx_now_ms());
 
-	if (!t)
-		return true;
+	if (wait)
+		refuse_rate(c, wait, "a second of all clients together", all->per_second);
+	if (!t || wait)
+		return !wait;
 	if (t->at_once > t->at_once_max) {
 		refuse_rate(c, 1000, "at once", t->at_once_max);
 		return false;
@@ -190,6 +193,19 @@ static bool within_rates(struct cbx_http_conn *c)
 	return !wait;
 }
 
+static bool judges(const struct cbx_http_gate *gate, struct cbx_http_conn *c)
+{
+	uint64_t wait = 0;
+
+	if (cbx_http_gate_asks(gate) && cbx_http_header(c, "Authorization"))
+		wait = cbx_http_pace_looks(c);
+	if (!wait)
+		return true;
+	c->head.close = true;
+	refuse_rate(c, wait, "a second with tokens that are not valid, of one address", CBX_HTTP_FAILED_PER_S);
+	return false;
+}
+
 bool cbx_http_gate_pass(const struct cbx_http_gate *gate, struct cbx_http_conn *c, bool open_to_all)
 {
 	cbx_http_who_release(&c->who);
@@ -197,9 +213,13 @@ bool cbx_http_gate_pass(const struct cbx_http_gate *gate, struct cbx_http_conn *
 		return false;
 	if (open_to_all)
 		return true;
+	if (!judges(gate, c))
+		return false;
 	if (!recognize(gate, c)) {
 		bool shown = cbx_http_header(c, "Authorization");
 
+		if (shown)
+			cbx_http_pace_failed(c);
 		c->head.close = true;
 		/* What MCP needs is known; other requests differ. */
 		cbx_http_challenge(c, shown && gate->tenants ? "invalid_token" : NULL,

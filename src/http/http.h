@@ -35,6 +35,7 @@ struct cbx_http_config {
 	size_t naddresses;
 	const int *fds; /* sockets that listen, taken over */
 	size_t nfds;
+	uint64_t rate; /* requests a second of all clients together; 0: no limit */
 	const char *token_file;		   /* NULL: none */
 	const char *url; /* "https://box.example.org": by which others reach it; NULL: by the addresses */
 	struct cbx_http_tls_files tls;	   /* of all TCP listeners */

@@ -28,11 +28,11 @@
 
 /* ---- addresses ---- */
 
-static struct cbx_http_peers *bucket_of(struct cbx_http_conns *all, const unsigned char key[9])
+static struct cbx_http_peers *bucket_of(struct cbx_http_conns *all, const unsigned char key[CBX_HTTP_PEER_KEY])
 {
 	uint32_t h = 2166136261u;
 
-	for (size_t i = 0; i < 9; i++)
+	for (size_t i = 0; i < CBX_HTTP_PEER_KEY; i++)
 		h = (h ^ key[i]) * 16777619u;
 	return &all->peers[h % ARRAY_SIZE(all->peers)];
 }
@@ -45,7 +45,7 @@ static struct cbx_http_peer *peer_of(struct cbx_http_conns *all, const struct cb
 	const struct sockaddr_in6 *v6 = (const void *)&any;
 	const struct sockaddr_in *v4 = (const void *)&any;
 	struct cbx_http_peer *p;
-	unsigned char key[9] = { 0 };
+	unsigned char key[CBX_HTTP_PEER_KEY] = { 0 };
 
 	if (door->local || getpeername(fd, (struct sockaddr *)&any, &len) < 0)
 		return NULL;

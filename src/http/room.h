@@ -11,7 +11,7 @@
 /* One address from which others can reach us, as long as a connection of it is there. */
 struct cbx_http_peer {
 	LIST_ENTRY(cbx_http_peer) entry;
-	unsigned char key[9]; /* family, and the whole IPv4 address or the first 64 bits of the IPv6 one */
+	unsigned char key[CBX_HTTP_PEER_KEY]; /* family, and the whole IPv4 address or the first 64 bits of the IPv6 one */
 	size_t n, strangers;
 };
 

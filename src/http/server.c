@@ -202,6 +202,7 @@ int cbx_http_new(struct event_base *base, const struct cbx_http_config *config, 
 	http->conns.doors = cbx_xcalloc(n, sizeof(*http->conns.doors));
 	http->urls = cbx_xcalloc(n, sizeof(*http->urls));
 	r = cbx_http_room_init(&http->conns, err);
+	http->conns.pace.requests.per_second = config->rate;
 	http->open = config->open;
 	http->ui = config->ui;
 	if (config->service)

@@ -427,6 +427,51 @@ def test_a_start_that_fails_leaves_no_sockets():
         same(p.wait(PATIENCE), 0)
 
 
+def test_rate_of_all():
+    tenants = {"a": {}, "b": {}}
+    d = Daemon("--http-rate", "3", tenants=tenants)
+    a, b = (Client(d.port, **bearer(d.token(name))) for name in tenants)
+    body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    answers = [c.send("POST", body) for _ in range(6) for c in (a, b)]
+    assert {r.status for r in answers} == {400, 429} and answers[0].status == 400, [r.status for r in answers]
+    late = [r for r in answers if r.status == 429]
+    assert all(r.headers["Retry-After"] == "1" and "3 a second of all clients together" in r.body for r in late), late[0].body
+    # What is there for everybody is not counted.
+    same([Client(d.port).send("GET", path="/health").status for _ in range(9)], [200] * 9)
+    assert wait_until(lambda: a.send("POST", body).status == 400)
+    same(d.stop(), 0)
+    d = Daemon("--http-rate", "0", tenants=tenants)
+    a = Client(d.port, **bearer(d.token("a")))
+    same({a.send("POST", body).status for _ in range(100)}, {400})
+    same(d.stop(), 0)
+    code, said = start("--foreground", "--http", "127.0.0.1:0", "--http-rate", "1000001")
+    assert code == 2 and "--http-rate" in said, said
+
+
+def test_tokens_that_are_not_valid():
+    """Who shows many of an address that others can reach is not listened to for a moment."""
+    d = Daemon(tenants={"a": {}}, address="0.0.0.0:0")
+    good, wrong = bearer(d.token("a")), bearer("cbx_aaaaaaaa_" + "a" * 52)
+    body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    known = Client(d.port, **good)
+    same(known.send("POST", body).status, 400)
+    assert wait_until(lambda: ping(d.port, **wrong).status == 429)
+    a = ping(d.port, **wrong)
+    if a.status == 429:
+        same(a.headers["Retry-After"], "1")
+        assert "10 a second with tokens that are not valid" in a.body, a.body
+    # Who has shown one is served, and so is who shows none; the others are again after a moment.
+    same(known.send("POST", body).status, 400)
+    same(ping(d.port).status, 401)
+    assert wait_until(lambda: ping(d.port, **good).status == 400)
+    assert wait_until(lambda: ping(d.port, **wrong).status == 401)
+    same(d.stop(), 0)
+    # On a loopback address all may come from one proxy.
+    d = Daemon(tenants={"a": {}})
+    same({ping(d.port, **wrong).status for _ in range(50)}, {401})
+    same(d.stop(), 0)
+
+
 def test_sockets_that_are_passed():
     """As systemd does: one of TCP, and a unix socket that is named http.sock."""
     with tempfile.TemporaryDirectory() as d, socket.socket() as tcp, socket.socket(socket.AF_UNIX) as unix:

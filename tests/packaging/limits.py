@@ -36,6 +36,7 @@ UNTESTED = {
     "CBX_HTTP_SESSIONS_ALL": "sessions of 32 tenants, each of which has as many as it may; those are tested",
     "CBX_HTTP_KEPT_SESSION": "a stream of more is continued at what is left, which always has the answer",
     "CBX_HTTP_KEPT_ALL": "sixteen sessions with as much as each may have",
+    "CBX_HTTP_FAILING_MAX": "257 addresses",
     "CBX_HTTP_KEPT_S": "a minute of waiting",
     "CBX_HTTP_EXPIRY_S": "who sets the clock back meanwhile",
     "CBX_JWKS_LOOK_S": "how often is a matter of time",
