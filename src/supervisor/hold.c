@@ -28,7 +28,9 @@
 #include "supervisor/sockets.h"
 #include "supervisor/supervisor.h"
 
-#define BYTES_A_MS (GIB(4) / 1000) /* that a sandbox may use up, which has not been seen to be faster */
+/* What a sandbox may use up, which has not been seen to be faster. */
+#define BYTES_A_MS  (GIB(4) / 1000)
+#define FILES_A_MS  512
 #define KILL_PASSES 16
 
 static bool watched(const struct sandbox *b)
@@ -85,8 +87,9 @@ static int larger_first(const void *a, const void *b)
 	return (x->bytes < y->bytes) - (x->bytes > y->bytes);
 }
 
-/* all: in any order, and left in another; their bytes are what there is too much of. */
-static void relieve(struct sandbox *b, struct cbx_process *all, size_t n, uint64_t too_much, enum cbx_oom why)
+/* all: in any order, and left in another; their bytes are what there is too much of, of the limit's kind. */
+static void relieve(struct sandbox *b, struct cbx_process *all, size_t n, uint64_t too_much, uint64_t limit,
+		    enum cbx_oom why)
 {
 	struct held *h = &b->held;
 	uint64_t now = cbx_now_ms();
@@ -96,7 +99,7 @@ static void relieve(struct sandbox *b, struct cbx_process *all, size_t n, uint64
 	b->look_ms = now;
 	qsort(all, n, sizeof(*all), larger_first);
 	/* What one process cannot have made in the time since the last look is being made by many, or again. */
-	if (h->strikes >= CBX_WATCH_STRIKES || (too_much > h->limit / 8 && (!n || too_much > all[0].bytes))) {
+	if (h->strikes >= CBX_WATCH_STRIKES || (too_much > limit / 8 && (!n || too_much > all[0].bytes))) {
 		kill_all(b, why);
 		return;
 	}
@@ -204,10 +207,11 @@ static void judge(struct supervisor *s, struct sandbox *b, struct cbx_look *look
 	uint64_t files = cbx_watch_files(look, files_max(b)), alone, limit, bytes;
 	enum cbx_oom why;
 
+	h->files = files;
 	if (files > files_max(b)) {
 		for (size_t i = 0; i < look->n; i++)
 			look->all[i].bytes = look->all[i].files;
-		relieve(b, look->all, look->n, files - files_max(b), CBX_OOM_FILES);
+		relieve(b, look->all, look->n, files - files_max(b), files_max(b), CBX_OOM_FILES);
 		return;
 	}
 	h->beside = alone = unmapped(b);
@@ -220,7 +224,7 @@ static void judge(struct supervisor *s, struct sandbox *b, struct cbx_look *look
 			cbx_watch_forget(&h->known);
 	} else if (cbx_now_ms() < h->plain_ms || alone > limit || !look->n) {
 		found(b, bytes);
-		relieve(b, look->all, look->n, bytes - limit, why);
+		relieve(b, look->all, look->n, bytes - limit, h->limit, why);
 	} else if (!h->known.count && count_again(h, look, limit)) {
 		cbx_watch_count(&h->known, look);
 	}
@@ -239,7 +243,7 @@ static void counted(struct supervisor *s, struct sandbox *b, bool whole)
 	if (whole || use.bytes + h->beside > limit)
 		found(b, use.bytes + h->beside);
 	if (watched(b) && use.bytes + h->beside > limit) {
-		relieve(b, c->all, h->known.done, use.bytes + h->beside - limit, why);
+		relieve(b, c->all, h->known.done, use.bytes + h->beside - limit, h->limit, why);
 		whole = true;
 	}
 	if (whole) {
@@ -300,12 +304,21 @@ void hold_forget(struct sandbox *b)
 
 /* ---- looking ---- */
 
-static uint64_t pause_of(const struct sandbox *b, uint64_t bytes_a_ms)
+/* Until as much is used as a limit allows, and an eighth more. */
+static uint64_t time_left(uint64_t limit, uint64_t used, uint64_t a_ms)
 {
-	uint64_t most = b->held.limit + b->held.limit / 8;
-	uint64_t left = most > b->held.bytes ? most - b->held.bytes : 0;
-	uint64_t ms = left / (bytes_a_ms > BYTES_A_MS ? bytes_a_ms : BYTES_A_MS);
+	uint64_t most = limit + limit / 8;
 
+	return most > used ? (most - used) / a_ms : 0;
+}
+
+static uint64_t pause_of(const struct sandbox *b, uint64_t bytes_a_ms, uint64_t files_a_ms)
+{
+	uint64_t ms = time_left(b->held.limit, b->held.bytes, bytes_a_ms > BYTES_A_MS ? bytes_a_ms : BYTES_A_MS);
+	uint64_t files_ms = time_left(files_max(b), b->held.files, files_a_ms > FILES_A_MS ? files_a_ms : FILES_A_MS);
+
+	if (files_ms < ms)
+		ms = files_ms;
 	if (!watched(b) || ms > CBX_WATCH_MS)
 		return CBX_WATCH_MS;
 	return ms < CBX_WATCH_MIN_MS ? CBX_WATCH_MIN_MS : ms;
@@ -313,11 +326,12 @@ static uint64_t pause_of(const struct sandbox *b, uint64_t bytes_a_ms)
 
 /* When to look next: who has used less than a thousandth of a processor since the last look is left alone for twice as
  * long as before. */
-static void plan_next(const struct supervisor *s, struct sandbox *b, uint64_t cpu_ns, uint64_t bytes_before)
+static void plan_next(const struct supervisor *s, struct sandbox *b, uint64_t cpu_ns, const struct held *before)
 {
 	struct held *h = &b->held;
 	uint64_t now = cbx_now_ms(), elapsed = now - h->cpu_at_ms;
-	uint64_t grown = h->bytes > bytes_before ? h->bytes - bytes_before : 0;
+	uint64_t bytes = h->bytes > before->bytes ? h->bytes - before->bytes : 0;
+	uint64_t files = h->files > before->files ? h->files - before->files : 0;
 	bool runs = !h->cpu_at_ms || cpu_ns < h->cpu_ns || (cpu_ns - h->cpu_ns) / 1000 > elapsed;
 
 	if (runs || s->lanes.on || b->pace.slow || b->pace.undo || h->known.count)
@@ -329,13 +343,16 @@ static void plan_next(const struct supervisor *s, struct sandbox *b, uint64_t cp
 	h->cpu_ns = cpu_ns;
 	h->cpu_at_ms = now;
 	if (b->look_ms > now || h->killed_ms != now)
-		b->look_ms = now + (b->rest_ms ? b->rest_ms : pause_of(b, grown / (elapsed ? elapsed : 1)));
+		b->look_ms = now + (b->rest_ms ? b->rest_ms
+					       : pause_of(b, bytes / (elapsed ? elapsed : 1),
+							  files / (elapsed ? elapsed : 1)));
 }
 
 static void look_at(struct supervisor *s, struct sandbox *b)
 {
 	static struct cbx_look look;
-	uint64_t before = b->held.bytes, own;
+	struct held before = b->held;
+	uint64_t own;
 
 	if (b->report >= 0)
 		return;
@@ -348,7 +365,7 @@ static void look_at(struct supervisor *s, struct sandbox *b)
 	}
 	if (watched(b))
 		judge(s, b, &look);
-	plan_next(s, b, own, before);
+	plan_next(s, b, own, &before);
 }
 
 /* When lanes come up, the next look is at once. */
@@ -444,7 +461,7 @@ uint64_t hold_next_ms(const struct supervisor *s)
 
 void hold_wake(struct sandbox *b)
 {
-	uint64_t soon = cbx_now_ms() + pause_of(b, 0);
+	uint64_t soon = cbx_now_ms() + pause_of(b, 0, 0);
 
 	b->rest_ms = 0;
 	if (soon < b->look_ms)

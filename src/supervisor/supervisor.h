@@ -35,6 +35,7 @@ struct held {
 	uint64_t limit, peak;
 	uint64_t bytes, at_ms;	/* its memory at the last look: what it is sure not to exceed */
 	uint64_t beside;	/* of that, what no process has mapped: page tables, sockets, /dev/shm */
+	uint64_t files;		/* that it had open then, at most */
 	struct cbx_known known;
 	uint64_t killed_ms;	/* when a process of it was last killed */
 	unsigned strikes;	/* how often, one soon after the other */
