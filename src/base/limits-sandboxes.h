@@ -65,6 +65,8 @@
 					 * while the machine's memory does not shrink [bombs/memory.py:nothing_runs] */
 #define CBX_WATCH_FREE_MS 100            /* supervisor: between two looks at how much memory the machine has left
 					 * [bombs/memory.py:what_was_left_to_sleep] */
+#define CBX_WATCH_REST_MS 500            /* supervisor: likewise, while no session runs anything; all that are to be
+					 * looked at then are at the same time [bombs/memory.py:nothing_runs] */
 #define CBX_WATCH_FREE_MIN MIB(64)       /* supervisor: less of it, or by a 64th of all; then every sandbox is looked at
 					 * at once [bombs/memory.py:what_was_left_to_sleep] */
 #define CBX_WATCH_COUNT_MS 50            /* supervisor: for counting a sandbox's shared memory at once; then it is the

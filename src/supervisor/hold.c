@@ -324,6 +324,12 @@ static uint64_t pause_of(const struct sandbox *b, uint64_t bytes_a_ms, uint64_t 
 	return ms < CBX_WATCH_MIN_MS ? CBX_WATCH_MIN_MS : ms;
 }
 
+/* What can wait is done at once for all, so that there is one reason to wake up. */
+static uint64_t with_others(uint64_t ms)
+{
+	return (ms + CBX_WATCH_REST_MS - 1) / CBX_WATCH_REST_MS * CBX_WATCH_REST_MS;
+}
+
 /* When to look next: who has used less than a thousandth of a processor since the last look is left alone for twice as
  * long as before. */
 static void plan_next(const struct supervisor *s, struct sandbox *b, uint64_t cpu_ns, const struct held *before)
@@ -342,10 +348,10 @@ static void plan_next(const struct supervisor *s, struct sandbox *b, uint64_t cp
 		b->rest_ms = CBX_WATCH_IDLE_MS;
 	h->cpu_ns = cpu_ns;
 	h->cpu_at_ms = now;
-	if (b->look_ms > now || h->killed_ms != now)
-		b->look_ms = now + (b->rest_ms ? b->rest_ms
-					       : pause_of(b, bytes / (elapsed ? elapsed : 1),
-							  files / (elapsed ? elapsed : 1)));
+	if (b->rest_ms)
+		b->look_ms = with_others(now + b->rest_ms);
+	else if (b->look_ms > now || h->killed_ms != now)
+		b->look_ms = now + pause_of(b, bytes / (elapsed ? elapsed : 1), files / (elapsed ? elapsed : 1));
 }
 
 static void look_at(struct supervisor *s, struct sandbox *b)
@@ -399,11 +405,25 @@ static uint64_t free_memory(const struct supervisor *s)
 	return p ? strtoull(p + strlen("MemAvailable:"), NULL, 10) * 1024 : 0;
 }
 
+/* When to look at it next: seldom where nothing runs, as what begins to has yet to reach its limit. */
+static uint64_t free_next_ms(const struct supervisor *s)
+{
+	bool any = false, rest = true;
+
+	for (size_t i = 0; i < s->n; i++) {
+		any = any || (watched(&s->all[i]) && s->all[i].report < 0);
+		rest = rest && s->all[i].rest_ms;
+	}
+	if (!any)
+		return UINT64_MAX;
+	return rest ? with_others(s->free_ms + 1) : s->free_ms + CBX_WATCH_FREE_MS;
+}
+
 static void wake_when_memory_shrinks(struct supervisor *s, uint64_t now)
 {
 	uint64_t much = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 64, left;
 
-	if (now - s->free_ms < CBX_WATCH_FREE_MS)
+	if (now < free_next_ms(s))
 		return;
 	s->free_ms = now;
 	left = free_memory(s);
@@ -444,18 +464,11 @@ void hold_watch(struct supervisor *s)
 
 uint64_t hold_next_ms(const struct supervisor *s)
 {
-	uint64_t next = UINT64_MAX;
+	uint64_t next = free_next_ms(s);
 
-	for (size_t i = 0; i < s->n; i++) {
-		const struct sandbox *b = &s->all[i];
-
-		if (b->report >= 0)
-			continue;
-		if (b->look_ms < next)
-			next = b->look_ms;
-		if (watched(b) && s->free_ms + CBX_WATCH_FREE_MS < next)
-			next = s->free_ms + CBX_WATCH_FREE_MS;
-	}
+	for (size_t i = 0; i < s->n; i++)
+		if (s->all[i].report < 0 && s->all[i].look_ms < next)
+			next = s->all[i].look_ms;
 	return next > s->watch_ms ? next : s->watch_ms;
 }
 

@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/keyctl.h>
 #include <poll.h>
 #include <signal.h>
@@ -314,14 +315,16 @@ static int receive(struct supervisor *s)
 	return 1;
 }
 
-/* Zygotes' deadlines are met this often, too. */
+/* Deadlines, of zygotes and of what counts memory, are looked at every CBX_WATCH_MS while there are some. */
 static int wait_ms(const struct supervisor *s, uint64_t now)
 {
-	uint64_t next = hold_next_ms(s);
+	uint64_t next = hold_next_ms(s), most = s->counter.of || zygotes_waited_for(s) ? CBX_WATCH_MS : INT_MAX;
 
 	if (next <= now)
 		return 0;
-	return next - now < CBX_WATCH_MS ? (int)(next - now) : s->n || s->nzygotes ? CBX_WATCH_MS : -1;
+	if (next - now < most)
+		return (int)(next - now);
+	return most == INT_MAX ? -1 : (int)most;
 }
 
 static void serve(struct supervisor *s)

@@ -125,6 +125,8 @@ size_t zygotes_poll(const struct supervisor *s, struct pollfd *p);
 void zygotes_readable(struct supervisor *s, const struct pollfd *p, size_t n);
 /* True when pid was a zygote or an interpreter that one has made. */
 bool zygotes_reaped(struct supervisor *s, pid_t pid, int status);
+/* Is there any that has a deadline, or a process of one that has ended? */
+bool zygotes_waited_for(const struct supervisor *s);
 /* Deadlines, and processes that belong to no request. All that zygotes had said by heard_ms has been heard. */
 void zygotes_check(struct supervisor *s, uint64_t heard_ms);
 

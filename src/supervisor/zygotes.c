@@ -510,6 +510,17 @@ static bool kill_strangers(const struct supervisor *s)
 	return none;
 }
 
+bool zygotes_waited_for(const struct supervisor *s)
+{
+	bool any = s->strangers;
+
+	for (size_t i = 0; i < s->nzygotes; i++)
+		any = any || s->zygotes[i].deadline_ms || s->zygotes[i].killed;
+	for (size_t i = 0; i < s->n; i++)
+		any = any || s->all[i].placing.state == PLACE_WAITING || s->all[i].placing.state == PLACE_ASKED;
+	return any;
+}
+
 void zygotes_check(struct supervisor *s, uint64_t heard_ms)
 {
 	static const struct cbx_err late = { .code = ETIMEDOUT, .kind = "zygote", .msg = "it took too long" };

@@ -262,7 +262,7 @@ def test_what_was_left_to_sleep():
 def test_nothing_runs():
     """Sessions that do nothing are hardly looked at."""
     with Control(box) as c:
-        all = [c.call("session.create", image=image)["session_id"] for _ in range(5)]
+        all = [c.call("session.create", image=image)["session_id"] for _ in range(20)]
         for sid in all:
             assert c.call("run", session_id=sid, code="1")["status"] == "ok"
         time.sleep(9)
@@ -270,6 +270,11 @@ def test_nothing_runs():
             time.sleep(4)
             looks = [call for _, call in s.calls() if "/stat\"" in call]
         assert len(looks) <= 2 * 3 * len(all), (len(looks), looks[:40])  # twice, at three processes each
+        switches = int(status_of(supervisor(box))["voluntary_ctxt_switches"])
+        time.sleep(10)
+        switches = int(status_of(supervisor(box))["voluntary_ctxt_switches"]) - switches
+        print(f"# woken {switches} times in 10 s")
+        assert switches <= 30, switches  # twice a second, to see how much memory the machine has left
         for sid in all:
             c.call("session.close", session_id=sid)
 
