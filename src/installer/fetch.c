@@ -2,13 +2,12 @@
 /*
  * Theory of operation: libcurl fetches, one request at a time and without following anything by itself. Each address,
  * those of redirections too, is judged first, and so is the address that is connected to, by the very sockaddr that is:
- * a name cannot come to mean something else in between. Only the index itself may be in a private network.
+ * a name cannot come to mean something else in between. Only the index itself may be in a private network, and the
+ * user's proxy, behind which nothing can be judged but names (via.c).
  */
-#include <arpa/inet.h>
 #include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "installer/installer.h"
+#include "policy/host.h"
 
 #define REDIRECTIONS_MAX 5
 #define CONNECT_S	 15
@@ -28,8 +28,9 @@ struct transfer {
 	FILE *out;
 	uint64_t max, n;
 	_Atomic uint64_t *together; /* of several transfers, which have the same max; NULL: there are no others */
-	bool trusted; /* of the index's own host */
-	bool refused; /* the address was not public */
+	bool trusted;		    /* of the index's own host */
+	const char *proxy;	    /* which it goes by; NULL: none */
+	bool refused;		    /* the address was not public */
 	bool full;
 };
 
@@ -43,40 +44,14 @@ static size_t take(char *p, size_t size, size_t n, void *arg)
 	return t->full ? 0 : fwrite(p, 1, n, t->out);
 }
 
-static bool public4(uint32_t a)
-{
-	static const struct {
-		uint32_t net, bits;
-	} not_public[] = { { 0x00000000, 8 },  { 0x0a000000, 8 },  { 0x64400000, 10 }, { 0x7f000000, 8 },
-			   { 0xa9fe0000, 16 }, { 0xac100000, 12 }, { 0xc0000000, 24 }, { 0xc0a80000, 16 },
-			   { 0xc6120000, 15 }, { 0xe0000000, 3 } };
-
-	for (size_t i = 0; i < ARRAY_SIZE(not_public); i++)
-		if (a >> (32 - not_public[i].bits) == not_public[i].net >> (32 - not_public[i].bits))
-			return false;
-	return true;
-}
-
-/* Of IPv6, what is routed to the world (2000::/3), without the forms that hold an address of IPv4 (6to4, Teredo). */
-static bool public6(const uint8_t *a)
-{
-	return (a[0] & 0xe0) == 0x20 && !(a[0] == 0x20 && a[1] == 0x02) && !(a[0] == 0x20 && a[1] == 0x01 && !a[2] && !a[3]);
-}
-
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
 {
 	struct transfer *t = arg;
-	struct sockaddr_in in;
-	struct sockaddr_in6 in6;
-	bool fine = t->trusted;
+	bool fine = t->trusted || t->proxy;
+	struct cbx_ip ip;
 
-	if (!fine && a->family == AF_INET && a->addrlen >= sizeof(in)) {
-		memcpy(&in, &a->addr, sizeof(in));
-		fine = public4(ntohl(in.sin_addr.s_addr));
-	} else if (!fine && a->family == AF_INET6 && a->addrlen >= sizeof(in6)) {
-		memcpy(&in6, &a->addr, sizeof(in6));
-		fine = public6(in6.sin6_addr.s6_addr);
-	}
+	if (!fine)
+		fine = cbx_ip_from_sockaddr(&ip, &a->addr) && !cbx_ip_special(&ip);
 	if (!fine) {
 		t->refused = true;
 		return CURL_SOCKET_BAD;
@@ -92,8 +67,8 @@ static int too_large(const char *who, uint64_t max, bool together, struct cbx_er
 	return cbx_refuse(err, "too_large", EFBIG, "%s sends more than %s%s", who, size,
 			  together ? ", which is what the policy allows for all files of one installation "
 				     "(install_size); install fewer packages at once, or ask whoever runs codebox to "
-				     "change the policy" :
-				     "");
+				     "change the policy"
+				   : "");
 }
 
 int cbx_fetch_count(_Atomic uint64_t *together, uint64_t n, uint64_t max, const char *who, struct cbx_err *err)
@@ -106,11 +81,12 @@ static int failed(CURLcode code, const struct transfer *t, const char *host, con
 	if (t->full)
 		return too_large(host, t->max, t->together, err);
 	if (t->refused)
-		return cbx_refuse(err, "index_refused", EPERM, "the index leads to %s, which is not a public address", host);
+		return cbx_refuse(err, "index_refused", EPERM, "the index leads to %s, which is not a public address",
+				  host);
 	if (code == CURLE_WRITE_ERROR)
 		return cbx_fail(err, errno ? errno : EIO, "keep what %s sends", host);
-	return cbx_refuse(err, "index_down", EIO, "%s cannot be reached: %.200s; try again later", host,
-			  why[0] ? why : curl_easy_strerror(code));
+	return cbx_refuse(err, "index_down", EIO, "%s cannot be reached%s: %.200s; try again later", host,
+			  t->proxy ? " by the configured proxy" : "", why[0] ? why : curl_easy_strerror(code));
 }
 
 static int status_error(const struct cbx_index *index, long status, const char *host, struct cbx_err *err)
@@ -121,11 +97,14 @@ static int status_error(const struct cbx_index *index, long status, const char *
 		return cbx_refuse(err, "index_refused", EACCES,
 				  "%s wants another user or password (status %ld); see %s", host, status,
 				  index->config);
+	if (status == 407)
+		return cbx_refuse(err, "index_refused", EACCES,
+				  "the proxy by which %s is reached wants another user or password (status 407)", host);
 	return cbx_refuse(err, "index_down", EIO, "%s answered with status %ld; try again later", host, status);
 }
 
-static void set_up(CURL *c, const struct cbx_index *index, const char *url, struct transfer *t, struct curl_slist *headers,
-		   char *why)
+static void set_up(CURL *c, const struct cbx_index *index, const char *url, struct transfer *t,
+		   struct curl_slist *headers, char *why)
 {
 	curl_easy_setopt(c, CURLOPT_URL, url);
 	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take);
@@ -133,6 +112,8 @@ static void set_up(CURL *c, const struct cbx_index *index, const char *url, stru
 	curl_easy_setopt(c, CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	curl_easy_setopt(c, CURLOPT_OPENSOCKETDATA, t);
 	curl_easy_setopt(c, CURLOPT_ERRORBUFFER, why);
+	curl_easy_setopt(c, CURLOPT_PROXY, t->proxy ? t->proxy : "");
+	curl_easy_setopt(c, CURLOPT_NOPROXY, ""); /* via.c has read it */
 	curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
 	curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -150,8 +131,8 @@ static void set_up(CURL *c, const struct cbx_index *index, const char *url, stru
 }
 
 /* One request. 1: *next, malloc'd, is where to go. */
-static int request(const struct cbx_index *index, const char *url, const char *accept, struct transfer *t, bool *ret_html,
-		   char **next, struct cbx_err *err)
+static int request(const struct cbx_index *index, const char *url, const char *accept, struct transfer *t,
+		   bool *ret_html, char **next, struct cbx_err *err)
 {
 	_cleanup_free_ char *header = cbx_xasprintf("Accept: %s", accept ? accept : "*/*");
 	struct curl_slist *headers = curl_slist_append(NULL, header);
@@ -170,6 +151,7 @@ static int request(const struct cbx_index *index, const char *url, const char *a
 	p = memchr(p + 3, '@', strcspn(p + 3, "/?#")) ? strchr(p + 3, '@') + 1 : p + 3;
 	snprintf(host, sizeof(host), "%.*s", (int)strcspn(p, "/?#"), p);
 	t->trusted = index->host && strcasecmp(host, index->host) == 0;
+	r = cbx_via_find(index, url, t->trusted, &t->proxy, err);
 	if (t->trusted && index->authorization) {
 		_cleanup_free_ char *login = cbx_xasprintf("Authorization: %s", index->authorization);
 
@@ -177,12 +159,14 @@ static int request(const struct cbx_index *index, const char *url, const char *a
 	}
 	set_up(c, index, url, t, headers, why);
 	errno = 0;
-	code = curl_easy_perform(c);
+	code = r < 0 ? CURLE_OK : curl_easy_perform(c);
 	curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
-	if (code != CURLE_OK) {
+	if (r < 0) {
+		/* nothing was asked */
+	} else if (code != CURLE_OK) {
 		r = failed(code, t, host, why, err);
-	} else if (status >= 300 && status < 400 && curl_easy_getinfo(c, CURLINFO_REDIRECT_URL, (char **)&text) == CURLE_OK &&
-		   text) {
+	} else if (status >= 300 && status < 400 &&
+		   curl_easy_getinfo(c, CURLINFO_REDIRECT_URL, (char **)&text) == CURLE_OK && text) {
 		*next = cbx_xstrdup(text);
 		r = 1;
 	} else if (status != 200) {
@@ -206,8 +190,8 @@ static int copy_file(const struct cbx_index *index, const char *url, FILE *out, 
 	ssize_t n;
 
 	if (fd < 0)
-		return errno == ENOENT ? cbx_refuse(err, "not_found", ENOENT, "%s: there is no such file", name) :
-					 cbx_fail(err, errno, "open %s", name);
+		return errno == ENOENT ? cbx_refuse(err, "not_found", ENOENT, "%s: there is no such file", name)
+				       : cbx_fail(err, errno, "open %s", name);
 	while ((n = cbx_read_full(fd, chunk, sizeof(chunk))) > 0) {
 		all += (uint64_t)n;
 		if (all > max)

@@ -171,6 +171,7 @@ void cbx_index_release(struct cbx_index *index)
 	free(index->authorization);
 	free(index->user);
 	free(index->ca);
+	free(index->proxy);
 	*index = (struct cbx_index){ 0 };
 }
 

@@ -27,8 +27,8 @@
 
 /* Directories that are open, and what holds those who work in them. */
 struct cbx_store_dirs {
-	int all; /* <data>/packages */
-	int own; /* this daemon's in it */
+	int all;			     /* <data>/packages */
+	int own;			     /* this daemon's in it */
 	struct cbx_filter fetching, linking; /* system calls: policies/syscalls/registry and wheels */
 	char *popular;			     /* a file: names that many use */
 };
@@ -38,13 +38,14 @@ struct cbx_store_dirs {
 /* ---- where packages come from (index.c) ---- */
 
 struct cbx_index {
-	char *url;  /* of a simple index, ending in "/"; NULL: a directory */
-	char *dir;  /* a directory of wheels; NULL: an index */
-	char *user; /* "user:password" that url came with; NULL: none */
+	char *url;	     /* of a simple index, ending in "/"; NULL: a directory */
+	char *dir;	     /* a directory of wheels; NULL: an index */
+	char *user;	     /* "user:password" that url came with; NULL: none */
 	char *authorization; /* what logs in, as a header has it: "Bearer …"; NULL: nothing */
 	const char *config;  /* where the user says how to log in, for messages */
-	char *host; /* of url, with its port */
-	char *ca;   /* a file of certificates; NULL: the system's */
+	char *host;	     /* of url, with its port */
+	char *ca;	     /* a file of certificates; NULL: the system's */
+	char *proxy;	     /* of the user's configuration; NULL: that of the environment */
 };
 
 /* `wanted`: of the policy; NULL: the user's pip configuration, else PyPI. */
@@ -68,6 +69,12 @@ int cbx_index_list(const struct cbx_index *index, const char *project, struct cb
 int cbx_registry_find(const char *wanted, const char *package, struct cbx_index *ret, struct cbx_err *err);
 /* The address of a package's page. */
 char *cbx_registry_page(const struct cbx_index *registry, const char *package);
+
+/* ---- via.c ---- */
+
+/* The proxy for an address, NULL where there is none; borrowed. trusted: the address is on the index's own host. Error:
+ * "index_refused", where a proxy would be asked for what is not a public host. */
+int cbx_via_find(const struct cbx_index *index, const char *url, bool trusted, const char **ret, struct cbx_err *err);
 
 /* ---- fetch.c ---- */
 
