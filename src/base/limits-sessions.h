@@ -173,6 +173,9 @@
 #define CBX_PACKAGES_KEPT_MAX GIB(10)    /* packages: unpacked wheels and answers of the index that are kept; more: before
 					 * something is fetched, those used longest ago that no session has are removed
 					 * [unit/test_trim.c:what_was_used_longest_ago_goes] */
+#define CBX_TREE_TRUSTED_S 86400         /* packages: after this long, the files of an unpacked wheel that is used again are
+					 * read, though nothing says that they were changed; one that was is fetched again
+					 * [integration/install.py:what_was_changed_in_the_store_is_not_used] */
 #define CBX_INDEX_KEPT_MAX GIB(1)        /* packages: of these, answers of the index, when some have been kept since
 					 * CBX_INDEX_KEPT_LOOK; more: the oldest are removed
 					 * [unit/test_trim.c:answers_have_a_ceiling] */

@@ -4,7 +4,8 @@
  * else, its sum is computed here and compared with what was judged, and it is unpacked by image/worker.c, which can do
  * nothing else either. Only then it comes into the store, by one rename, under that sum. A session's directory is made
  * of links to all wheels of the session, under a name that nobody can guess; it is handed out when it is complete, so
- * whatever fails on the way leaves the session as it was.
+ * whatever fails on the way leaves the session as it was. What the store has already is compared with what was unpacked
+ * (tree.c) before it is linked.
  *
  * Installations hold a lock together, from before they look what is there until they have linked it. One that has to
  * fetch something trims the store first, if it gets the lock for itself: else another one is under way, and a later one
@@ -35,10 +36,12 @@
 #include "packages/npm.h"
 
 #define TOKEN	       26
-#define FETCHES_MAX    6 /* at once */
+#define FETCHES_MAX    6     /* at once */
 #define ENTRIES_MAX    50000 /* of one wheel */
-#define UNPACKED_RATIO 4 /* unpacked, they may be so many times what the policy allows for files of the index */
+#define UNPACKED_RATIO 4     /* unpacked, they may be so many times what the policy allows for files of the index */
 #define REMOVE_MAX     4000000ul
+#define NAMED_MAX      5 /* packages that one message names */
+#define CHANGED	       "package_changed"
 
 struct installation {
 	const struct cbx_store_dirs *store;
@@ -128,10 +131,12 @@ static void remove_left(const struct cbx_store_dirs *store)
 
 int cbx_store_prepare(const struct cbx_store_dirs *store, struct cbx_err *err)
 {
+	static const char *const all[] = { "w", "m", "c" };
 	int r;
 
-	if ((mkdirat(store->all, "w", 0700) < 0 && errno != EEXIST) || (mkdirat(store->all, "c", 0700) < 0 && errno != EEXIST))
-		return cbx_fail(err, errno, "make the store of packages");
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		if (mkdirat(store->all, all[i], 0700) < 0 && errno != EEXIST)
+			return cbx_fail(err, errno, "make the store of packages");
 	remove_left(store);
 	r = empty(store->own, "t", err);
 	return r < 0 ? r : empty(store->own, CBX_SESSIONS, err);
@@ -146,7 +151,7 @@ int cbx_drop(const cJSON *job, const struct cbx_store_dirs *store, struct cbx_er
 {
 	const cJSON *v;
 
-	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(job, "tokens")) {
+	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(job, "tokens")) {
 		char path[100];
 
 		if (!is_token(v))
@@ -251,7 +256,12 @@ static int check_tree(void *arg, struct cbx_err *err)
 	const struct checking *c = arg;
 	int r = cbx_confine_link(c->store, err);
 
-	return r < 0 ? r : check_package(c->tree, c->wheel, err);
+	if (r >= 0)
+		r = check_package(c->tree, c->wheel, err);
+	if (r < 0)
+		return r;
+	r = cbx_tree_keep(c->store, c->tree, c->wheel->sum);
+	return r < 0 ? cbx_fail(err, -r, "note what %s %s holds", c->wheel->name, c->wheel->version) : 0;
 }
 
 static int unpacks_too_much(const struct cbx_unpack_options *o, struct cbx_err *err)
@@ -259,14 +269,16 @@ static int unpacks_too_much(const struct cbx_unpack_options *o, struct cbx_err *
 	char size[32];
 
 	cbx_format_size(o->max_bytes, size);
-	return cbx_refuse(err, "too_large", EFBIG,
-			  "unpacked, the files of the installation are more than %s, %d times what the policy allows for "
-			  "them packed (install_size); install fewer packages at once, or ask whoever runs codebox to "
-			  "change the policy",
-			  size, UNPACKED_RATIO);
+	return cbx_refuse(
+		err, "too_large", EFBIG,
+		"unpacked, the files of the installation are more than %s, %d times what the policy allows for "
+		"them packed (install_size); install fewer packages at once, or ask whoever runs codebox to "
+		"change the policy",
+		size, UNPACKED_RATIO);
 }
 
-static int unpack(const struct installation *in, const struct cbx_wheel *w, int fd, const char *path, struct cbx_err *err)
+static int unpack(const struct installation *in, const struct cbx_wheel *w, int fd, const char *path,
+		  struct cbx_err *err)
 {
 	struct stat st;
 	/* What a package of npm brings along of others is judged, and installed, as what it needs. */
@@ -281,7 +293,8 @@ static int unpack(const struct installation *in, const struct cbx_wheel *w, int 
 	struct checking c = { .store = in->store, .wheel = w };
 	int r;
 
-	if (fstat(fd, &st) < 0 || mkdirat(in->store->own, path, 0755) < 0 || fchmodat(in->store->own, path, 0755, 0) < 0)
+	if (fstat(fd, &st) < 0 || mkdirat(in->store->own, path, 0755) < 0 ||
+	    fchmodat(in->store->own, path, 0755, 0) < 0)
 		return cbx_fail(err, errno, "unpack %s", w->file);
 	o.packed_bytes = w->place ? 0 : (uint64_t)st.st_size;
 	tree = openat(in->store->own, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -309,7 +322,8 @@ static int take_wheel(const struct installation *in, const struct cbx_wheel *w, 
 	snprintf(stored, sizeof(stored), "w/%s", w->sum);
 	r = unpack(in, w, fd, temporary, err);
 	/* Another installation may have been quicker. */
-	if (r >= 0 && renameat(in->store->own, temporary, in->store->all, stored) < 0 && errno != ENOTEMPTY && errno != EEXIST)
+	if (r >= 0 && renameat(in->store->own, temporary, in->store->all, stored) < 0 && errno != ENOTEMPTY &&
+	    errno != EEXIST)
 		r = cbx_fail(err, errno, "keep %s", w->file);
 	(void)cbx_remove_tree(in->store->own, temporary, REMOVE_MAX);
 	return r;
@@ -456,6 +470,44 @@ static int get_all(const struct installation *in, struct cbx_err *err)
 	return r;
 }
 
+/* *ret: the tree; -1: there is none, or it was changed, and there is none any more. */
+static int open_wheel(const struct installation *in, const struct cbx_wheel *w, int *ret, struct cbx_err *err)
+{
+	char stored[160];
+
+	snprintf(stored, sizeof(stored), "w/%s", w->sum);
+	*ret = openat(in->store->all, stored, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (*ret < 0 && errno != ENOENT)
+		return cbx_fail(err, errno, "open %s", w->file);
+	if (*ret < 0 || cbx_tree_unchanged(in->store, *ret, w->sum))
+		return 0;
+	cbx_close_p(ret);
+	return cbx_store_drop(in->store, stored) ? 0 : cbx_fail(err, errno, "remove what was changed: %s", w->file);
+}
+
+/* Each is looked at, so that all that have to be fetched again are fetched at once. */
+static int check_all(const struct installation *in, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+	size_t n = 0;
+
+	for (size_t i = 0; i < in->lock.n; i++) {
+		const struct cbx_wheel *w = &in->lock.wheels[i];
+		_cleanup_fd_ int tree = -1;
+		int r = open_wheel(in, w, &tree, err);
+
+		if (r < 0)
+			return cbx_wrap(err, "%s %s", w->name, w->version);
+		if (tree < 0 && n++ < NAMED_MAX)
+			cbx_buf_addf(&text, "%s%s %s", text.len ? ", " : "", w->name, w->version);
+	}
+	return n ? cbx_refuse(
+			   err, CHANGED, EBADMSG,
+			   "%s%s: what the store of packages had of that was changed or removed since it was unpacked",
+			   cbx_buf_str(&text), n > NAMED_MAX ? " and others" : "")
+		 : 0;
+}
+
 static int link_all(void *arg, struct cbx_err *err)
 {
 	const struct installation *in = arg;
@@ -463,6 +515,8 @@ static int link_all(void *arg, struct cbx_err *err)
 	_cleanup_fd_ int to = -1;
 	int r = cbx_confine_link(in->store, err);
 
+	if (r >= 0)
+		r = check_all(in, err);
 	if (r < 0)
 		return r;
 	umask(022);
@@ -492,6 +546,30 @@ static int link_all(void *arg, struct cbx_err *err)
 	return r;
 }
 
+static void warn_changed(cJSON *answer, const char *what)
+{
+	cJSON *warnings = cJSON_GetObjectItemCaseSensitive(answer, "warnings");
+	_cleanup_free_ char *text = cbx_xasprintf("%s; it was fetched again", what);
+
+	if (!warnings)
+		cbx_json_set(answer, "warnings", warnings = cbx_json_new_arr());
+	cbx_json_push_str(warnings, text);
+}
+
+/* What was changed in the store is fetched again, once. */
+static int get_and_link(const struct installation *in, cJSON *answer, struct cbx_err *err)
+{
+	for (bool again = false;; again = true) {
+		int r = get_all(in, err);
+
+		if (r >= 0)
+			r = cbx_apart(link_all, (void *)in, err);
+		if (r >= 0 || again || strcmp(err->kind, CHANGED) != 0)
+			return r;
+		warn_changed(answer, err->msg);
+	}
+}
+
 int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *answer, struct cbx_err *err)
 {
 	struct installation in = { .store = store,
@@ -518,9 +596,7 @@ int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *ans
 	if (r >= 0)
 		r = lock_store(&in, &held, err);
 	if (r >= 0)
-		r = get_all(&in, err);
-	if (r >= 0)
-		r = cbx_apart(link_all, &in, err);
+		r = get_and_link(&in, answer, err);
 	if (r >= 0)
 		cbx_json_set_str(answer, "token", in.token);
 	if (in.spent != MAP_FAILED)

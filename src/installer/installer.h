@@ -7,6 +7,7 @@
  * of unpacked ones. codeboxd hands it a socket for each job (packages/job.h); each job is a process of its own.
  *
  *   <data>/packages/w/<sum>        a wheel, or an npm package, unpacked; made by one rename, never changed
+ *                   m/<sum>        by which it is found out whether that was changed since
  *                   c/             answers of the index
  *                   d/<daemon>/t/  what is being made; of an installation, in t/<token>
  *                   d/<daemon>/s/<token>   what a session has, complete when it is handed out, and not changed then
@@ -120,6 +121,13 @@ int cbx_apart(int (*fn)(void *arg, struct cbx_err *err), void *arg, struct cbx_e
 int cbx_check(const cJSON *job, const struct cbx_lock *lock, const struct cbx_store_dirs *store, cJSON *answer,
 	      struct cbx_err *err);
 
+/* ---- tree.c ---- */
+
+/* Note what a tree holds that becomes that of this sum. */
+int cbx_tree_keep(const struct cbx_store_dirs *store, int tree, const char *sum);
+/* Whether it holds that still; nothing was noted: no. */
+bool cbx_tree_unchanged(const struct cbx_store_dirs *store, int tree, const char *sum);
+
 /* ---- trim.c ---- */
 
 /* Remove wheels and answers of the index that were used longest ago, and that no session has, until `max` bytes are
@@ -127,6 +135,8 @@ int cbx_check(const cJSON *job, const struct cbx_lock *lock, const struct cbx_st
 int cbx_store_trim(const struct cbx_store_dirs *store, uint64_t max, struct cbx_err *err);
 /* The same of answers of the index alone. */
 int cbx_cache_trim(const struct cbx_store_dirs *store, uint64_t max, struct cbx_err *err);
+/* Remove one. */
+bool cbx_store_drop(const struct cbx_store_dirs *store, const char *path);
 
 /* ---- wheel.c ---- */
 

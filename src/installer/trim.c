@@ -90,14 +90,16 @@ static int by_use(const void *a, const void *b)
 	return x->used < y->used ? -1 : x->used > y->used;
 }
 
-static bool drop(const struct cbx_store_dirs *store, const char *path)
+bool cbx_store_drop(const struct cbx_store_dirs *store, const char *path)
 {
-	char random[13], temporary[40];
+	char random[13], temporary[40], noted[160];
 
 	cbx_random_name(random, 12);
 	snprintf(temporary, sizeof(temporary), "t/%s", random);
 	if (renameat(store->all, path, store->own, temporary) < 0)
 		return errno == ENOENT; /* another process trims, too */
+	snprintf(noted, sizeof(noted), "m/%.150s", path + 2);
+	(void)unlinkat(store->all, noted, 0);
 	return cbx_remove_tree(store->own, temporary, REMOVE_MAX) >= 0;
 }
 
@@ -111,7 +113,7 @@ static int trim(const struct cbx_store_dirs *store, bool wheels, uint64_t max, s
 	if (r >= 0 && l.n)
 		qsort(l.all, l.n, sizeof(*l.all), by_use);
 	for (size_t i = 0; r >= 0 && i < l.n && l.bytes > max; i++)
-		if (!l.all[i].wanted && drop(store, l.all[i].path))
+		if (!l.all[i].wanted && cbx_store_drop(store, l.all[i].path))
 			l.bytes -= l.all[i].bytes;
 	free(l.all);
 	return r;

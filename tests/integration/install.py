@@ -456,6 +456,63 @@ def test_all_sessions_share_one_copy():
     assert wait_until(gone), os.listdir(own)
 
 
+def changed(session, path, how):
+    """What a session gets of a package when this was done to its file in the store; and what was said."""
+    (file,) = [p for p in stored() if p.endswith(path)]
+    how(file)
+    answer = install("kept", session=session)
+    if isinstance(answer, str):
+        return answer, ()
+    return cell("import kept; kept.x", session), answer.get("warnings", ())
+
+
+def test_what_was_changed_in_the_store_is_not_used():
+    index.add("kept", "1.0", files={"kept/__init__.py": "x = 1\n", "kept/more.py": ""})
+    wheel_path = "/files/kept-1.0-py3-none-any.whl"
+    assert names(install("kept", session="kept0")["installed"]) == ["kept 1.0"]
+    unasked = index.asked.count(wheel_path)
+    assert changed("kept1", "kept/__init__.py", lambda file: None) == (("1\n", ""), ())
+    assert index.asked.count(wheel_path) == unasked, index.asked
+
+    def write(file):
+        with open(file, "w") as f:
+            f.write("x = 2\n")
+
+    def write_and_hide(file):
+        """The time of the file's last change is as before, and its tree was not compared for days."""
+        st = os.stat(file)
+        write(file)
+        os.utime(file, ns=(st.st_atime_ns, st.st_mtime_ns))
+        noted = os.path.join(data, "packages", "m")
+        for name in os.listdir(noted):
+            os.utime(os.path.join(noted, name), (1, 1))
+
+    def add(file):
+        with open(os.path.join(os.path.dirname(file), "added.py"), "w"):
+            pass
+
+    for i, how in enumerate((write, write_and_hide, os.unlink, add, lambda file: os.chmod(file, 0o755),
+                             lambda file: shutil.rmtree(os.path.dirname(os.path.dirname(file))))):
+        result, warnings = changed(f"kept{i + 2}", "kept/__init__.py", how)
+        assert result == ("1\n", ""), (i, result)
+        unasked += 1
+        assert index.asked.count(wheel_path) == unasked, (i, index.asked)
+        assert i == 5 or ["kept 1.0: what the store" in w and "it was fetched again" in w for w in warnings] == [True], warnings
+    # What was only touched is what it was.
+    assert changed("kept8", "kept/__init__.py", os.utime) == (("1\n", ""), ())
+    assert index.asked.count(wheel_path) == unasked
+    # Where it cannot be fetched again it is not there at all.
+    index.down = "kept-1.0"
+    answer, _ = changed("kept9", "kept/__init__.py", write)
+    index.down = None
+    assert "kept 1.0" in answer and "cannot be reached" in answer, answer
+    assert "No module named 'kept'" in cell("import kept", "kept9")[1]
+    assert names(install("kept", session="kept9")["installed"]) == ["kept 1.0"]
+    assert cell("import kept; kept.x", "kept9") == ("1\n", "")
+    for i in range(10):
+        box("session", "rm", f"kept{i}")
+
+
 def test_an_index_that_is_down_or_lies():
     ready()
     index.add("down-page", "1")
