@@ -177,6 +177,15 @@ void cbx_install_undo(const cJSON *job, const struct cbx_store_dirs *store)
 
 /* ---- one wheel ---- */
 
+/* Which package failed, and what needs it. */
+static int of_wheel(const struct cbx_wheel *w, struct cbx_err *err)
+{
+	struct cbx_err why = *err;
+
+	return cbx_refuse(err, why.kind, why.code, "%s %s: %.400s%s%s", w->place ? w->name + strlen(CBX_NPM) : w->name,
+			  w->version, why.msg, w->direct ? "" : "; it is needed by ", w->direct ? "" : w->path);
+}
+
 struct fetching {
 	const struct installation *in;
 	const struct cbx_wheel *wheel;
@@ -206,7 +215,7 @@ static int fetch_wheel(void *arg, struct cbx_err *err)
 		r = cbx_fetch(index, url, NULL, out, f->in->bytes_max, &f->in->spent->fetched, NULL, err);
 	if (r >= 0 && fflush(out) != 0)
 		r = cbx_fail(err, errno, "keep a wheel");
-	return r < 0 ? cbx_wrap(err, "%s %s", f->wheel->name, f->wheel->version) : 0;
+	return r;
 }
 
 static int check_sum(int fd, const struct cbx_wheel *w, struct cbx_err *err)
@@ -233,10 +242,8 @@ static int check_sum(int fd, const struct cbx_wheel *w, struct cbx_err *err)
 	if (strcmp(sum, w->sum) != 0)
 		return cbx_refuse(
 			err, "wrong_hash", EBADMSG,
-			"%s %s: %s is not the file that the %s promised: its %s is %.64s, not %.64s; it was not "
-			"installed",
-			w->name, w->version, w->file, w->place ? "registry" : "index", w->place ? "SHA-512" : "SHA-256",
-			sum, w->sum);
+			"%s is not the file that the %s promised: its %s is %.64s, not %.64s; it was not installed",
+			w->file, w->place ? "registry" : "index", w->place ? "SHA-512" : "SHA-256", sum, w->sum);
 	return 0;
 }
 
@@ -261,7 +268,7 @@ static int check_tree(void *arg, struct cbx_err *err)
 	if (r < 0)
 		return r;
 	r = cbx_tree_keep(c->store, c->tree, c->wheel->sum);
-	return r < 0 ? cbx_fail(err, -r, "note what %s %s holds", c->wheel->name, c->wheel->version) : 0;
+	return r < 0 ? cbx_fail(err, -r, "note what it holds") : 0;
 }
 
 static int unpacks_too_much(const struct cbx_unpack_options *o, struct cbx_err *err)
@@ -304,7 +311,7 @@ static int unpack(const struct installation *in, const struct cbx_wheel *w, int 
 	if (r < 0 && in->spent->unpacked > o.max_bytes)
 		r = unpacks_too_much(&o, err);
 	if (r < 0)
-		return cbx_wrap(err, "%s %s: %s", w->name, w->version, w->file);
+		return cbx_wrap(err, "%s", w->file);
 	c.tree = tree;
 	return cbx_apart(check_tree, &c, err);
 }
@@ -339,12 +346,16 @@ static int get_wheel(void *arg, struct cbx_err *err)
 	cbx_random_name(random, 12);
 	snprintf(path, sizeof(path), "t/%s/%s", f->in->token, random);
 	tmp = openat(f->in->store->own, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (tmp < 0)
-		return cbx_fail(err, errno, "keep a wheel");
-	(void)unlinkat(f->in->store->own, path, 0);
-	f->fd = tmp;
-	r = cbx_apart(fetch_wheel, f, err);
-	return r < 0 ? r : take_wheel(f->in, f->wheel, tmp, err);
+	if (tmp < 0) {
+		r = cbx_fail(err, errno, "keep a wheel");
+	} else {
+		(void)unlinkat(f->in->store->own, path, 0);
+		f->fd = tmp;
+		r = cbx_apart(fetch_wheel, f, err);
+	}
+	if (r >= 0)
+		r = take_wheel(f->in, f->wheel, tmp, err);
+	return r < 0 ? of_wheel(f->wheel, err) : r;
 }
 
 static bool have_wheel(const struct installation *in, const struct cbx_wheel *w)
@@ -497,7 +508,7 @@ static int check_all(const struct installation *in, struct cbx_err *err)
 		int r = open_wheel(in, w, &tree, err);
 
 		if (r < 0)
-			return cbx_wrap(err, "%s %s", w->name, w->version);
+			return of_wheel(w, err);
 		if (tree < 0 && n++ < NAMED_MAX)
 			cbx_buf_addf(&text, "%s%s %s", text.len ? ", " : "", w->name, w->version);
 	}
@@ -539,7 +550,7 @@ static int link_all(void *arg, struct cbx_err *err)
 		if (r >= 0 && futimens(tree, NULL) < 0) /* it is used: see trim.c */
 			r = cbx_fail(err, errno, "note that it is used");
 		if (r < 0)
-			cbx_wrap(err, "%s %s", w->name, w->version);
+			of_wheel(w, err);
 	}
 	if (r < 0)
 		(void)cbx_remove_tree(in->store->own, path, REMOVE_MAX);

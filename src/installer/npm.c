@@ -116,21 +116,19 @@ int cbx_npm_check(int tree, const struct cbx_wheel *w, struct cbx_err *err)
 	int r;
 
 	if (own < 0)
-		return cbx_refuse(err, "unsafe_package", EBADMSG, "%s %s: its archive has no package.json", wanted,
-				  w->version);
+		return cbx_refuse(err, "unsafe_package", EBADMSG, "its archive has no package.json");
 	r = read_manifest(own, &doc, err);
 	if (r < 0)
-		return cbx_wrap(err, "%s %s", wanted, w->version);
+		return r;
 	name = cbx_json_text(doc.root, "name");
 	version = cbx_json_text(doc.root, "version");
 	version = version ? version + strspn(version, "=v ") : "";
 	if (!name || strcmp(name, wanted) != 0 || !cbx_semver_parse(version, strlen(version), &a) ||
 	    !cbx_semver_parse(w->version, strlen(w->version), &b) || cbx_semver_compare(&a, &b) != 0)
 		return cbx_refuse(err, "unsafe_package", EBADMSG,
-				  "%s %s: the archive says of itself that it is another package; it was not installed",
-				  wanted, w->version);
+				  "the archive says of itself that it is another package; it was not installed");
 	r = programs(own, doc.root, make_executable, NULL);
-	return r < 0 ? cbx_fail(err, -r, "%s %s: make its programs executable", wanted, w->version) : 0;
+	return r < 0 ? cbx_fail(err, -r, "make its programs executable") : 0;
 }
 
 static int open_place(int to, const char *place)

@@ -82,8 +82,7 @@ int cbx_wheel_check(int tree, const char *name, const char *version, struct cbx_
 	struct cbx_version a, b;
 
 	if (find_dir(tree, ".dist-info", info) < 0 || !info[0])
-		return cbx_refuse(err, "unsafe_wheel", EBADMSG, "%s %s: the wheel does not have one directory .dist-info",
-				  name, version);
+		return cbx_refuse(err, "unsafe_wheel", EBADMSG, "the wheel does not have one directory .dist-info");
 	snprintf(path, sizeof(path), "%s/METADATA", info);
 	if (cbx_link_read(tree, path, &text) < 0 || !header(cbx_buf_str(&text), "Name", is_name, sizeof(is_name)) ||
 	    !header(cbx_buf_str(&text), "Version", is_version, sizeof(is_version)) ||
@@ -91,8 +90,7 @@ int cbx_wheel_check(int tree, const char *name, const char *version, struct cbx_
 	    !cbx_version_parse(is_version, strlen(is_version), &a) ||
 	    !cbx_version_parse(version, strlen(version), &b) || cbx_version_compare(&a, &b) != 0)
 		return cbx_refuse(err, "unsafe_wheel", EBADMSG,
-				  "%s %s: the wheel says of itself that it is another package; it was not installed", name,
-				  version);
+				  "the wheel says of itself that it is another package; it was not installed");
 	return 0;
 }
 

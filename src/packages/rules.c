@@ -349,21 +349,28 @@ static int judge(const struct cbx_wheel *w, const struct cbx_package_rules *rule
 int cbx_lock_judge(const struct cbx_lock *lock, const struct cbx_package_rules *rules, uint64_t bytes_max,
 		   struct cbx_err *err)
 {
+	const struct cbx_wheel *largest = lock->wheels;
+	char most[32], all[32], one[32];
 	uint64_t bytes = 0;
-	char most[32], all[32];
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < lock->n; i++) {
-		r = judge(&lock->wheels[i], rules, err);
-		bytes += lock->wheels[i].size;
+		const struct cbx_wheel *w = &lock->wheels[i];
+
+		r = judge(w, rules, err);
+		bytes += w->size;
+		largest = w->size > largest->size ? w : largest;
 	}
 	if (r < 0 || !bytes_max || bytes <= bytes_max)
 		return r;
 	cbx_format_size(bytes_max, most);
 	cbx_format_size(bytes, all);
+	cbx_format_size(largest->size, one);
 	return cbx_refuse(err, "package_refused", EFBIG,
-			  "%zu packages of %s together are more than the %s that the policy allows (install_size)", lock->n,
-			  all, most);
+			  "%zu packages of %s together are more than the %s that the policy allows (install_size); the "
+			  "largest is %s %s with %s%s%s",
+			  lock->n, all, most, largest->name, largest->version, one,
+			  largest->direct ? "" : "; it is needed by ", largest->direct ? "" : largest->path);
 }
 
 int cbx_rules_judge_name(const struct cbx_package_rules *rules, const char *name, struct cbx_err *err)

@@ -14,7 +14,7 @@ import time
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, named, run, wait_until  # noqa: E402
+from cbxtest import CODEBOX, Box, Skip, named, run, wait_until  # noqa: E402
 from control import Control, ControlError  # noqa: E402
 from pypi import Index, metadata_of, own_data, wheel  # noqa: E402
 
@@ -531,13 +531,106 @@ def test_an_index_that_is_down_or_lies():
     index.instead["/simple/elsewhere/"] = 302, {"Location": "http://10.0.0.1/simple/elsewhere/"}, b""
     index.instead["/simple/around/"] = 302, {"Location": "/simple/around/"}, b""
     index.instead["/simple/file/"] = 302, {"Location": "file:///etc/passwd"}, b""
-    for name, says in (("fails", "status 500"), ("nonsense", "could not be resolved"), ("elsewhere", "neither on its own host"),
+    for name, says in (("fails", "status 500"), ("nonsense", "nonsense: the index's page of it cannot be read"), ("elsewhere", "neither on its own host"),
                        ("around", "redirects more than"), ("file", "neither on its own host")):
         assert says in install(name), (name, install(name))
     index.pages["private"] = [{"filename": "private-1-py3-none-any.whl", "url": "https://127.0.0.1:1/private-1-py3-none-any.whl",
                                "hashes": {"sha256": "0" * 64}, "core-metadata": True}]
     assert "not a public address" in install("private"), install("private")
     unharmed()
+
+
+def test_each_failure_names_package_and_way():
+    """Three levels deep, and in every step of an installation."""
+    ready()
+
+    def needed(name):
+        for a, b in (("-a", "-b"), ("-b", "-c"), ("-c", "")):
+            index.add(name + a, "1", [name + b])
+        return name
+
+    def fails(name, says, b=box):
+        answer = install(name + "-a", b=b)
+        way = f"{name}-a → {name}-b → {name}-c → {name}"
+        assert isinstance(answer, str) and says in answer and way in answer, (name, answer)
+        assert f"{name} 1: " in answer or answer.startswith(way + ":") or answer.startswith(way + " 1: "), (name, answer)
+
+    for name, down, says in (("page-down", "/simple/page-down/", "cannot be reached"),
+                             ("metadata-down", "metadata_down-1-py3-none-any.whl.metadata", "cannot be reached"),
+                             ("file-down", "file_down-1-py3-none-any.whl", "cannot be reached")):
+        index.add(needed(name), "1")
+        if name == "file-down":
+            fetched = index.files["/files/file_down-1-py3-none-any.whl"]
+            index.instead["/files/file_down-1-py3-none-any.whl"] = 503, {}, fetched
+            fails(name, "answered with status 503")
+            continue
+        index.down = down
+        fails(name, says)
+        index.down = None
+    index.instead["/simple/" + needed("page-fails") + "/"] = 500, {}, b"no"
+    fails("page-fails", "answered with status 500")
+    index.instead["/simple/" + needed("page-nonsense") + "/"] = 200, {"Content-Type": "application/json"}, b'{"files": [7]}'
+    fails("page-nonsense", "the index's page of it cannot be read")
+    index.put(needed("not-a-wheel"), "not_a_wheel-1-py3-none-any.whl", b"x", listed_metadata=False)
+    fails("not-a-wheel", "its wheel cannot be read")
+    index.add(needed("forged-deep"), "1", digest="1" * 64)
+    fails("forged-deep", "is not the file that the index promised")
+    index.add(needed("renamed-deep"), "1", metadata=metadata_of("beta", "1"))
+    fails("renamed-deep", "says of itself that it is another package")
+    index.add(needed("up-deep"), "1", files={"../../up": "x"})
+    fails("up-deep", "leads upwards")
+    b = box_with(install_size="1M")
+    index.add(needed("large-deep"), "1", files={"large.bin": os.urandom(2 << 20)})
+    answer = install("large-deep-a", b=b)
+    assert "4 packages of 2" in answer and "the largest is large-deep 1 with 2" in answer, answer
+    assert answer.endswith("it is needed by large-deep-a → large-deep-b → large-deep-c → large-deep"), answer
+    index.add(needed("liar-deep"), "1", files={"large.bin": os.urandom(2 << 20)})
+    index.pages["liar-deep"][0]["size"] = 10
+    fails("liar-deep", "sends more than 1 MiB", b=b)
+    index.add(needed("bomb-deep"), "1", files={"zeros.bin": bytes(3 << 20), "more.bin": bytes(3 << 20)})
+    fails("bomb-deep", "more than 4", b=b)
+    b.stop()
+    unharmed()
+
+
+FULL = """
+import ctypes, json, os, subprocess, sys
+data, codebox, image, name = sys.argv[1:]
+assert ctypes.CDLL(None).mount(b"none", (data + "/packages").encode(), b"tmpfs", 0, b"size=4m,mode=700") == 0
+def run(*args):
+    r = subprocess.run([codebox, *args], capture_output=True, text=True)
+    print(json.dumps([r.returncode, r.stdout, r.stderr]), flush=True)
+run("run", "--image", image, "--session", "s", "-c", "x = 7")
+for package in name + "-a", "small":
+    run("pip", "install", "--session", "s", "--json", package)
+run("run", "--image", image, "--session", "s", "-c", "import small; x, small.__name__")
+run("stop")
+"""
+
+
+def test_a_full_disk():
+    """The store of packages has a file system of its own, which is full; the session lives, and what fits is installed."""
+    own = own_data()
+    os.makedirs(os.path.join(own, "packages"), exist_ok=True)
+    shutil.copystat(data, os.path.join(own, "packages"))
+    os.chown(os.path.join(own, "packages"), os.stat(data).st_uid, os.stat(data).st_gid)
+    unshare = ["unshare", "-Um", "--map-current-user", "--keep-caps"] if os.geteuid() else ["unshare", "-m"]
+    if subprocess.run([*unshare, "true"], capture_output=True).returncode:
+        raise Skip("mount namespaces cannot be made here")
+    for a, b in (("-a", "-b"), ("-b", "-c"), ("-c", "")):
+        index.add("filling" + a, "1", ["filling" + b])
+    index.add("filling", "1", files={"filling.bin": os.urandom(3 << 20)})
+    index.add("small", "1")
+    b = box_with()
+    b.env["CODEBOX_DATA_DIR"] = own
+    r = subprocess.run([*unshare, sys.executable, "-c", FULL, own, CODEBOX, image, "filling"], env=b.env, capture_output=True,
+                       text=True, timeout=300)
+    made, full, small, used, _ = map(json.loads, r.stdout.splitlines())
+    assert made[0] == 0, (made, r.stderr)
+    message = json.loads(full[1])["error"]["message"]
+    assert "No space left" in message and "filling 1: " in message and message.endswith(
+        "it is needed by filling-a → filling-b → filling-c → filling"), message
+    assert small[0] == 0 and used[1] == "(7, 'small')\n", (small, used)
 
 
 def test_an_index_that_answers_without_end():

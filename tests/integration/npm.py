@@ -200,6 +200,18 @@ def test_archives_that_are_hostile_or_not_what_was_promised():
                        ("hard", "is not a regular file"), ("needs-liar", "is not the file"), ("bomb", "looks like a bomb")):
         answer = install(name, session="h")
         assert isinstance(answer, str) and says in answer, (name, answer)
+    # Each failure names package and way, three levels deep.
+    for name, says in (("deep-liar", "is not the file that the registry promised"), ("deep-up", "leads upwards"),
+                       ("deep-page", "the registry's page of it cannot be read"), ("deep-gone", "the registry does not have it")):
+        for a, b in (("-a", "-b"), ("-b", "-c"), ("-c", "")):
+            registry.add(name + a, "1.0.0", {name + b: "*"})
+        if name == "deep-page":
+            registry.pages[name] = 7
+        elif name != "deep-gone":
+            registry.add(name, "1.0.0", **({"integrity": "sha512-" + "B" * 86 + "=="} if name == "deep-liar" else
+                                           {"raw": entry("package/../../../up")}))
+        answer = install(name + "-a", session="h")
+        assert isinstance(answer, str) and says in answer and f"{name}-a → {name}-b → {name}-c → {name}" in answer, (name, answer)
     registry.add("elsewhere", "1.0.0", page_only={"dist": {"tarball": "http://10.0.0.1/x.tgz", "integrity": "sha512-" + "A" * 86 + "=="}})
     assert "neither on its own host nor reached by HTTPS" in install("elsewhere", session="h")
     registry.add("in-other-directory", "1.0.0", top="whatever")  # as some are

@@ -228,7 +228,7 @@ class Registry {
 				page = null;
 			}
 			if (!page || typeof page.versions !== 'object' || !page.versions)
-				throw new Refused('index_refused', `${name}: the registry's page of it cannot be read`);
+				throw new Refused('index_refused', 'the registry\'s page of it cannot be read');
 			this.pages.set(name, { url, tags: page['dist-tags'] ?? {}, versions: Object.entries(page.versions)
 				.map(([number, entry]) => ({ number, v: parse(number), entry })).filter((c) => c.v && c.entry?.dist) });
 		}
@@ -406,8 +406,8 @@ class Tree {
 	}
 
 	explain(edge, e) {
-		if (e.kind !== 'not_found' || e.message.startsWith(this.way(edge))) return e;
-		return new Refused('not_found', `${this.way(edge)}: the registry does not have it`);
+		if (['conflict', 'package_refused'].includes(e.kind) || e.message.startsWith(this.way(edge))) return e;
+		return new Refused(e.kind, `${this.way(edge)}: ${e.kind === 'not_found' ? 'the registry does not have it' : e.message}`);
 	}
 }
 

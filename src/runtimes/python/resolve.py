@@ -183,17 +183,29 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
 
     def page(self, name):
         if name not in self.pages:
-            head, data = self.index.get(project=name)
-            if head["type"] == "html":
-                links = Links(head["url"])
-                links.feed(data.decode("utf-8", "replace"))
-                files = links.files
-            else:
-                files = json.loads(data)["files"]
-                for entry in files:
-                    entry["url"] = urljoin(head["url"], entry["url"])
-            self.pages[name] = self.choose(name, files)
+            head, data = self.ask(self.way(name), project=name)
+            try:
+                self.pages[name] = self.choose(name, self.files(head, data))
+            except (ValueError, LookupError, TypeError, AttributeError):
+                raise Refused("index_down", "%s: the index's page of it cannot be read; try again later" % self.way(name))
         return self.pages[name]
+
+    def ask(self, who, **question):
+        """who: the package that it is for, and the way to it."""
+        try:
+            return self.index.get(**question)
+        except Refused as e:
+            raise Refused(e.kind, "%s: %s" % (who, e))
+
+    def files(self, head, data):
+        if head["type"] == "html":
+            links = Links(head["url"])
+            links.feed(data.decode("utf-8", "replace"))
+            return links.files
+        files = json.loads(data)["files"]
+        for entry in files:
+            entry["url"] = urljoin(head["url"], entry["url"])
+        return files
 
     def choose(self, name, files):
         """The best wheel of each version; and what else there is, to say why there is none."""
@@ -314,20 +326,20 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
             self.index.want(project=name)
 
     def metadata(self, file):
-        entry = file.entry
+        entry, who = file.entry, "%s %s" % (self.way(file.name), file.version)
         if entry.get("core-metadata") or entry.get("data-dist-info-metadata") or entry.get("dist-info-metadata"):
             try:
-                return BytesHeaderParser().parsebytes(self.index.get(url=entry["url"] + ".metadata")[1])
+                return BytesHeaderParser().parsebytes(self.ask(who, url=entry["url"] + ".metadata")[1])
             except Refused as e:
                 if e.kind != "not_found":
                     raise
-        data = self.index.get(url=entry["url"])[1]
+        data = self.ask(who, url=entry["url"])[1]
         try:
             with zipfile.ZipFile(BytesIO(data)) as z:
                 names = [n for n in z.namelist() if n.count("/") == 1 and n.endswith(".dist-info/METADATA")]
                 return BytesHeaderParser().parsebytes(z.read(names[0]))
         except (zipfile.BadZipFile, IndexError, ValueError, OSError, RuntimeError):
-            raise Refused("unsafe_wheel", "%s %s: its wheel cannot be read" % (self.way(file.name), file.version))
+            raise Refused("unsafe_wheel", "%s: its wheel cannot be read" % who)
 
     # ---- words ----
 
