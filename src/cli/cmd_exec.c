@@ -148,7 +148,10 @@ static int start(struct cbx_client *client, struct options *o, cJSON *params)
 
 	for (char **word = o->argv; *word; word++)
 		cbx_json_push_str(argv, *word);
-	cbx_json_set(params, "argv", argv);
+	if (argv->child)
+		cbx_json_set(params, "argv", argv);
+	else
+		cJSON_Delete(argv); /* what the image is made to run */
 	cbx_json_set_str(params, "directory", o->directory);
 	if (o->spec.environment)
 		cbx_json_set(params, "variables", cJSON_Duplicate(o->spec.environment, 1));
@@ -244,9 +247,9 @@ static int check(struct options *o)
 		return cbx_cli_usage("exec", "\"%s\" is not the name of a session", o->session);
 	if (o->list + !!o->attach + !!o->kill + !!o->argv[0] > 1)
 		return cbx_cli_usage("exec", "give one of --list, --attach, --kill and a command");
-	if (o->list + !!o->attach + !!o->kill + !!o->argv[0] == 0)
+	if (!o->spec.image && o->list + !!o->attach + !!o->kill + !!o->argv[0] == 0)
 		return cbx_cli_usage("exec", "missing argument: the command to run");
-	if (o->spec.image && (!o->argv[0] || (o->detach && !o->session)))
+	if (o->spec.image && (o->list || id || (o->detach && !o->session)))
 		return cbx_cli_usage("exec", "--image: it goes with a command; -d needs --session ID, too");
 	if (id) {
 		o->id = strtoull(id, &end, 10);
@@ -335,14 +338,15 @@ static int run_exec(int argc, char **argv)
 
 static const char help[] =
 	"Usage: codebox exec [-i] [-t] [-d] [-e NAME[=VALUE]...] [-w DIR] SESSION [--] COMMAND [ARGUMENT...]\n"
-	"       codebox exec --image NAME [--session ID] [-i] [-t] [-d] ... [--] COMMAND [ARGUMENT...]\n"
+	"       codebox exec --image NAME [--session ID] [-i] [-t] [-d] ... [[--] COMMAND [ARGUMENT...]]\n"
 	"       codebox exec --list [--json] SESSION\n"
 	"       codebox exec --attach ID SESSION\n"
 	"       codebox exec --kill ID [--signal SIGNAL] SESSION\n"
 	"\n"
 	"Runs a program of a session, beside its interpreter: in the same sandbox, with the same files, user,\n"
 	"limits and environment. Without -i its standard input is empty. With --image the session is made, of any\n"
-	"image, also one that can run no cells; it is gone after the command, or stays as ID.\n"
+	"image, also one that can run no cells; it is gone after the command, or stays as ID. Without COMMAND, what\n"
+	"the image is made to run is run: its entry point and command.\n"
 	"\n"
 	"Options:\n"
 	"  -i, --interactive        pass on standard input\n"
@@ -350,7 +354,7 @@ static const char help[] =
 	"                           to it, and all that it writes comes to this terminal as it is\n"
 	"  -d, --detach             do not stay: print its ID; its output is kept, the beginning and the end of it\n"
 	"  -e, --env NAME[=VALUE]   set an environment variable; NAME alone passes on its value here\n"
-	"  -w, --workdir DIR        run it in this directory (default: /workspace)\n"
+	"  -w, --workdir DIR        run it in this directory (default: the image's, or else /workspace)\n"
 	"  --image NAME             make a session of this image for the command\n"
 	"  --session ID             with --image: give the session this name, and let it stay\n"
 	"  --list                   the commands of the session: those that run, and the last that have ended\n"

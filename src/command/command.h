@@ -31,11 +31,11 @@ struct cbx_command_spec {
 	const cJSON *argv;	  /* strings, one at least */
 	const cJSON *environment; /* name and value, beside those of the session; NULL: none */
 	const struct cbx_via *via; /* who asked; NULL: not known */
-	const char *directory;	  /* as seen from the workspace; NULL: that */
+	const char *directory;	   /* as seen from the workspace; NULL: its image's, or else the workspace */
 	uint64_t timeout_ms;	  /* then it is ended; 0: never */
 	bool input;		  /* its standard input is what cbx_command_input() gives it; else it is at its end */
 	bool terminal;		  /* it has one, of its own */
-	bool ours;		  /* it is codebox's own program: no rules for code concern it */
+	bool ours;		  /* it is codebox's own program: in the workspace, and no rules for code concern it */
 	uint16_t rows, columns;	  /* of that; 0: not known */
 	enum cbx_unread unread;
 };

@@ -89,6 +89,7 @@ int cbx_commands_add(struct cbx_commands *all, const struct cbx_command_spec *sp
 	c->directory = spec->directory ? cbx_xstrdup(spec->directory) : NULL;
 	c->request = request;
 	request = (struct cbx_buf){ 0 };
+	c->anywhere = !spec->directory;
 	c->terminal = spec->terminal;
 	c->input = spec->input;
 	c->size = spec->terminal ? CBX_INIT_SIZE(spec->rows, spec->columns) : 0;

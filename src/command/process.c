@@ -285,7 +285,8 @@ void cbx_command_begin(struct cbx_command *c)
 		cbx_command_fail(c, &err);
 		return;
 	}
-	h.value = (c->terminal ? CBX_INIT_SPAWN_TERMINAL : 0) | (cbx_group_on(c->all->box) ? CBX_INIT_SPAWN_HELD : 0);
+	h.value = (c->terminal ? CBX_INIT_SPAWN_TERMINAL : 0) | (c->anywhere ? CBX_INIT_SPAWN_ANYWHERE : 0) |
+		  (cbx_group_on(c->all->box) ? CBX_INIT_SPAWN_HELD : 0);
 	c->all->up->began(c->all);
 	r = cbx_init_ask(c->all->box, &h, c->request.data, c->request.len, NULL, 0, fds, n, false, went, c, &err);
 	cbx_buf_release(&c->request);

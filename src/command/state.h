@@ -45,6 +45,7 @@ struct cbx_command {
 	cJSON *argv;
 	char *directory;	/* NULL: the workspace */
 	struct cbx_buf request; /* to init, until that was asked */
+	bool anywhere;		/* the directory is the image's, not asked for */
 	bool terminal, input;
 	uint64_t size; /* of the terminal */
 	int64_t pid;
@@ -105,6 +106,7 @@ struct cbx_commands {
 	struct event_base *base;
 	struct cbx_box *box;
 	const char *id;		      /* of the session; borrowed */
+	const char *directory; /* where commands start that name none, if it is there; borrowed; NULL: workspace */
 	const struct cbx_buf *spawn;  /* that of its interpreter, whose environment they have; borrowed */
 	uint64_t *next_id;	      /* shared with its executions */
 	size_t *together;	      /* those that run in all sessions */

@@ -64,6 +64,7 @@ int cbx_command_words(const struct cbx_commands *all, const struct cbx_command_s
 		      struct cbx_err *err)
 {
 	const size_t most = CBX_INIT_MESSAGE_MAX - sizeof(struct cbx_init_header);
+	const char *directory = spec->directory || spec->ours ? spec->directory : all->directory;
 	const cJSON *bad;
 	int r = add_arguments(ret, spec->argv, err);
 
@@ -72,9 +73,9 @@ int cbx_command_words(const struct cbx_commands *all, const struct cbx_command_s
 	if (r < 0)
 		return r;
 	add_environment(ret, all->spawn, spec->environment);
-	if (spec->directory && spec->directory[0]) {
+	if (directory && directory[0]) {
 		cbx_buf_addc(ret, '\0');
-		add_word(ret, spec->directory);
+		add_word(ret, directory);
 	}
 	if (ret->len > most)
 		return cbx_refuse(err, "invalid_argument", E2BIG,

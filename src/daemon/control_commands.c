@@ -82,6 +82,9 @@ int cbx_control_command_start(struct cbx_control_request *q, const struct cbx_co
 		r = cbx_session_spec_parse(a->params, &spec, err);
 	if (r >= 0)
 		r = cbx_control_session(q->control, a->create, &spec, &s, err);
+	if (r >= 0 && !command.argv && !(command.argv = cbx_session_program(s)))
+		r = cbx_refuse(err, "invalid_argument", EINVAL,
+			       "argv: the image of session %s names no program to run; give one", cbx_session_id(s));
 	if (r < 0)
 		return r;
 	q->starts = !a->detached;

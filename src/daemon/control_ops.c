@@ -528,9 +528,9 @@ const struct cbx_control_method cbx_control_methods[] = {
 	{ "interrupt", op_interrupt, SESSION, CBX_ARG_EXECUTION },
 	{ "is_complete", op_is_complete, SESSION | CBX_ARG_CODE, CBX_ARG_LANGUAGE },
 	{ "complete", op_complete, SESSION | CBX_ARG_CODE, CBX_ARG_CURSOR | CBX_ARG_LANGUAGE },
-	{ "command.start", cbx_control_command_start, CBX_ARG_ARGV,
-	  CBX_ARG_CREATE | CBX_ARG_INPUT | CBX_ARG_DIRECTORY | CBX_ARG_VARIABLES | CBX_ARG_TERMINAL | CBX_ARG_ROWS |
-		  CBX_ARG_COLUMNS | CBX_ARG_DETACHED,
+	{ "command.start", cbx_control_command_start, 0,
+	  CBX_ARG_ARGV | CBX_ARG_CREATE | CBX_ARG_INPUT | CBX_ARG_DIRECTORY | CBX_ARG_VARIABLES | CBX_ARG_TERMINAL |
+		  CBX_ARG_ROWS | CBX_ARG_COLUMNS | CBX_ARG_DETACHED,
 	  .spec = true },
 	{ "command.attach", cbx_control_command_attach, COMMAND, CBX_ARG_ROWS | CBX_ARG_COLUMNS },
 	{ "command.detach", cbx_control_command_detach, CBX_ARG_REQUEST },

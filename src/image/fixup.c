@@ -205,6 +205,87 @@ static int complete_accounts(int root, const char *path, const char *fallback, c
 	return cbx_tree_write(root, path, text.data, text.len, 0644, err);
 }
 
+/* Field i of a line of such a file. */
+static const char *field(const char *line, int i, size_t *ret_len)
+{
+	for (; i > 0 && line; i--) {
+		line += strcspn(line, ":\n");
+		line = *line == ':' ? line + 1 : NULL;
+	}
+	*ret_len = line ? strcspn(line, ":\n") : 0;
+	return line;
+}
+
+static bool field_is(const char *line, int i, const char *text, size_t len)
+{
+	size_t n;
+	const char *f = field(line, i, &n);
+
+	return f && n == len && strncmp(f, text, n) == 0;
+}
+
+static const char *next_line(const char *line)
+{
+	line += strcspn(line, "\n");
+	return line + (*line == '\n');
+}
+
+static bool user_name_valid(const char *name, size_t n)
+{
+	return n > 0 && n <= CBX_USER_NAME_MAX && name[0] != '-' && name[0] != '.' &&
+	       strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") >= n &&
+	       strspn(name, "0123456789") < n;
+}
+
+/* Its name, if the image lists it, and it is not root. */
+static bool find_user(const char *passwd, const char *user, char ret[CBX_USER_NAME_MAX + 1])
+{
+	size_t len = strcspn(user, ":"), n;
+	const char *name;
+
+	for (const char *line = passwd; len && *line; line = next_line(line)) {
+		if (!field_is(line, 0, user, len) && !field_is(line, 2, user, len))
+			continue;
+		name = field(line, 0, &n);
+		if (field_is(line, 2, "0", 1) || !user_name_valid(name, n))
+			return false;
+		snprintf(ret, CBX_USER_NAME_MAX + 1, "%.*s", (int)n, name);
+		return true;
+	}
+	return false;
+}
+
+/* `line`, and then all of the file but what it has of this name. */
+static int put_first(int root, const char *path, const char *name, const char *line, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf text = { 0 }, out = { 0 };
+
+	if (cbx_tree_read(root, path, SMALL, &text, err) < 0)
+		return 0; /* it is made anew (complete_accounts) */
+	cbx_buf_adds(&out, line);
+	for (const char *l = cbx_buf_str(&text); *l; l = next_line(l))
+		if (!field_is(l, 0, name, strlen(name)))
+			cbx_buf_addf(&out, "%.*s\n", (int)strcspn(l, "\n"), l);
+	return cbx_tree_write(root, path, out.data, out.len, 0644, err);
+}
+
+int cbx_fixup_user(int root, const char *user, char ret[CBX_USER_NAME_MAX + 1], struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+	char line[2 * CBX_USER_NAME_MAX + 64];
+	struct cbx_err none;
+	int r;
+
+	ret[0] = '\0';
+	if (!user || cbx_tree_read(root, "etc/passwd", SMALL, &text, &none) < 0 ||
+	    !find_user(cbx_buf_str(&text), user, ret))
+		return 0;
+	snprintf(line, sizeof(line), "%s:x:1000:1000:%s:" CBX_INSIDE_HOME ":/bin/sh\n", ret, ret);
+	r = put_first(root, "etc/passwd", ret, line, err);
+	snprintf(line, sizeof(line), "%s:x:1000:\n", ret);
+	return r < 0 ? r : put_first(root, "etc/group", ret, line, err);
+}
+
 static bool exists(int root, const char *path)
 {
 	_cleanup_fd_ int parent = -1;

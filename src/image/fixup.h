@@ -19,6 +19,14 @@ int cbx_fixup_files(int root, const cJSON *files, struct cbx_err *err);
 int cbx_fixup_bundles(int root, const cJSON *bundles, struct cbx_err *err);
 
 /*
+ * Whom an imported image is made to run as, as it says itself: a name or a number, maybe with ":" and a group. The
+ * account of the session's user gets that name, and the image's own of this name goes. *ret: the name, or "" for root,
+ * for whom the image does not list, and where it says nothing.
+ */
+#define CBX_USER_NAME_MAX 32
+int cbx_fixup_user(int root, const char *user, char ret[CBX_USER_NAME_MAX + 1], struct cbx_err *err);
+
+/*
  * The directories that sandboxes mount on, the account of the session's user, hosts, nsswitch.conf and the time zone.
  * What the image has of those files is kept; in passwd and group the user is added where it is missing.
  */

@@ -176,6 +176,21 @@ static int describe(const struct cbx_layout *layout, const struct cbx_import *im
 	return 0;
 }
 
+/* A session has one user, whose name and account are those that the image's programs expect. */
+static int take_user(int root, cJSON *manifest, struct cbx_err *err)
+{
+	cJSON *environment = cJSON_GetObjectItemCaseSensitive(manifest, "environment");
+	const cJSON *said = cJSON_GetObjectItemCaseSensitive(manifest, "config");
+	char name[CBX_USER_NAME_MAX + 1];
+	int r = cbx_fixup_user(root, cbx_json_text(said, "user"), name, err);
+
+	if (r < 0 || !name[0])
+		return r;
+	cbx_json_set_str(environment, "USER", name);
+	cbx_json_set_str(environment, "LOGNAME", name);
+	return 0;
+}
+
 static int fill_from_layout(struct cbx_stage *stage, int dir, struct cbx_import *import, cJSON *manifest,
 			    struct cbx_buf *note, struct cbx_err *err)
 {
@@ -187,6 +202,8 @@ static int fill_from_layout(struct cbx_stage *stage, int dir, struct cbx_import 
 	r = compose_layout(stage, &layout, import, manifest, err);
 	if (r == 0)
 		r = describe(&layout, import, manifest, note, err);
+	if (r == 0)
+		r = take_user(stage->rootfs, manifest, err);
 	cbx_layout_release(&layout);
 	return r;
 }

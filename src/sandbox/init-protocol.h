@@ -109,9 +109,11 @@ enum cbx_init_spawn {
 	CBX_INIT_SPAWN_HELD = 1,
 	/* Its 0, 1 and 2, and its controlling terminal, are a pseudo-terminal of the sandbox's own. The descriptors are
 	 * two pipes: to read what is typed from, and to write to what it shows. A process of init's copies between them
-	 * and the terminal, so that no end of a terminal ever leaves the sandbox: whoever holds one can have others that
-	 * hold it wait. */
+	 * and the terminal, so that no end of a terminal ever leaves the sandbox: whoever holds one can have others
+	 * that hold it wait. */
 	CBX_INIT_SPAWN_TERMINAL = 2,
+	/* Its directory need not be there: then it starts in the workspace. */
+	CBX_INIT_SPAWN_ANYWHERE = 4,
 };
 
 enum cbx_init_step {

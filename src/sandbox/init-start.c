@@ -37,6 +37,7 @@ static struct started all[CBX_INIT_STARTED];
 struct birth {
 	char *argv[CBX_INIT_WORDS_MAX], *envp[CBX_INIT_WORDS_MAX];
 	const char *directory; /* NULL: the workspace */
+	bool anywhere;	       /* or the workspace, if that is not there */
 	const int *fds;
 	size_t nfds;
 	int slave;
@@ -128,7 +129,7 @@ static enum cbx_init_step be_born(struct birth *b)
 		_exit(126);
 	if (b->slave && ioctl(b->slave, TIOCSCTTY, 0) < 0)
 		return CBX_INIT_STEP_TERMINAL;
-	if (chdir(workspace) < 0 || (b->directory && chdir(b->directory) < 0))
+	if (chdir(workspace) < 0 || (b->directory && chdir(b->directory) < 0 && !b->anywhere))
 		return CBX_INIT_STEP_DIRECTORY;
 	umask(022);
 	if (place(b) == 0)
@@ -197,10 +198,11 @@ static int parse(const struct cbx_init_header *h, char *data, size_t nfds, struc
 	bool terminal = h->value & CBX_INIT_SPAWN_TERMINAL;
 
 	if ((terminal ? nfds != 2 : nfds < 3) || nfds > CBX_INTERPRETER_FDS ||
-	    (h->value & ~(CBX_INIT_SPAWN_HELD | CBX_INIT_SPAWN_TERMINAL)) ||
+	    (h->value & ~(CBX_INIT_SPAWN_HELD | CBX_INIT_SPAWN_TERMINAL | CBX_INIT_SPAWN_ANYWHERE)) ||
 	    cbx_init_split_some(&p, end, h->arg >> CBX_INIT_WORDS, b->argv) < 1 || cbx_init_split(&p, end, b->envp) < 0)
 		return -1;
 	b->directory = p < end && *p ? p : NULL;
+	b->anywhere = h->value & CBX_INIT_SPAWN_ANYWHERE;
 	return p < end && !memchr(p, '\0', (size_t)(end - p)) ? -1 : 0;
 }
 

@@ -95,6 +95,11 @@ int cbx_session_command(struct cbx_session *s, const struct cbx_command_spec *sp
 	return r;
 }
 
+const cJSON *cbx_session_program(const struct cbx_session *s)
+{
+	return s->program;
+}
+
 int cbx_command_find(struct cbx_session *s, uint64_t id, struct cbx_command **ret, struct cbx_err *err)
 {
 	cbx_session_touch(s);

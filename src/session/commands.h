@@ -13,6 +13,8 @@
  */
 int cbx_session_command(struct cbx_session *session, const struct cbx_command_spec *spec, struct cbx_command_op *op,
 			struct cbx_command **ret, struct cbx_err *err);
+/* What its image is made to run, for `argv`: entry point and command. NULL: the image names nothing. */
+const cJSON *cbx_session_program(const struct cbx_session *session);
 int cbx_command_find(struct cbx_session *session, uint64_t id, struct cbx_command **ret, struct cbx_err *err);
 struct cbx_session *cbx_command_session(const struct cbx_command *c);
 cJSON *cbx_session_commands(const struct cbx_session *session); /* array of cbx_command_describe() */

@@ -156,6 +156,8 @@ struct cbx_session {
 	struct cbx_err end; /* CLOSING: why */
 	TAILQ_HEAD(, cbx_asker) askers;
 	struct cbx_buf spawn; /* payload of the SPAWN request */
+	char *directory;      /* of its image, for commands; NULL: they start in the workspace */
+	cJSON *program;	      /* that its image is made to run; NULL: none */
 	cJSON *interpreters;  /* of its image: those of other languages are started when they are needed */
 	struct cbx_buf base;  /* the same without this session's own variables: a zygote was started with it */
 	char *preload;	      /* modules, from the image: "numpy,pandas"; NULL: its interpreters come from no zygote */

@@ -51,6 +51,8 @@ void cbx_session_free(struct cbx_session *s)
 	cJSON_Delete(s->interpreters);
 	free(s->plan);
 	free(s->preload);
+	free(s->directory);
+	cJSON_Delete(s->program);
 	cbx_session_log_free(s);
 	free(s);
 }

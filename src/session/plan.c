@@ -131,6 +131,28 @@ static int make_spawn(struct cbx_session *s, const struct cbx_image *image, stru
 	return 0;
 }
 
+/* What an imported image says of itself. Builders write the directory "/" where nobody named one. */
+static void find_program(struct cbx_session *s, const struct cbx_image *image)
+{
+	const cJSON *said = cJSON_GetObjectItemCaseSensitive(image->manifest, "config"), *v;
+	const char *directory = said ? cbx_json_text(said, "working_dir") : NULL;
+
+	free(take_ptr(&s->directory));
+	cJSON_Delete(take_ptr(&s->program));
+	if (directory && strspn(directory, "/") < strlen(directory) && strlen(directory) < CBX_PATH_MAX - 1)
+		s->directory = cbx_xasprintf("%s%s", directory[0] == '/' ? "" : "/", directory);
+	s->commands.directory = s->directory;
+	for (size_t i = 0; i < 2; i++) {
+		const char *key = i ? "command" : "entrypoint";
+
+		cJSON_ArrayForEach(v, said ? cJSON_GetObjectItemCaseSensitive(said, key) : NULL) {
+			if (!s->program)
+				s->program = cbx_json_new_arr();
+			cbx_json_push(s->program, cJSON_Duplicate(v, 0));
+		}
+	}
+}
+
 /* Is it read when a program or a library starts? Then setting it in one that runs is not the same. */
 static bool read_at_start(const char *variable)
 {
@@ -205,6 +227,7 @@ int cbx_session_plan(struct cbx_session *s, struct cbx_plan *plan, struct cbx_er
 		r = find_preload(s, image, err);
 	if (r < 0)
 		return r;
+	find_program(s, image);
 	snprintf(plan->hostname, sizeof(plan->hostname), "codebox");
 	plan->memory_bytes = s->spec.memory_bytes;
 	plan->data_bytes = cbx_group_data_rlimit(&s->engine->boxes, s->spec.memory_bytes, s->spec.profile);

@@ -154,9 +154,9 @@ static const struct cbx_tool run_command = {
 	.name = "run_command",
 	.title = "Run a shell command",
 	.description =
-		"Run a shell's command line beside the interpreter, also while a cell runs: servers, builds. Arguments "
-		"and answer are as of run_code, without a time limit in the background; get_execution and interrupt "
-		"take its execution_id.",
+		"Run a shell's command line beside the interpreter, also while a cell runs: servers, builds. It starts "
+		"in /workspace, or where its image says. Arguments and answer are as of run_code, without a time limit "
+		"in the background; get_execution and interrupt take its execution_id.",
 	.input = INPUT("[\"command\"]", RUN_COMMAND),
 	.output = command_output,
 	.call = cbx_tool_run_command,

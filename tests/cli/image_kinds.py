@@ -76,9 +76,26 @@ def alpine():
         raise Skip("there is no musl, or no busybox")
     layer = add(add(Layer(), "usr/bin/app", build("musl-gcc", "musl")), loader, os.path.realpath("/" + loader))
     add(layer, "bin/busybox", "/bin/busybox").file("etc/os-release", b"ID=alpine\n")
-    for applet in ("sh", "cat", "ls", "stty", "vi", "sleep", "id", "env", "tr"):
-        layer.link("bin/" + applet, "/bin/busybox")
+    applets(layer)
     return make("alpine", layer, {"Env": ["GREETING=hello", "PATH=/usr/bin:/bin"], "Cmd": ["/bin/sh"]})
+
+
+def applets(layer):
+    for applet in ("sh", "cat", "ls", "stty", "vi", "sleep", "id", "env", "tr", "pwd", "echo"):
+        layer.link("bin/" + applet, "/bin/busybox")
+    return layer
+
+
+PASSWD = b"root:x:0:0:root:/root:/bin/sh\nother:x:1000:1000::/home/other:/bin/sh\napp:x:990:990:An app:/srv:/sbin/nologin\n"
+
+
+def application(name, **config):
+    """One that says how it is to be run."""
+    if not os.path.exists("/bin/busybox"):
+        raise Skip("there is no busybox")
+    layer = applets(add(Layer(), "bin/busybox", "/bin/busybox"))
+    layer.file("srv/app/data", b"of the image\n").file("etc/passwd", PASSWD).file("etc/group", b"root:x:0:\napp:x:990:\n")
+    return make(name, layer, {"Env": ["PATH=/bin"], **config})
 
 
 def fedora():
@@ -181,6 +198,65 @@ def test_like_fedora():
     assert r.returncode != 0 and f'use a session with the image "{image}"' in r.stderr, r.stderr
     r = box("shell", "--image", image, input="a=(1 2 3); echo ${#a[@]}\n")
     assert (r.returncode, r.stdout) == (0, "3\n"), (r.stdout, r.stderr)
+
+
+SAYS = {"WorkingDir": "/srv/app", "User": "app:app", "Entrypoint": ["echo", "entry"], "Cmd": ["one", "two words"]}
+
+
+def said(image, *argv, **kw):
+    r = command(image, *argv, **kw)
+    assert r.returncode == 0, r.stderr
+    return r.stdout
+
+
+def test_commands_start_where_the_image_says():
+    image = application("application", **SAYS)
+    assert said(image, "cat", "data") == "of the image\n"
+    assert box("exec", "--image", image, "-w", "/tmp", "--", "pwd").stdout == "/tmp\n"
+    assert box("exec", "--image", image, "-w", ".", "--", "pwd").stdout == "/workspace\n"
+    assert box("shell", "--image", image, input="pwd\n").stdout == "/srv/app\n"
+    assert said(application("rooted", WorkingDir="/"), "pwd") == "/workspace\n"
+    assert said(application("relative", WorkingDir="srv/app"), "pwd") == "/srv/app\n"
+    assert said(application("nowhere", WorkingDir="/not/there"), "pwd") == "/workspace\n"
+    r = box("exec", "--image", image, "-w", "/not/there", "--", "pwd")
+    assert r.returncode == 126 and "/not/there" in r.stderr, (r.returncode, r.stderr)
+    model = Model(box)
+    model.call("create_session", session_id="m", image=image)
+    r = model.call("run_command", session_id="m", command="pwd; echo $USER")
+    assert r["structuredContent"]["stdout"] == "/srv/app\napp\n", r
+    model.call("close_session", session_id="m")
+    model.close()
+
+
+def test_the_program_of_an_image_is_run():
+    image = application("application", **SAYS)
+    r = box("exec", "--image", image)
+    assert (r.returncode, r.stdout) == (0, "entry one two words\n"), (r.stdout, r.stderr)
+    r = box("exec", "-i", "--image", application("filter", Cmd=["tr", "a-z", "A-Z"]), input="shout\n")
+    assert (r.returncode, r.stdout) == (0, "SHOUT\n"), (r.stdout, r.stderr)
+    # A command is run as it is, as docker exec does.
+    assert said(image, "echo", "mine") == "mine\n"
+    number = box("exec", "-d", "--image", application("server", Cmd=["sleep", "1000"]), "--session", "served").stdout.strip()
+    listed = box.json("exec", "--list", "--json", "served")["commands"]
+    assert [c["argv"] for c in listed] == [["sleep", "1000"]] and box("exec", "--kill", number, "served").returncode == 0
+    box("session", "rm", "served", check=True)
+    r = box("exec", "--image", application("mute"))
+    assert r.returncode == 2 and "names no program to run" in r.stderr, (r.returncode, r.stderr)
+    for wrong in (["--list"], ["--attach", "1"], ["--kill", "1"]):
+        assert box("exec", "--image", image, *wrong).returncode == 2, wrong
+
+
+def test_the_user_is_called_what_the_image_says():
+    look = "id -un; id -gn; id -u; echo $USER $LOGNAME $HOME; echo x >$HOME/f && echo y >/workspace/f && echo writable"
+    for user in ("app:app", "app", "990", "990:0"):
+        got = said(application("user-" + user.replace(":", "-"), User=user), "sh", "-c", look)
+        assert got.split() == ["app", "app", "1000", "app", "app", "/home/user", "writable"], (user, got)
+    for user in ("", "root", "0:0", "nobody-there", "4711", "x:y", ":app"):
+        got = said(application("none-" + user.replace(":", "-") + "x", User=user), "sh", "-c", look)
+        assert got.split()[2:] == ["1000", "user", "user", "/home/user", "writable"], (user, got)
+    # What the image says of others stays.
+    assert said("user-app", "cat", "/etc/passwd").splitlines() == [
+        "app:x:1000:1000:app:/home/user:/bin/sh", *PASSWD.decode().splitlines()[:2]]
 
 
 def test_one_made_ahead_of_time():
