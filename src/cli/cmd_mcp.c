@@ -444,8 +444,9 @@ static int container_image(struct cbx_cli_spec *spec)
 		return cbx_cli_usage("mcp",
 				     "%s is not set: set both CONTAINER_IMAGE and CONTAINER_LANGUAGE, or neither",
 				     image ? "CONTAINER_LANGUAGE" : "CONTAINER_IMAGE");
-	if (strcmp(language, "python") != 0)
-		return cbx_cli_usage("mcp", "CONTAINER_LANGUAGE: \"%s\" cannot be run; use python", language);
+	if (strcmp(language, "python") != 0 && strcmp(language, "javascript") != 0)
+		return cbx_cli_usage("mcp", "CONTAINER_LANGUAGE: \"%s\" cannot be run; use python or javascript",
+				     language);
 	if (!spec->image)
 		spec->image = image;
 	return 0;

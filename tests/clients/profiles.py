@@ -310,6 +310,8 @@ async def codeboxmcp_session():
                       "codeboxmcp: destroy_session, of an unknown one too")
         tap.equal(await call("list_artifacts", session_id="chat-1"), error("Session 'chat-1' not found."),
                   "codeboxmcp: it is gone")
+    if os.path.isdir(os.path.join(data, "images", "javascript")):
+        await codeboxmcp_javascript()
     async with connect("codeboxmcp", "--timeout", "1") as c:
         r = told(await c.call_tool("exec_code", {"session_id": "late", "language": "python",
                                                  "code": "open('t.csv', 'w').close()\nprint('a', flush=True)\nwhile True: pass"}))
@@ -318,6 +320,23 @@ async def codeboxmcp_session():
                r["output"].endswith("\n\n[output]\nExecution timed out"),
                "codeboxmcp: the time limit, where it was met, and what came before", r)
         told(await c.call_tool("destroy_session", {"session_id": "late"}))
+
+
+async def codeboxmcp_javascript():
+    async with connect("codeboxmcp", "--image", "javascript") as c:
+        async def run(code, language):
+            return told(await c.call_tool("exec_code", {"session_id": "js", "language": language, "code": code}))
+
+        r = await run("const x = 40; console.log('shown'); x + 1", "javascript")
+        tap.equal([r["status"], r["output"]], ["success", "[output]\nshown\n\n\n[output]\n41"], "codeboxmcp: a JavaScript cell")
+        tap.equal((await run("await Promise.resolve(x + 2)", "js"))["output"], "[output]\n42", "codeboxmcp: its state")
+        r = await run("require('fs').writeFileSync('made.json', JSON.stringify({x})); null.y", "javascript")
+        tap.ok("TypeError" in r["output"] and [a["filename"] for a in r["new_artifacts"]] == ["made.json"],
+               "codeboxmcp: its exceptions and files", r)
+        tap.equal((await run("cat output/made.json", "bash"))["output"], '[output]\n{"x":40}', "codeboxmcp: which Bash sees")
+        r = await run("1", "python")
+        tap.ok('"javascript"' in r.get("error", ""), "codeboxmcp: a language that the image does not have", r)
+        told(await c.call_tool("destroy_session", {"session_id": "js"}))
 
 
 # ---- code-sandbox ----
@@ -364,9 +383,41 @@ async def code_sandbox_session():
                                                               "CONTAINER_LANGUAGE": "python"}) as c:
         r = await c.call_tool("run_python_code", {"code": "while True: pass"})
         tap.ok("timed out" in json.loads(r.content[0].text)["stderr"], "code-sandbox: the time limit", r)
+    await chosen_images()
     async with connect("code-sandbox", env={"CONTAINER_IMAGE": "no-such", "CONTAINER_LANGUAGE": "python"}) as c:
         r = await c.call_tool("run_python_code", {"code": "print(1)"})
         tap.ok("no-such" in json.loads(r.content[0].text)["stderr"], "code-sandbox: CONTAINER_IMAGE is used", r)
+
+
+MARKED = {"name": "marked", "kind": "host", "files": {"etc/mark": "of this image"},
+          "interpreters": {"python": {"find": ["/usr/bin/python3", "/usr/local/bin/python3"]}},
+          "environment": {"PATH": "/usr/local/bin:/usr/bin:/bin"}}
+
+
+async def chosen_images():
+    """CONTAINER_IMAGE and CONTAINER_LANGUAGE: one image for all tools."""
+    with tempfile.TemporaryDirectory() as d:
+        with open(f"{d}/marked.json", "w") as f:
+            json.dump(MARKED, f)
+        subprocess.run([common.CODEBOX, "image", "build", f"{d}/marked.json"], check=True, env=common.SERVER_ENV)
+    python, node = "print(open('/etc/mark').read())", "console.log(process.version)"
+    chosen = lambda image, language: {"CONTAINER_IMAGE": image, "CONTAINER_LANGUAGE": language}
+    async with connect("code-sandbox", env=chosen("marked", "python")) as c:
+        r = await c.call_tool("run_python_code", {"code": python})
+        tap.equal(texts(r), ["of this image"], "code-sandbox: CONTAINER_IMAGE runs Python")
+        r = await c.call_tool("run_javascript_code", {"code": node})
+        tap.ok('"marked"' in json.loads(texts(r)[0])["stderr"], "code-sandbox: and no JavaScript, where it has none", r)
+        value = json.loads(await resource(c, "sandbox://environments"))
+        tap.equal([value["python"]["image"], value["javascript"]["image"]], ["marked", "marked"],
+                  "code-sandbox: environments has it")
+    async with connect("code-sandbox", env=chosen("javascript", "javascript")) as c:
+        r = texts(await c.call_tool("run_javascript_code", {"code": node}))[0]
+        if os.path.isdir(os.path.join(data, "images", "javascript")):
+            tap.ok(r.startswith("v"), "code-sandbox: CONTAINER_LANGUAGE=javascript", r)
+            r = await c.call_tool("run_python_code", {"code": python})
+            tap.ok('"javascript"' in json.loads(texts(r)[0])["stderr"], "code-sandbox: and no Python there", r)
+        else:
+            tap.ok('"javascript"' in r, "code-sandbox: CONTAINER_LANGUAGE=javascript names the image", r)
 
 
 # ---- mcp-code-sandbox ----
