@@ -15,8 +15,8 @@ import termios
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, CODEBOX, named, run, wait_until  # noqa: E402
-from control import Control, ControlError  # noqa: E402
+from cbxtest import Box, CODEBOX, Skip, named, run, wait_until  # noqa: E402
+from control import Control  # noqa: E402
 from terminal import Terminal  # noqa: E402
 
 box = Box(LC_ALL="C.UTF-8", CODEBOX_POOL="0")
@@ -217,44 +217,41 @@ def test_less_pages():
     assert end(t) == 0
 
 
-EDITOR = """
-import os, re, signal, sys, termios, tty
-def draw(*_):
-    columns, rows = os.get_terminal_size()
-    text = "\\r\\n".join(line[:columns] for line in lines[:rows - 1])
-    os.write(1, ("\\x1b[2J\\x1b[H%s\\x1b[%d;1Hediting %d,%d %dx%d\\x1b[%d;%dH" % (
-        text, rows, y, x, rows, columns, y + 1, x + 1)).encode())
-lines, y, x = open(sys.argv[1]).read().split("\\n"), 0, 0
-before = termios.tcgetattr(0)
-tty.setraw(0)
-signal.signal(signal.SIGWINCH, draw)
-try:
-    while True:
-        draw()
-        for key in re.findall("\\x1b\\\\[.|.", os.read(0, 100).decode()):
-            if key == "\\x1b[B": y += 1
-            elif key == "\\x1b[C": x += 1
-            elif key == "\\x18": sys.exit()
-            elif key == "\\x13": open(sys.argv[1], "w").write("\\n".join(lines))
-            else: lines[y], x = lines[y][:x] + key + lines[y][x:], x + 1
-finally:
-    termios.tcsetattr(0, termios.TCSADRAIN, before)
-    os.write(1, b"\\x1b[2J\\x1b[H")
-"""
-
-
-def test_a_full_screen_editor_edits_a_file():
-    """Cursor keys, Ctrl-S (which a terminal that is not raw would keep for itself), a change of size while it runs."""
-    ex("-i", "--", "sh", "-c", "cat >editor.py; printf 'one\\ntwo\\n' >text", input=EDITOR)
-    t = on_terminal("exec", "-it", session(), "python3", "editor.py", "text")
-    t.see(b"editing 0,0")
+def test_vim_edits_a_file():
+    """In a session of the machine's own programs: keys of all kinds, Ctrl-Z and fg, a change of size while it runs."""
+    vim = next((v for v in ("vim.tiny", "vim.basic", "vim") if os.path.exists(f"/usr/bin/{v}")), None)
+    if not vim:
+        raise Skip("there is no vim beneath /usr")
+    if "vim" not in made:
+        with Control(box) as c:
+            c.call("session.create", session_id="vim", image=box.image("host"))
+        made.add("vim")
+    box("exec", "-i", "vim", "sh", "-c", "cat >text", input="one\ntwo\nthree\n", check=True)
+    t = on_terminal("exec", "-it", "-e", "PS1=$ ", "vim", "bash", "--norc", "-i")
+    t.see(b"$ ")
+    t.type(f"{vim} -u NONE -i NONE -N text\r")
+    t.see(b"three")
     assert raw(t)
-    t.type("\x1b[B\x1b[C\x1b[Cx\xe4")
+    t.type("\x1b[B\x1b[C")            # cursor keys: to the "w" of "two"
+    t.type("ix\xe4\x1b")             # text before it, and Escape
+    t.type("G\x01oend\x1b")          # a line at the end; Ctrl-A is vim's, and finds no number here
+    t.type(":echo 'of' line('.')\r")
+    t.see(b"of 4")
     resize(t, 12, 50)
-    t.see(b"12x50")  # at once, and not only with the next key
-    t.type("\x13\x18")
-    assert end(t) == 0
-    assert ex("--", "cat", "text").stdout == "one\ntwxäo\n"
+    t.see(b"three")                  # drawn again at once, and not only with the next key
+    t.type(":echo 'of' &lines &columns\r")
+    t.see(b"of 12 50")
+    t.type("\x1a")
+    t.see(b"Stopped")
+    t.see(b"$ ")
+    t.type("wc -l <text; fg\r")      # it has not been written
+    t.see(b"3\r\n")
+    t.see(b"end")
+    t.type(":wq\r")
+    t.see(b"$ ")
+    t.type("exit 4\r")
+    assert end(t) == 4
+    assert box("exec", "vim", "cat", "text").stdout == "one\ntx\xe4wo\nthree\nend\n"
 
 
 def test_the_terminal_is_restored_whatever_ends_it():
@@ -303,6 +300,28 @@ def test_detach_and_attach_again():
     assert end(t) == 125
     other.type("exit 9\r")
     assert end(other) == 9 and commands()[number]["exit_code"] == 9
+
+
+def test_begun_detached_with_a_terminal():
+    number = background("bash", "--norc", "-i", options=("-t", "-e", "PS1=$ "))
+    assert commands()[number]["terminal"] and not commands()[number]["attached"]
+    t = on_terminal("exec", "--attach", str(number), session())
+    resize(t, 33, 44)
+    t.type("stty size; tty\r")
+    t.see(b"33 44\r\n/dev/pts/")
+    t.type("\x10\x11")
+    t.see(b"detached")
+    assert end(t) == 0 and status(number) == "running"
+    t = on_terminal("exec", "--attach", str(number), session())
+    t.type("exit 6\r")
+    assert end(t) == 6
+
+
+def test_begun_detached_with_input():
+    number = background("sh", "-c", "echo begun; tr a-z A-Z", options=("-i",))
+    assert status(number) == "running"
+    r = box("exec", "--attach", str(number), "-i", session(), input="typed later\n")
+    assert (r.stdout, r.returncode) == ("begun\nTYPED LATER\n", 0), r
 
 
 def test_what_was_kept():
@@ -384,30 +403,17 @@ def test_a_client_that_is_killed_hangs_up():
 
 def test_two_hundred_at_once():
     name = session("many", processes=1024)
-    with Control(box) as c:
-        for i in range(200):
-            c.send("command.start", session_id=name, argv=["sh", "-c", f"read a; echo {i} $a"], input=True)
-        ids = list(range(c.next_id - 199, c.next_id + 1))
-        begun, outputs, ended = 0, {}, {}
-        while begun < 200:
-            begun += c.recv().get("event") == "start"
-        try:
-            with Control(box) as other:
-                other.call("command.start", session_id=name, argv=["true"])
-        except ControlError as e:
-            assert e.kind == "too_many_commands", e
-        else:
-            raise AssertionError("there are more than 200")
-        for number in ids:
-            c.send("input", request=number, data="eA==")
-            c.send("input", request=number, data="")
-        while len(ended) < 200:
-            m = c.recv()
-            if m.get("event") == "output":
-                outputs[m["request"]] = outputs.get(m["request"], b"") + c.file.read(m["bytes"])
-            elif m["id"] in ids:
-                ended[m["id"]] = m["result"]["exit_code"]
-        assert [outputs[n] for n in ids] == [b"%d x\n" % i for i in range(200)]
+    every = [box.popen("exec", "-i", name, "--", "sh", "-c", f"echo begun; read a; echo {i} $a; exit {i % 100}",
+                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for i in range(200)]
+    for p in every:
+        assert p.stdout.readline() == "begun\n", p.stderr.read()
+    r = box("exec", name, "true")
+    assert r.returncode == 125 and "200 commands of session many run already" in r.stderr, r
+    for p in every:
+        p.stdin.write("x\n")
+        p.stdin.flush()
+    ended = [(*p.communicate(), p.returncode) for p in every]
+    assert ended == [(f"{i} x\n", "", i % 100) for i in range(200)], ended
     assert box("run", "--session", name, "-c", "6 * 7").stdout == "42\n"
 
 
