@@ -34,7 +34,7 @@ ELSEWHERE = {
                                                            "tests/integration/commands.py",
     r"^codebox image build": "is many seconds of work; bootstrap does it, tests/integration/build.py in all ways",
     r"^codebox (image pull|run --image python-3)": "needs a registry; tests/cli/image_pull.py has one",
-    r"^codebox run --image perl ": "needs the image that codebox-runtime(7) adds; tests/integration/added.py makes it",
+    r"^codebox run --image ruby ": "needs the image that codebox-runtime(7) adds; tests/runtimes/added.py makes it",
     r"^codebox pip install |import polars": "asks PyPI; tests/integration/install.py has an index",
     r"^codebox token create --tenant ops ": "writes to /etc/prometheus; tests/http/metrics.py",
     r"^codebox audit verify /var/log": "needs that log; tests/http/audit.py",
