@@ -172,6 +172,11 @@ int cbx_cli_print_json(const cJSON *v)
 	return cbx_cli_out(out.data, out.len);
 }
 
+const char *cbx_cli_cell_language(const char *language, const char *code)
+{
+	return strncmp(code, "%%", 2) == 0 ? NULL : language;
+}
+
 const char *cbx_cli_str(const cJSON *obj, const char *key)
 {
 	const char *text = cbx_json_text(obj, key);

@@ -116,6 +116,7 @@ static int check_notebook(struct run *run)
 	if (run->in_place)
 		nb->output = run->file;
 	nb->file = run->file;
+	nb->language = run->language;
 	nb->spec = &run->spec;
 	return 0;
 }
@@ -454,7 +455,7 @@ static const char help[] =
 	"Options:\n"
 	"  -c CODE          the code itself\n"
 	"  -l, --language NAME  what the code is written in: python, bash, javascript or typescript (default: by\n"
-	"                   FILE's ending, else the image's own)\n"
+	"                   FILE's ending, what a notebook says, else the image's own)\n"
 	"  --session ID     run in this session, which is made when it does not exist and stays afterwards:\n"
 	"                   variables, imports and files are there at the next run\n"
 	"  --keep           keep the session of this run, under a name that is printed\n"

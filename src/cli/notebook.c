@@ -105,11 +105,21 @@ static void on_event(void *arg, const cJSON *msg)
 
 /* ---- running ---- */
 
+static const char *language_of(const struct cbx_notebook *nb)
+{
+	const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(nb->root, "metadata");
+	const char *kernel = cbx_json_text(cJSON_GetObjectItemCaseSensitive(metadata, "kernelspec"), "language");
+	const char *info = cbx_json_text(cJSON_GetObjectItemCaseSensitive(metadata, "language_info"), "name");
+
+	return nb->language ? nb->language : kernel && kernel[0] ? kernel : info && info[0] ? info : NULL;
+}
+
 /* The first cell makes the session, the others are its own. */
-static cJSON *params_of(const struct cbx_notebook *nb, const struct cbx_cell *cell)
+static cJSON *params_of(const struct cbx_notebook *nb, const struct cbx_cell *cell, const char *source)
 {
 	cJSON *params = cbx_json_new_obj();
 
+	cbx_json_set_str(params, "language", cbx_cli_cell_language(language_of(nb), source));
 	if (cell->session[0]) {
 		cbx_json_set_str(params, "session_id", cell->session);
 	} else {
@@ -137,7 +147,7 @@ static int run_cell(struct cbx_notebook *nb, struct cbx_cell *cell, cJSON *c, in
 	cell->on_event = nb->output ? on_event : NULL;
 	cell->arg = &o;
 	do
-		r = cbx_cell_run(cell, source, params_of(nb, cell), &x, err);
+		r = cbx_cell_run(cell, source, params_of(nb, cell, source), &x, err);
 	while (r < 0 && !cell->session[0] && cbx_mount_ask(nb->spec->mounts, cell->sigfd, err));
 	if (r >= 0) {
 		if (nb->output)

@@ -10,6 +10,7 @@ struct cbx_notebook {
 	const char *file;   /* where it is */
 	const char *output; /* where it goes; NULL: nowhere, and outputs are shown */
 	bool allow_errors;  /* continue after a cell that failed */
+	const char *language; /* -l; NULL: what the notebook says that it is written in, else the image's own */
 	const struct cbx_cli_spec *spec;
 	cJSON *root; /* owned */
 };

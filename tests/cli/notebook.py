@@ -39,12 +39,12 @@ CELLS = [
 
 
 def notebook(*sources, **more):
+    metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}, "other": {"b": 1, "a": 2}}
     cells = [{"cell_type": "markdown", "metadata": {"k": [1.5, None, True]}, "source": ["# Title\n", "text \x07 é"]}]
     for source in sources:
         cells.append({"cell_type": "code", "execution_count": 99, "metadata": {"tags": ["t"]}, "source": source,
                       "outputs": [{"output_type": "stream", "name": "stdout", "text": ["old\n"]}]})
-    return {"cells": cells, "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
-                                         "other": {"b": 1, "a": 2}}, "nbformat": 4, "nbformat_minor": 4, **more}
+    return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 4, **more}
 
 
 def write(nb, name="nb.ipynb"):
@@ -158,6 +158,26 @@ def test_a_cell_that_fails_ends_the_run_and_is_written():
     path = write(notebook("import os; os._exit(3)", "1"))
     r = box("run", "--in-place", path)
     assert r.returncode != 0 and read(path)["cells"][1]["outputs"][-1]["ename"] == "killed", r
+
+
+def test_the_language_of_the_cells():
+    """That of -l, else that of the notebook; but a cell can name one itself."""
+    def outputs(nb, *args):
+        path = write(nb)
+        r = box("run", *args, "--in-place", path)
+        assert r.returncode == 0, r
+        return ["".join(o["text"]) for c in read(path)["cells"][1:] for o in c["outputs"]]
+
+    shell, mixed = "echo ${BASH_VERSION:+it is bash}", ["x=4", "echo $x", "%%bash\necho again $x"]
+    said = {"kernelspec": {"name": "bash", "display_name": "Bash", "language": "bash"}}
+    assert outputs(notebook(shell), "-l", "bash") == ["it is bash\n"]
+    assert outputs(notebook(*mixed, metadata=said)) == ["4\n", "again 4\n"]
+    assert outputs(notebook(shell, metadata={"language_info": {"name": "bash"}})) == ["it is bash\n"]
+    assert outputs(notebook("print(6 * 7)", metadata=said), "-l", "python") == ["42\n"]
+    assert outputs(notebook("print(6 * 7)", metadata={})) == ["42\n"]
+    assert outputs(notebook("%%bash\n" + shell, "print(7)")) == ["it is bash\n", "7\n"]
+    r = box("run", write(notebook("1", metadata={"language_info": {"name": "R"}})))
+    assert r.returncode == 3 and 'cannot run "R"' in r.stderr, r
 
 
 def test_a_session_can_be_named_and_stays():
