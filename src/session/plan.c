@@ -145,7 +145,7 @@ static void find_program(struct cbx_session *s, const struct cbx_image *image)
 	for (size_t i = 0; i < 2; i++) {
 		const char *key = i ? "command" : "entrypoint";
 
-		cJSON_ArrayForEach(v, said ? cJSON_GetObjectItemCaseSensitive(said, key) : NULL) {
+		cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(said, key)) {
 			if (!s->program)
 				s->program = cbx_json_new_arr();
 			cbx_json_push(s->program, cJSON_Duplicate(v, 0));
