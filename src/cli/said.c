@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/jsonscan.h"
 #include "base/limits.h"
+#include "wire/codes.h"
 
 #define OUR_ID	  "\"codebox-bridge-"
 #define ASKED_MAX 4096	  /* requests without an answer that are remembered */
@@ -266,7 +267,8 @@ size_t cbx_said_fail(struct cbx_said *s, uint64_t at, bool streams, const char *
 		next = TAILQ_NEXT(a, entry);
 		if (a->at > at || (a->is_stream && !streams))
 			continue;
-		cbx_buf_addf(out, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":-32603,\"message\":", a->id);
+		cbx_buf_addf(out, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":%d,\"message\":", a->id,
+			     CBX_RPC_INTERNAL);
 		string(out, why);
 		cbx_buf_adds(out, "}}\n");
 		if (s->initialize_id && strcmp(a->id, s->initialize_id) == 0) {

@@ -299,7 +299,7 @@ static void post_legacy(struct cbx_http_mcp *m, const struct cbx_mcp_registry *r
 	ex->offers = initialize ? s->id : NULL;
 	if (!initialize)
 		ex->keeper = &s->kept;
-	ex->primes = version && strcmp(version, "2025-11-25") >= 0;
+	ex->primes = version && cbx_mcp_primes(version);
 	cbx_http_via(c, "mcp", &s->via);
 	cbx_mcp_set_via(s->mcp, &s->via);
 	hand_over(ex, s->mcp, c, body, len);

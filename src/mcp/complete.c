@@ -77,7 +77,7 @@ static void complete_sessions(const struct cbx_mcp_message *m, struct completion
 
 /* ---- paths ---- */
 
-static bool on_file(struct cbx_mcp_job *job, const struct cbx_mcp_walk_file *file)
+static bool on_file(struct cbx_mcp_request *job, const struct cbx_mcp_walk_file *file)
 {
 	struct completion *c = job->state;
 
@@ -85,9 +85,9 @@ static bool on_file(struct cbx_mcp_job *job, const struct cbx_mcp_walk_file *fil
 	return !c->more;
 }
 
-static void on_done(struct cbx_mcp_job *job, const struct cbx_err *err)
+static void on_done(struct cbx_mcp_request *job, const struct cbx_err *err)
 {
-	cbx_mcp_job_end(job, result_of(job->state));
+	cbx_mcp_request_end(job, result_of(job->state));
 }
 
 static const char *session_of(const struct cbx_mcp_message *m)
@@ -105,7 +105,7 @@ static const char *session_of(const struct cbx_mcp_message *m)
 static void complete_paths(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, struct completion *c)
 {
 	const char *session = session_of(m);
-	struct cbx_mcp_job *job;
+	struct cbx_mcp_request *job;
 	struct cbx_err err;
 
 	if (!session) {
@@ -116,7 +116,7 @@ static void complete_paths(const struct cbx_mcp_message *m, struct cbx_rpc_slot 
 	memcpy(c->walk.session_id, session, strlen(session) + 1);
 	c->walk.see = on_file;
 	c->walk.done = on_done;
-	job = cbx_mcp_job_new(m, slot, c, completion_release);
+	job = cbx_mcp_request_new(m, slot, c, completion_release);
 	if (job && cbx_mcp_walk(&c->walk, job, &err) < 0)
 		on_done(job, &err);
 }

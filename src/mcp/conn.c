@@ -163,7 +163,7 @@ void cbx_mcp_free(struct cbx_mcp *mcp)
 	cbx_rpc_mute(&mcp->rpc);
 	while ((call = TAILQ_FIRST(&mcp->calls)))
 		cbx_mcp_call_drop(call);
-	cbx_mcp_jobs_drop(mcp);
+	cbx_mcp_requests_drop(mcp);
 	cbx_mcp_news_drop(mcp);
 	cbx_mcp_roots_drop(mcp);
 	cbx_own_drop(&mcp->client);

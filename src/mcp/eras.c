@@ -10,10 +10,10 @@
 
 /* Newest first. */
 static const struct cbx_mcp_revision legacy[] = {
-	{ "2025-11-25", false, true, true, true, true, true, false },
-	{ "2025-06-18", false, true, true, true, true, true, false },
-	{ "2025-03-26", true, true, true, false, false, true, false },
-	{ "2024-11-05", false, false, false, false, false, false, false },
+	{ "2025-11-25", false, true, true, true, true, true, true, false },
+	{ "2025-06-18", false, true, true, true, true, true, false, false },
+	{ "2025-03-26", true, true, true, false, false, true, false, false },
+	{ "2024-11-05", false, false, false, false, false, false, false, false },
 };
 
 static const struct cbx_mcp_revision modern = {
@@ -44,6 +44,13 @@ enum cbx_mcp_era cbx_mcp_era_of(const char *version)
 	if (cbx_mcp_legacy_revision(version))
 		return CBX_MCP_LEGACY;
 	return strcmp(version, modern.name) >= 0 ? CBX_MCP_MODERN : CBX_MCP_UNKNOWN;
+}
+
+bool cbx_mcp_primes(const char *version)
+{
+	const struct cbx_mcp_revision *rev = cbx_mcp_legacy_revision(version);
+
+	return rev && rev->primes;
 }
 
 const struct cbx_mcp_revision *cbx_mcp_modern_newest(void)

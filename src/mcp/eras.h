@@ -17,6 +17,7 @@ struct cbx_mcp_revision {
 	bool titles;	       /* of tools and of the server */
 	bool structured;       /* outputSchema and structuredContent */
 	bool completions;      /* as a capability */
+	bool primes;	       /* a stream begins with an event that has an id alone, to be continued from */
 	bool modern;	       /* no handshake: resultType, caching, no session that belongs to the connection */
 };
 

@@ -93,6 +93,6 @@ void cbx_mcp_legacy_notification(const struct cbx_mcp_message *m)
 	if (strcmp(m->method, "notifications/cancelled") != 0)
 		return;
 	id = cbx_raw_copy(cbx_raw_member(cbx_raw_member(m->text, "params"), "requestId"));
-	if (id && !cbx_mcp_jobs_cancel(m->mcp, id) && !cbx_mcp_streams_cancel(m->mcp, id))
+	if (id && !cbx_mcp_requests_cancel(m->mcp, id) && !cbx_mcp_streams_cancel(m->mcp, id))
 		cbx_mcp_tools_cancel(m->mcp, id);
 }

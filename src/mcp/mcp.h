@@ -73,6 +73,8 @@ void cbx_mcp_set_modern(struct cbx_mcp *mcp);
 /* The era that the name of a revision belongs to; one that is newer than all that are known is of the modern one. */
 enum cbx_mcp_era { CBX_MCP_UNKNOWN, CBX_MCP_LEGACY, CBX_MCP_MODERN };
 enum cbx_mcp_era cbx_mcp_era_of(const char *version);
+/* Whether its clients know streams that begin with an event that has an id alone. */
+bool cbx_mcp_primes(const char *version);
 /* The client will send no more, so it is not waited for. Whether an answer is still owed to it; what only tells of
  * changes is not counted. */
 bool cbx_mcp_ending(struct cbx_mcp *mcp);

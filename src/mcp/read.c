@@ -62,14 +62,14 @@ static void not_found(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot
 	cbx_rpc_error_data(slot, not_found_code(m->rev), about(uri), "Resource not found: %s", why);
 }
 
-static void fail(struct cbx_mcp_job *job, const struct cbx_err *err)
+static void fail(struct cbx_mcp_request *job, const struct cbx_err *err)
 {
 	struct reading *r = job->state;
 
 	if (means_not_found(err))
-		cbx_mcp_job_fail(job, not_found_code(job->rev), about(r->uri), "Resource not found: %s", err->msg);
+		cbx_mcp_request_fail(job, not_found_code(job->rev), about(r->uri), "Resource not found: %s", err->msg);
 	else
-		cbx_mcp_job_fail(job, CBX_RPC_INTERNAL, about(r->uri), "The resource cannot be read: %s", err->msg);
+		cbx_mcp_request_fail(job, CBX_RPC_INTERNAL, about(r->uri), "The resource cannot be read: %s", err->msg);
 }
 
 static cJSON *result_of(const struct cbx_mcp_revision *rev, const char *uri, const char *mime, const char *text,
@@ -91,7 +91,7 @@ static cJSON *result_of(const struct cbx_mcp_revision *rev, const char *uri, con
 
 /* ---- files ---- */
 
-static void too_large(struct cbx_mcp_job *job, uint64_t size)
+static void too_large(struct cbx_mcp_request *job, uint64_t size)
 {
 	struct reading *r = job->state;
 	char is[32], any[32], text[32];
@@ -99,13 +99,13 @@ static void too_large(struct cbx_mcp_job *job, uint64_t size)
 	cbx_format_size(size, is);
 	cbx_format_size(r->max / 4 * 3, any); /* as base64 */
 	cbx_format_size(r->max, text);	      /* without a character that JSON writes with more */
-	cbx_mcp_job_fail(job, CBX_RPC_INTERNAL, about(r->uri),
+	cbx_mcp_request_fail(job, CBX_RPC_INTERNAL, about(r->uri),
 			 "The file is too large to be sent as a resource (%s; about %s of any file can be, of text "
 			 "up to %s); read parts of it with the tool read_file, or with code",
 			 is, any, text);
 }
 
-static bool fits(const struct cbx_mcp_job *job, const cJSON *result)
+static bool fits(const struct cbx_mcp_request *job, const cJSON *result)
 {
 	_cleanup_buf_ struct cbx_buf printed = { 0 };
 
@@ -113,7 +113,7 @@ static bool fits(const struct cbx_mcp_job *job, const cJSON *result)
 	return printed.len <= cbx_rpc_room(&job->slot);
 }
 
-static void send_file(struct cbx_mcp_job *job)
+static void send_file(struct cbx_mcp_request *job)
 {
 	struct reading *r = job->state;
 	const char *mime = cbx_mime_by_name(r->parsed.path);
@@ -125,7 +125,7 @@ static void send_file(struct cbx_mcp_job *job)
 			mime = "text/plain";
 		result = result_of(job->rev, r->uri, mime, cbx_buf_str(&r->data), NULL);
 		if (fits(job, result)) {
-			cbx_mcp_job_end(job, result);
+			cbx_mcp_request_end(job, result);
 			return;
 		}
 		cJSON_Delete(result); /* full of characters that JSON writes with six */
@@ -133,18 +133,18 @@ static void send_file(struct cbx_mcp_job *job)
 	cbx_base64_encode(&blob, r->data.data, r->data.len);
 	result = result_of(job->rev, r->uri, mime, NULL, &blob);
 	if (fits(job, result)) {
-		cbx_mcp_job_end(job, result);
+		cbx_mcp_request_end(job, result);
 		return;
 	}
 	cJSON_Delete(result);
 	too_large(job, r->data.len);
 }
 
-static int ask(struct cbx_mcp_job *job, struct cbx_err *err);
+static int ask(struct cbx_mcp_request *job, struct cbx_err *err);
 
 static void on_piece(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *fault)
 {
-	struct cbx_mcp_job *job = cbx_container_of(op, struct cbx_mcp_job, file);
+	struct cbx_mcp_request *job = cbx_container_of(op, struct cbx_mcp_request, file);
 	struct reading *r = job->state;
 	struct cbx_err err;
 
@@ -163,7 +163,7 @@ static void on_piece(struct cbx_file_op *op, const struct cbx_file_reply *reply,
 		fail(job, &err);
 }
 
-static int ask(struct cbx_mcp_job *job, struct cbx_err *err)
+static int ask(struct cbx_mcp_request *job, struct cbx_err *err)
 {
 	struct reading *r = job->state;
 	struct cbx_session *session;
@@ -179,14 +179,14 @@ static void read_file(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot
 		      struct cbx_uri *parsed)
 {
 	struct reading *r = cbx_xcalloc(1, sizeof(*r));
-	struct cbx_mcp_job *job;
+	struct cbx_mcp_request *job;
 	struct cbx_err err;
 
 	r->uri = cbx_xstrdup(uri);
 	r->parsed = *parsed;
 	memset(parsed, 0, sizeof(*parsed));
 	r->max = cbx_rpc_room(slot);
-	job = cbx_mcp_job_new(m, slot, r, reading_release);
+	job = cbx_mcp_request_new(m, slot, r, reading_release);
 	if (job && ask(job, &err) < 0)
 		fail(job, &err);
 }
@@ -243,7 +243,7 @@ static void read_session(const struct cbx_mcp_message *m, struct cbx_rpc_slot *s
 
 static void on_schema(struct cbx_answer_op *op, const cJSON *answer, const struct cbx_err *fault)
 {
-	struct cbx_mcp_job *job = cbx_container_of(op, struct cbx_mcp_job, answer);
+	struct cbx_mcp_request *job = cbx_container_of(op, struct cbx_mcp_request, answer);
 	struct reading *r = job->state;
 	_cleanup_json_ cJSON *copy = NULL, *result = NULL;
 	_cleanup_buf_ struct cbx_buf text = { 0 };
@@ -256,9 +256,9 @@ static void on_schema(struct cbx_answer_op *op, const cJSON *answer, const struc
 	cbx_json_print_clean(&text, copy);
 	result = result_of(job->rev, r->uri, "application/json", cbx_buf_str(&text), NULL);
 	if (fits(job, result))
-		cbx_mcp_job_end(job, take_ptr(&result));
+		cbx_mcp_request_end(job, take_ptr(&result));
 	else
-		cbx_mcp_job_fail(job, CBX_RPC_INTERNAL, about(r->uri),
+		cbx_mcp_request_fail(job, CBX_RPC_INTERNAL, about(r->uri),
 				 "The schema is too large to be sent as a resource; ask for its tables with run_sql");
 }
 
@@ -266,11 +266,11 @@ static void read_database(const struct cbx_mcp_message *m, struct cbx_rpc_slot *
 {
 	struct cbx_query_spec spec = { .connection = name, .schema = true };
 	struct reading *r = cbx_xcalloc(1, sizeof(*r));
-	struct cbx_mcp_job *job;
+	struct cbx_mcp_request *job;
 	struct cbx_err err;
 
 	r->uri = cbx_xstrdup(uri);
-	job = cbx_mcp_job_new(m, slot, r, reading_release);
+	job = cbx_mcp_request_new(m, slot, r, reading_release);
 	if (!job)
 		return;
 	job->answer = (struct cbx_answer_op){ .op.ops = &m->mcp->client.caller.ops, .done = on_schema };

@@ -9,10 +9,10 @@
 #include "base/limits.h"
 #include "mcp/request.h"
 
-struct cbx_mcp_job *cbx_mcp_job_new(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, void *state,
+struct cbx_mcp_request *cbx_mcp_request_new(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, void *state,
 				    void (*release)(void *state))
 {
-	struct cbx_mcp_job *job;
+	struct cbx_mcp_request *job;
 
 	if (m->mcp->njobs >= CBX_JOBS_MAX) {
 		release(state);
@@ -33,7 +33,7 @@ struct cbx_mcp_job *cbx_mcp_job_new(const struct cbx_mcp_message *m, struct cbx_
 	return job;
 }
 
-static void job_free(struct cbx_mcp_job *job)
+static void job_free(struct cbx_mcp_request *job)
 {
 	cbx_op_cancel(&job->file.op);
 	cbx_op_cancel(&job->answer.op);
@@ -43,13 +43,13 @@ static void job_free(struct cbx_mcp_job *job)
 	free(job);
 }
 
-void cbx_mcp_job_end(struct cbx_mcp_job *job, cJSON *result)
+void cbx_mcp_request_end(struct cbx_mcp_request *job, cJSON *result)
 {
 	cbx_rpc_answer(&job->slot, result);
 	job_free(job);
 }
 
-void cbx_mcp_job_fail(struct cbx_mcp_job *job, int code, cJSON *data, const char *fmt, ...)
+void cbx_mcp_request_fail(struct cbx_mcp_request *job, int code, cJSON *data, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -59,9 +59,9 @@ void cbx_mcp_job_fail(struct cbx_mcp_job *job, int code, cJSON *data, const char
 	job_free(job);
 }
 
-bool cbx_mcp_jobs_cancel(struct cbx_mcp *mcp, const char *id)
+bool cbx_mcp_requests_cancel(struct cbx_mcp *mcp, const char *id)
 {
-	struct cbx_mcp_job *job;
+	struct cbx_mcp_request *job;
 
 	TAILQ_FOREACH(job, &mcp->jobs, entry) {
 		if (job->slot.id && strcmp(job->slot.id, id) == 0) {
@@ -73,9 +73,9 @@ bool cbx_mcp_jobs_cancel(struct cbx_mcp *mcp, const char *id)
 	return false;
 }
 
-void cbx_mcp_jobs_drop(struct cbx_mcp *mcp)
+void cbx_mcp_requests_drop(struct cbx_mcp *mcp)
 {
-	struct cbx_mcp_job *job;
+	struct cbx_mcp_request *job;
 
 	while ((job = TAILQ_FIRST(&mcp->jobs))) {
 		cbx_rpc_drop(&job->slot);

@@ -13,8 +13,8 @@ bool cbx_mcp_check_no_cursor(const struct cbx_mcp_message *m, struct cbx_rpc_slo
  * At any time a job waits for its operation, whose end ends it or asks for the next. When it is cancelled, or its
  * connection goes, the operation is cancelled with it.
  */
-struct cbx_mcp_job {
-	TAILQ_ENTRY(cbx_mcp_job) entry;
+struct cbx_mcp_request {
+	TAILQ_ENTRY(cbx_mcp_request) entry;
 	struct cbx_mcp *mcp;
 	struct cbx_file_op file;
 	struct cbx_answer_op answer;
@@ -26,13 +26,13 @@ struct cbx_mcp_job {
 };
 
 /* Takes over the slot. NULL: there are too many, and the slot was answered; the state was released. */
-struct cbx_mcp_job *cbx_mcp_job_new(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, void *state,
+struct cbx_mcp_request *cbx_mcp_request_new(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, void *state,
 				    void (*release)(void *state));
-void cbx_mcp_job_end(struct cbx_mcp_job *job, cJSON *result); /* answers and frees; takes the result */
-void cbx_mcp_job_fail(struct cbx_mcp_job *job, int code, cJSON *data, const char *fmt, ...)
+void cbx_mcp_request_end(struct cbx_mcp_request *job, cJSON *result); /* answers and frees; takes the result */
+void cbx_mcp_request_fail(struct cbx_mcp_request *job, int code, cJSON *data, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5))); /* likewise; takes data */
-bool cbx_mcp_jobs_cancel(struct cbx_mcp *mcp, const char *id);
-void cbx_mcp_jobs_drop(struct cbx_mcp *mcp); /* the connection has gone */
+bool cbx_mcp_requests_cancel(struct cbx_mcp *mcp, const char *id);
+void cbx_mcp_requests_drop(struct cbx_mcp *mcp); /* the connection has gone */
 
 /* ---- walk: the files of a session ---- */
 
@@ -48,12 +48,12 @@ struct cbx_mcp_walk_file {
  */
 struct cbx_mcp_walk {
 	char session_id[CBX_NAME_MAX + 1];
-	bool (*see)(struct cbx_mcp_job *job, const struct cbx_mcp_walk_file *file);
-	void (*done)(struct cbx_mcp_job *job, const struct cbx_err *err);
-	struct cbx_mcp_job *job; /* these two are the walk's own */
+	bool (*see)(struct cbx_mcp_request *job, const struct cbx_mcp_walk_file *file);
+	void (*done)(struct cbx_mcp_request *job, const struct cbx_err *err);
+	struct cbx_mcp_request *job; /* these two are the walk's own */
 	uint64_t seen;
 };
 /* The struct must live as long as the job. < 0: it did not begin, and nothing is called. */
-int cbx_mcp_walk(struct cbx_mcp_walk *w, struct cbx_mcp_job *job, struct cbx_err *err);
+int cbx_mcp_walk(struct cbx_mcp_walk *w, struct cbx_mcp_request *job, struct cbx_err *err);
 
 #endif

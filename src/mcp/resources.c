@@ -101,7 +101,7 @@ static void add_databases(struct listing *l, const struct cbx_mcp_message *m)
 	}
 }
 
-static bool on_file(struct cbx_mcp_job *job, const struct cbx_mcp_walk_file *file)
+static bool on_file(struct cbx_mcp_request *job, const struct cbx_mcp_walk_file *file)
 {
 	struct listing *l = job->state;
 	_cleanup_buf_ struct cbx_buf uri = { 0 };
@@ -112,7 +112,7 @@ static bool on_file(struct cbx_mcp_job *job, const struct cbx_mcp_walk_file *fil
 	return add_resource(l, job->rev, uri.data, file->path, NULL, cbx_mime_by_name(file->path), &file->size);
 }
 
-static void end_listing(struct cbx_mcp_job *job)
+static void end_listing(struct cbx_mcp_request *job)
 {
 	struct listing *l = job->state;
 	cJSON *result = cbx_json_new_obj();
@@ -124,13 +124,13 @@ static void end_listing(struct cbx_mcp_job *job)
 		cbx_json_set_str(result, "nextCursor", cursor);
 	}
 	cbx_mcp_set_caching(result, job->rev, 0, false);
-	cbx_mcp_job_end(job, result);
+	cbx_mcp_request_end(job, result);
 }
 
-static void on_session_listed(struct cbx_mcp_job *job, const struct cbx_err *err);
+static void on_session_listed(struct cbx_mcp_request *job, const struct cbx_err *err);
 
 /* Begin with the session at l->at, or end. A session that has gone, or is not ready, has no files to list. */
-static void list_next(struct cbx_mcp_job *job)
+static void list_next(struct cbx_mcp_request *job)
 {
 	struct listing *l = job->state;
 
@@ -155,7 +155,7 @@ static void list_next(struct cbx_mcp_job *job)
 	end_listing(job);
 }
 
-static void on_session_listed(struct cbx_mcp_job *job, const struct cbx_err *err)
+static void on_session_listed(struct cbx_mcp_request *job, const struct cbx_err *err)
 {
 	struct listing *l = job->state;
 
@@ -166,7 +166,7 @@ static void on_session_listed(struct cbx_mcp_job *job, const struct cbx_err *err
 void cbx_mcp_resources_list(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	const char *cursor = "", *after = NULL;
-	struct cbx_mcp_job *job;
+	struct cbx_mcp_request *job;
 	struct listing *l;
 	struct cbx_err err;
 
@@ -185,7 +185,7 @@ void cbx_mcp_resources_list(const struct cbx_mcp_message *m, struct cbx_rpc_slot
 		add_databases(l, m);
 	}
 	l->ids = cbx_own_list(&m->mcp->client, cbx_mcp_has_own(m->mcp, m->rev), after);
-	job = cbx_mcp_job_new(m, slot, l, listing_release);
+	job = cbx_mcp_request_new(m, slot, l, listing_release);
 	if (job)
 		list_next(job);
 }

@@ -47,7 +47,7 @@ struct cbx_mcp_method {
 };
 
 TAILQ_HEAD(cbx_mcp_calls, cbx_mcp_call);
-TAILQ_HEAD(cbx_mcp_jobs, cbx_mcp_job);
+TAILQ_HEAD(cbx_mcp_requests, cbx_mcp_request);
 TAILQ_HEAD(cbx_mcp_streams, cbx_mcp_stream);
 
 struct cbx_mcp_roots {
@@ -70,7 +70,7 @@ struct cbx_mcp {
 	bool modern_only;
 	struct cbx_mcp_calls calls;
 	size_t ncalls;
-	struct cbx_mcp_jobs jobs; /* requests that wait for files */
+	struct cbx_mcp_requests jobs; /* requests that wait for files */
 	size_t njobs;
 	struct cbx_mcp_streams streams; /* who wants to hear of changes */
 	size_t nstreams;

@@ -26,7 +26,7 @@ static bool see_all(struct cbx_mcp_walk *w, const struct cbx_file_reply *reply)
 
 static void on_page(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *fault)
 {
-	struct cbx_mcp_job *job = cbx_container_of(op, struct cbx_mcp_job, file);
+	struct cbx_mcp_request *job = cbx_container_of(op, struct cbx_mcp_request, file);
 	struct cbx_mcp_walk *w = job->walk;
 	struct cbx_err err;
 
@@ -49,7 +49,7 @@ static int ask(struct cbx_mcp_walk *w, struct cbx_err *err)
 	return r;
 }
 
-int cbx_mcp_walk(struct cbx_mcp_walk *w, struct cbx_mcp_job *job, struct cbx_err *err)
+int cbx_mcp_walk(struct cbx_mcp_walk *w, struct cbx_mcp_request *job, struct cbx_err *err)
 {
 	w->job = job;
 	job->walk = w;
