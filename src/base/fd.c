@@ -86,21 +86,6 @@ ssize_t cbx_read_line(int dir, const char *path, char *out, size_t size)
 	return n;
 }
 
-int cbx_place_fds(const int *from, const int *to, size_t n)
-{
-	int high[CBX_FDS_MAX];
-
-	if (n > CBX_FDS_MAX)
-		return -EINVAL;
-	for (size_t i = 0; i < n; i++)
-		if ((high[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 64)) < 0)
-			return -errno;
-	for (size_t i = 0; i < n; i++)
-		if (dup2(high[i], to[i]) < 0)
-			return -errno;
-	return 0;
-}
-
 int cbx_set_nonblock(int fd, int on)
 {
 	int flags = fcntl(fd, F_GETFL);

@@ -11,8 +11,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
-
-#define CBX_FDS_MAX 8 /* most descriptors in one message between our own processes */
+#include "base/place.h"
 
 int cbx_read_whole(int fd, size_t max, struct cbx_buf *out); /* append all of it: 0, or -errno; -EFBIG: it is longer */
 int cbx_write_all(int fd, const void *p, size_t n);       /* 0, or -errno; a short write is retried */
@@ -25,9 +24,6 @@ ssize_t cbx_read_full(int fd, void *p, size_t n);         /* bytes read; fewer t
 ssize_t cbx_read_small(int dir, const char *path, char *out, size_t size);
 ssize_t cbx_read_line(int dir, const char *path, char *out, size_t size); /* without newlines at its end */
 
-/* Before an exec: duplicate up to CBX_FDS_MAX descriptors to their places, first out of the way of all places, since a
- * source may be a target. The duplicates are not close-on-exec; those in between, from 64 on, are left and are. */
-int cbx_place_fds(const int *from, const int *to, size_t n);
 int cbx_set_nonblock(int fd, int on);
 int cbx_set_cloexec(int fd, int on);
 

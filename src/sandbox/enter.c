@@ -433,25 +433,29 @@ static int become_init(struct entry *e, int *report, struct cbx_err *err)
 	const char *const argv[] = { "codebox-init", NULL };
 	const char *const envp[] = { NULL };
 	struct cbx_landlock ruleset;
-	int r, step, null = open("/dev/null", O_RDWR);
+	int r, step, null = open("/dev/null", O_RDWR), from[CBX_FDS_MAX], to[CBX_FDS_MAX] = { 0, 1, 2, CBX_INIT_SOCKET };
+	int *needed[] = { &e->init_fd, &ruleset.fd, report };
+	size_t n = 4;
 
 	r = make_ruleset(e, *report, &ruleset, err);
 	if (r < 0)
 		return r;
-	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
+	if (null < 0)
 		return cbx_fail(err, errno, "open /dev/null");
-	/* Descriptor 3 may be one that is still needed. */
-	if ((e->init_fd == 3 && (e->init_fd = fcntl(3, F_DUPFD_CLOEXEC, 4)) < 0) ||
-	    (ruleset.fd == 3 && (ruleset.fd = fcntl(3, F_DUPFD_CLOEXEC, 4)) < 0) ||
-	    (*report == 3 && (*report = fcntl(3, F_DUPFD_CLOEXEC, 4)) < 0))
-		return cbx_fail(err, errno, "move descriptor 3");
-	if (e->init_sock != 3 && dup2(e->init_sock, 3) < 0)
-		return cbx_fail(err, errno, "place init's socket");
-	if (cbx_close_range(4, ~0u, CBX_CLOSE_RANGE_CLOEXEC) < 0)
-		return cbx_fail(err, errno, "close descriptors");
-	r = cbx_set_cloexec(3, 0);
+	from[0] = from[1] = from[2] = null;
+	from[3] = e->init_sock;
+	for (size_t i = 0; i < ARRAY_SIZE(needed); i++) { /* until the exec; where they are, the others may be placed */
+		if (*needed[i] < 0)
+			continue;
+		from[n] = *needed[i];
+		to[n] = (int)n;
+		*needed[i] = (int)n++;
+	}
+	r = cbx_place_fds(from, to, n);
 	if (r < 0)
-		return cbx_fail(err, -r, "keep init's socket");
+		return cbx_fail(err, -r, "place init's descriptors");
+	if (cbx_close_range(CBX_INIT_SOCKET + 1, ~0u, CBX_CLOSE_RANGE_CLOEXEC) < 0)
+		return cbx_fail(err, errno, "close descriptors");
 	r = cbx_lockdown(e->lockdown, ruleset.fd, &step);
 	if (r < 0)
 		return cbx_fail(err, -r, "%s", cbx_lockdown_step_name(step));

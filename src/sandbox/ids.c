@@ -103,9 +103,8 @@ static int run_helper(const char *helper, pid_t pid, uint32_t own, uint32_t firs
 	if (child == 0) {
 		int null = open("/dev/null", O_RDWR);
 
-		dup2(null, 0);
-		dup2(null, 1);
-		dup2(null, 2);
+		if (null < 0 || cbx_place_fds((int[]){ null, null, null }, (int[]){ 0, 1, 2 }, 3) < 0)
+			_exit(127);
 		execve(helper, (char *const *)argv, (char *const *)envp);
 		_exit(127);
 	}

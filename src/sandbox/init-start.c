@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/limits.h"
+#include "base/place.h"
 #include "sandbox/init-start.h"
 #include "sandbox/init-terminal.h"
 
@@ -93,22 +94,18 @@ static void execute(char **argv, char **envp)
 		errno = ENOENT;
 }
 
-/* First out of the way, then into place: a source may be a target. */
 static int place(const struct birth *b)
 {
-	int high[CBX_INTERPRETER_FDS];
+	static const int to[CBX_INTERPRETER_FDS] = { 0, 1, 2, 3, 4 };
+	int r = b->slave ? cbx_place_fds((int[]){ b->slave, b->slave, b->slave }, to, 3) :
+			   cbx_place_fds(b->fds, to, b->nfds);
 
-	for (size_t i = 0; b->slave && i < 3; i++)
-		if (dup2(b->slave, (int)i) < 0)
-			return -1;
+	if (r < 0) {
+		errno = -r;
+		return -1;
+	}
 	if (b->slave)
 		return 0;
-	for (size_t i = 0; i < b->nfds; i++)
-		if ((high[i] = fcntl(b->fds[i], F_DUPFD_CLOEXEC, 64)) < 0)
-			return -1;
-	for (size_t i = 0; i < b->nfds; i++)
-		if (dup2(high[i], (int)i) < 0)
-			return -1;
 	/* What is left, the pipe that reports an error included, is close-on-exec. */
 	return b->nfds == 3 ? fcntl(CBX_INIT_SOCKET, F_SETFD, FD_CLOEXEC) : 0;
 }

@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/place.h"
 #include "base/syscalls.h"
 #include "sandbox/init-terminal.h"
 
@@ -73,13 +74,11 @@ static void copy(void)
 
 _Noreturn void cbx_init_relay(int master, int typed, int shown)
 {
-	int high[3] = { fcntl(master, F_DUPFD_CLOEXEC, 64), fcntl(typed, F_DUPFD_CLOEXEC, 64),
-			fcntl(shown, F_DUPFD_CLOEXEC, 64) };
-
 	prctl(PR_SET_NAME, "codebox-tty");
-	for (int i = 0; i < 3; i++)
-		if (high[i] < 0 || dup2(high[i], MASTER + i) < 0 ||
-		    fcntl(MASTER + i, F_SETFL, fcntl(MASTER + i, F_GETFL) | O_NONBLOCK) < 0)
+	if (cbx_place_fds((int[]){ master, typed, shown }, (int[]){ MASTER, TYPED, SHOWN }, 3) < 0)
+		_exit(1);
+	for (int fd = MASTER; fd <= SHOWN; fd++)
+		if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
 			_exit(1);
 	if (cbx_close_range(SHOWN + 1, ~0u, 0) < 0)
 		_exit(1);
