@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import resource
 import select
 import socket
 import subprocess
@@ -569,6 +570,32 @@ def test_clients_that_do_not_read():
         assert b"That was it" not in got and len(got) < 30 << 20, len(got)
     if not os.environ.get("CBX_SANITIZED"):  # freed memory is kept then
         assert server_memory(server.pid) - before < 100 << 20, server_memory(server.pid)
+    same(server.stop(), 0)
+
+
+def test_many_connections():
+    """The number of connections has a bound, half of the files that the server may have, and none of them leaks."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        server = Fixture()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    def open_ones():
+        return len(os.listdir(f"/proc/{server.pid}/fd"))
+
+    before = open_ones()
+    crowd = [Modern(server.port) for _ in range(220)]
+    for c in crowd:
+        same(c.call("test_simple_text").status, 200)  # whoever comes late is served as who came first
+    assert 100 < open_ones() - before <= 128, open_ones()
+    same(crowd[-1].call("test_simple_text").status, 200)
+    for c in crowd:
+        c.close()
+    for _ in range(3):
+        same(Modern(server.port).call("test_simple_text").status, 200)
+    assert cbxtest.wait_until(lambda: open_ones() < before + 10, PATIENCE), "connections leak"
     same(server.stop(), 0)
 
 

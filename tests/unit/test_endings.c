@@ -99,8 +99,85 @@ START_TEST(closed_by_what_it_prints)
 }
 END_TEST
 
+/* ---- watches that come and go while watches are called ---- */
+
+static struct watched {
+	struct cbx_watch_op op;
+	int printed, ends;
+	void (*then)(struct watched *w);
+} all[4];
+
+static void heard_it(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress)
+{
+	struct watched *w = cbx_container_of(op, struct watched, op);
+
+	w->printed += progress->what == CBX_PRINTED;
+	w->ends += progress->what == CBX_ENDED;
+	if (w->then)
+		w->then(w);
+}
+
+static void add_watch(struct watched *w)
+{
+	struct cbx_err err;
+
+	w->op = (struct cbx_watch_op){ .op.ops = &mine, .on_progress = heard_it };
+	ck_assert_int_eq(cbx_execution_watch(cell, &w->op, &err), 0);
+}
+
+/* The first takes off the next and itself, and adds one. */
+static void change(struct watched *w)
+{
+	w->then = NULL;
+	cbx_op_cancel(&all[1].op.op);
+	cbx_op_cancel(&all[0].op.op);
+	add_watch(&all[3]);
+}
+
+static void again(struct watched *w)
+{
+	w->then = NULL;
+	add_watch(&all[0]); /* where it was before */
+}
+
+START_TEST(watches_change_while_they_are_called)
+{
+	struct cbx_frame done = { .kind = CBX_FRAME_DONE, .id = 1, .no_files = true };
+
+	begin();
+	cbx_op_cancel(&watch.op); /* it would close the session */
+	memset(all, 0, sizeof(all));
+	for (int i = 0; i < 3; i++)
+		add_watch(&all[i]);
+	all[0].then = change;
+	interp->up->printed(interp, CBX_STDOUT, "x", 1);
+	ck_assert_int_eq(all[0].printed, 1);
+	ck_assert_int_eq(all[1].printed, 0); /* it was taken off before its turn */
+	ck_assert_int_eq(all[2].printed, 1);
+	ck_assert_int_eq(all[3].printed, 0); /* it hears of what comes next */
+	all[2].then = again;
+	interp->up->printed(interp, CBX_STDOUT, "y", 1);
+	ck_assert_int_eq(all[0].printed, 1);
+	ck_assert_int_eq(all[2].printed, 2);
+	ck_assert_int_eq(all[3].printed, 1);
+	cbx_op_cancel(&all[3].op.op);
+	interp->up->frame(interp, &done);
+	ck_assert_int_eq(all[0].ends, 1);
+	ck_assert_int_eq(all[1].ends, 0);
+	ck_assert_int_eq(all[2].ends, 1);
+	ck_assert_int_eq(all[3].ends, 0);
+	ck_assert_int_eq(all[0].printed, 1);
+	ck_assert(LIST_EMPTY(&mine.pending));
+	cbx_session_close(NULL, session, "a test");
+	event_base_loop(base, EVLOOP_NONBLOCK);
+	cbx_engine_free(engine);
+	event_base_free(base);
+}
+END_TEST
+
 static void add(TCase *t)
 {
+	tcase_add_test(t, watches_change_while_they_are_called);
 	tcase_add_test(t, closed_by_its_last_words);
 	tcase_add_test(t, closed_by_what_it_prints);
 }
