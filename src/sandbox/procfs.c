@@ -14,27 +14,30 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/str.h"
 #include "base/syscalls.h"
 #include "sandbox/mounts.h"
 
+#define SYS    "sys/"
 #define LOCKED (CBX_MOUNT_ATTR_RDONLY | CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NODEV | CBX_MOUNT_ATTR_NOEXEC)
 
-/* Tells about the machine or reaches into the kernel: shown empty. Not every kernel has each. */
+/* Tells about the machine or reaches into the kernel, or is counted for all of the machine's programs together, so that
+ * one session could tell another one something by it: shown empty. Not every kernel has each. */
 static const char *const masked[] = {
-	"acpi",	     "asound",	      "buddyinfo",   "bus",	   "cgroups",	 "cmdline",	  "config.gz",
-	"consoles",  "diskstats",     "driver",	     "dynamic_debug", "fs",	 "interrupts",	  "iomem",
-	"ioports",   "irq",	      "kallsyms",
-	"kcore",     "key-users",     "keys",	     "kmsg",	   "kpagecgroup", "kpagecount",	  "kpageflags",
-	"latency_stats", "locks",     "modules",     "mtrr",	   "pagetypeinfo", "partitions",  "pressure",
-	"sched_debug", "schedstat",   "scsi",	     "slabinfo",   "softirqs",	 "swaps",	  "sysrq-trigger",
-	"timer_list", "timer_stats",  "vmallocinfo", "vmstat",	   "zoneinfo",
+	"acpi",	     "asound",	     "buddyinfo",     "bus",	     "cgroups",	      "cmdline",     "config.gz",
+	"consoles",  "crypto",	     "devices",	      "diskstats",   "dma",	      "driver",	     "dynamic_debug",
+	"fb",	     "fs",	     "interrupts",    "iomem",	     "ioports",	      "irq",	     "kallsyms",
+	"kcore",     "key-users",    "keys",	      "kmsg",	     "kpagecgroup",   "kpagecount",  "kpageflags",
+	"latency_stats", "locks",    "misc",	      "modules",     "mtrr",	      "pagetypeinfo", "partitions",
+	"pressure",  "sched_debug",  "schedstat",     "scsi",	     "slabinfo",      "softirqs",    "swaps",
+	"sysrq-trigger", "timer_list", "timer_stats", "vmallocinfo", "vmstat",	      "zoneinfo",
+	/* On top of what is read-only. */
+	SYS "dev",	SYS "fs/aio-nr",      SYS "fs/dentry-state",  SYS "fs/file-nr",	     SYS "fs/inode-nr",
+	SYS "fs/inode-state", SYS "fs/quota", SYS "kernel/pty/nr",
 };
 
 /* Can change the kernel: read-only. */
 static const char *const read_only[] = { "sys", "tty" };
-
-/* What all of the machine's programs use together: shown empty. Every kernel has these. */
-static const char *const counts[] = { "sys/fs/dentry-state", "sys/fs/file-nr", "sys/fs/inode-nr", "sys/fs/inode-state" };
 
 int cbx_procfs_survey(struct cbx_outer *outer, struct cbx_err *err)
 {
@@ -192,6 +195,18 @@ static int set_ceilings(int proc, struct cbx_err *err)
 	return 0;
 }
 
+/* One empty directory, of the session's own, and one null device serve for all. */
+static int mask(const struct cbx_outer *outer, bool sys, struct cbx_err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(masked); i++)
+		if (((outer->masked_dirs | outer->masked_files) & 1ull << i) && cbx_starts_with(masked[i], SYS) == sys)
+			r = cbx_mount_bind(outer->masked_dirs >> i & 1 ? "/session/proc/empty" : "/null", masked[i],
+					   err);
+	return r;
+}
+
 /* Nothing but processes: there is nothing to mask, to show or to set (the strict profile has no inotify). Not hidepid
  * as well: init looks for what is left of an ended interpreter there, and a process could hide from it by making itself
  * undumpable. */
@@ -222,16 +237,12 @@ int cbx_procfs_mount(int root, int store, const struct cbx_outer *outer, const s
 	r = set_ceilings(proc, err);
 	if (r == 0)
 		r = show_files(store, outer, plan, err);
-	/* One empty directory, of the session's own, and one null device serve for all. */
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(masked); i++)
-		if ((outer->masked_dirs | outer->masked_files) & 1ull << i)
-			r = cbx_mount_bind(outer->masked_dirs >> i & 1 ? "/session/proc/empty" : "/null", masked[i],
-					   err);
+	if (r == 0)
+		r = mask(outer, false, err);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(read_only); i++)
 		r = make_read_only(read_only[i], err);
-	/* On top of what is read-only. */
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(counts); i++)
-		r = cbx_mount_bind("/null", counts[i], err);
+	if (r == 0)
+		r = mask(outer, true, err);
 	if (r == 0)
 		r = cbx_mount_bind("/session/proc/boot_id", "sys/kernel/random/boot_id", err);
 	/* A process could lower its own oom_score_adj. */
