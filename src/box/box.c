@@ -39,7 +39,7 @@ int cbx_box_begin(struct cbx_box *box, const struct cbx_plan *plan, uint64_t tog
 	if (r < 0)
 		return r;
 	box->number = ++all->last_number;
-	r = cbx_group_open(box, &fds[1], err);
+	r = cbx_group_open(box, together, &fds[1], err);
 	if (r >= 0 && (plan->flags & CBX_PLAN_PROXY))
 		r = cbx_egress_open(box, &fds[3], err);
 	if (r < 0) {

@@ -146,11 +146,14 @@ uint64_t cbx_group_data_rlimit(const struct cbx_boxes *all, uint64_t memory_byte
 	return !tree_of(all) && profile == CBX_PROFILE_STRICT ? memory_bytes : 0;
 }
 
-int cbx_group_open(struct cbx_box *box, int ret_dirs[2], struct cbx_err *err)
+int cbx_group_open(struct cbx_box *box, uint64_t together, int ret_dirs[2], struct cbx_err *err)
 {
 	const struct cbx_cgroup_tree *tree = tree_of(box->all);
+	int r = tree ? cbx_cgroup_tree_limit(tree, together, err) : 0;
 
 	ret_dirs[0] = ret_dirs[1] = -1;
+	if (r < 0)
+		return cbx_wrap(err, "limit all sessions together");
 	return tree ? cbx_cgroup_make(tree, box->number, &box->limits, &box->group, ret_dirs, err) : 0;
 }
 
@@ -238,7 +241,7 @@ bool cbx_group_settled(struct cbx_box *box)
 /* False: its processes are still ending. */
 static bool try_remove(struct cbx_boxes *all, const struct cbx_group_ending *g)
 {
-	int r = cbx_cgroup_remove(all->config.cgroup->dir, g->number);
+	int r = cbx_cgroup_remove(all->config.cgroup->sessions, g->number);
 	char text[200];
 
 	if (r == -EBUSY && g->tries < CBX_CGROUP_TRIES)

@@ -18,7 +18,7 @@ uint32_t cbx_group_process_rlimit(const struct cbx_boxes *all, uint32_t processe
 /* RLIMIT_DATA of its processes; 0: none. */
 uint64_t cbx_group_data_rlimit(const struct cbx_boxes *all, uint64_t memory_bytes, uint32_t profile);
 /* Make it; ret_dirs are for the supervisor, -1 where there are no groups. */
-int cbx_group_open(struct cbx_box *box, int ret_dirs[2], struct cbx_err *err);
+int cbx_group_open(struct cbx_box *box, uint64_t together, int ret_dirs[2], struct cbx_err *err);
 void cbx_group_close(struct cbx_box *box); /* kill what is there; it is removed as soon as it is empty */
 void cbx_group_release(struct cbx_box *box);
 void cbx_group_finish(struct cbx_boxes *all); /* wait until those that were closed are removed, within bounds */

@@ -115,13 +115,13 @@ static int make(const struct cbx_cgroup_tree *tree, const struct cbx_cgroup_limi
 	int r;
 
 	name_of(g->number, name);
-	if (mkdirat(tree->dir, name, 0755) < 0) {
+	if (mkdirat(tree->sessions, name, 0755) < 0) {
 		/* Left by a predecessor, which could not be removed when we started. */
-		if (errno != EEXIST || cbx_cgroup_remove(tree->dir, g->number) < 0 ||
-		    mkdirat(tree->dir, name, 0755) < 0)
+		if (errno != EEXIST || cbx_cgroup_remove(tree->sessions, g->number) < 0 ||
+		    mkdirat(tree->sessions, name, 0755) < 0)
 			return cbx_fail(err, errno, "make control group %s", name);
 	}
-	g->dir = openat(tree->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	g->dir = openat(tree->sessions, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (g->dir < 0)
 		return cbx_fail(err, errno, "open control group %s", name);
 	/* Processor time is shared out among sessions, not within one: no cpu here. */
@@ -158,7 +158,7 @@ int cbx_cgroup_make(const struct cbx_cgroup_tree *tree, uint64_t number, const s
 		cbx_close_p(&ret_dirs[0]);
 		cbx_close_p(&ret_dirs[1]);
 		cbx_cgroup_release(ret);
-		(void)cbx_cgroup_remove(tree->dir, number);
+		(void)cbx_cgroup_remove(tree->sessions, number);
 		return cbx_wrap(err, "limit the session");
 	}
 	ret->tree = tree;

@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +33,7 @@
 #include "cgroup/parse.h"
 
 #define SUPERVISOR "supervisor"
+#define SESSIONS   "sessions"
 #define REMEDY	   "run codebox doctor for what to do"
 
 const char *cbx_cgroup_backend_name(enum cbx_cgroup_backend backend)
@@ -102,15 +104,16 @@ int cbx_cgroup_tree_find(const struct cbx_service *service, char *ret_dir, size_
 
 /* ---- taking ---- */
 
-/* What systemd gives away with Delegate= for User=. */
-static int give_to_service(int dir, const struct cbx_service *service, struct cbx_err *err)
+/* What systemd gives away with Delegate= for User=; and of the group that is made here, its limit. */
+static int give_to_service(int dir, bool made, const struct cbx_service *service, struct cbx_err *err)
 {
-	static const char *const files[] = { "", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads" };
+	static const char *const files[] = { "", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads",
+					     "memory.max" };
 	struct stat st;
 
 	if (!service->from_root)
 		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(files) - !made; i++)
 		if (fchownat(dir, files[i], service->uid, service->gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 			return cbx_fail(err, errno, "give our control group's %s to user %u",
 					files[i][0] ? files[i] : "directory", (unsigned)service->uid);
@@ -194,6 +197,23 @@ static int enable(int dir, unsigned have, unsigned *ret, struct cbx_err *err)
 	return 0;
 }
 
+/* The group that all sessions are in. */
+static int make_sessions(int dir, unsigned have, const struct cbx_service *service, unsigned *ret_controllers,
+			 struct cbx_err *err)
+{
+	_cleanup_fd_ int fd = -1;
+	int r;
+
+	if (mkdirat(dir, SESSIONS, 0755) < 0 && errno != EEXIST)
+		return cbx_fail(err, errno, "make a control group for all sessions");
+	fd = openat(dir, SESSIONS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return cbx_fail(err, errno, "open the control group of all sessions");
+	if ((r = give_to_service(fd, true, service, err)) < 0 || (r = enable(fd, have, ret_controllers, err)) < 0)
+		return r;
+	return take_fd(&fd);
+}
+
 /* Sessions of a codeboxd that was killed. Its processes are dead, or will be in a moment. */
 static void clean(int dir)
 {
@@ -218,12 +238,12 @@ static void clean(int dir)
 
 static int take(struct cbx_cgroup_tree *tree, int dir, const struct cbx_service *service, struct cbx_err *err)
 {
-	_cleanup_fd_ int lock = -1;
+	_cleanup_fd_ int lock = -1, sessions = -1;
 	struct cbx_err ignored;
 	unsigned have = 0, controllers = 0;
 	int r;
 
-	if ((r = give_to_service(dir, service, err)) < 0 || (r = check_usable(dir, &have, err)) < 0)
+	if ((r = give_to_service(dir, false, service, err)) < 0 || (r = check_usable(dir, &have, err)) < 0)
 		return r;
 	lock = make_supervisor(dir, err);
 	if (lock < 0)
@@ -231,24 +251,28 @@ static int take(struct cbx_cgroup_tree *tree, int dir, const struct cbx_service 
 	r = cbx_cgroup_put(lock, "cgroup.procs", "0", err); /* 0: the process that writes */
 	if (r == 0)
 		r = enable(dir, have, &controllers, err);
+	if (r == 0)
+		r = sessions = make_sessions(dir, controllers, service, &controllers, err);
 	if (r < 0) {
+		(void)unlinkat(dir, SESSIONS, AT_REMOVEDIR);
 		(void)cbx_cgroup_put(dir, "cgroup.procs", "0", &ignored);
 		(void)unlinkat(dir, SUPERVISOR, AT_REMOVEDIR);
 		return r;
 	}
-	clean(dir);
+	clean(sessions);
 	tree->controllers = controllers;
+	tree->sessions = take_fd(&sessions);
 	tree->lock = take_fd(&lock);
 	return 0;
 }
 
 void cbx_cgroup_tree_take(struct cbx_cgroup_tree *tree, int dir, const char *name, const struct cbx_service *service)
 {
+	_cleanup_fd_ int own = dir;
 	struct cbx_err err = { 0 };
 
-	*tree = (struct cbx_cgroup_tree){ .dir = dir, .lock = -1 };
-	if (take(tree, dir, service, &err) < 0) {
-		cbx_close_p(&tree->dir);
+	*tree = CBX_CGROUP_TREE_NONE;
+	if (take(tree, own, service, &err) < 0) {
 		snprintf(tree->reason, sizeof(tree->reason), "%s", err.msg);
 		return;
 	}
@@ -271,7 +295,7 @@ void cbx_cgroup_tree_open(struct cbx_cgroup_tree *tree, const struct cbx_service
 			cbx_fail(&err, errno, "open our control group %s", path);
 	}
 	if (dir < 0) {
-		*tree = (struct cbx_cgroup_tree){ .dir = -1, .lock = -1 };
+		*tree = CBX_CGROUP_TREE_NONE;
 		snprintf(tree->reason, sizeof(tree->reason), "%s", err.msg);
 		return;
 	}
@@ -281,9 +305,18 @@ void cbx_cgroup_tree_open(struct cbx_cgroup_tree *tree, const struct cbx_service
 		cbx_disks_read(&tree->disks, "/sys/dev/block");
 }
 
+int cbx_cgroup_tree_limit(const struct cbx_cgroup_tree *tree, uint64_t memory_bytes, struct cbx_err *err)
+{
+	char text[32] = "max";
+
+	if (memory_bytes)
+		snprintf(text, sizeof(text), "%" PRIu64, memory_bytes);
+	return cbx_cgroup_put(tree->sessions, "memory.max", text, err);
+}
+
 void cbx_cgroup_tree_release(struct cbx_cgroup_tree *tree)
 {
-	cbx_close_p(&tree->dir);
+	cbx_close_p(&tree->sessions);
 	cbx_close_p(&tree->lock);
 	cbx_disks_release(&tree->disks);
 }

@@ -5,18 +5,20 @@
 /*
  * The part of the cgroup v2 tree that is ours: the group that systemd (a unit with Delegate=, or the scope that the
  * codebox command made) or a container gave to codeboxd. cgroup v2 allows processes in leaves only, and one writer for
- * each part, so codeboxd moves to a group "supervisor" below it and makes one group for each session beside that:
+ * each part, so codeboxd moves to a group "supervisor" below it and makes a group for all sessions beside that:
  *
  *     codeboxd.service            nothing but cgroup.subtree_control is ever written here
  *       supervisor                codeboxd, codebox-supervisor
- *       session-1                 limits of a session
- *         init                    its first process
- *         work                    everything else: killed as one when memory runs out
- *       session-2 ...
+ *       sessions                  the memory that all of them may use
+ *         session-1               limits of a session
+ *           init                  its first process
+ *           work                  everything else: killed as one when memory runs out
+ *         session-2 ...
  *
  * Where there is no such group, codeboxd works without, and `reason` says why and what to do about it.
  */
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/dirs.h"
 #include "base/err.h"
@@ -30,12 +32,14 @@ enum cbx_cgroup_backend {
 
 struct cbx_cgroup_tree {
 	enum cbx_cgroup_backend backend;
-	int dir;	      /* the group; -1: none */
-	int lock;	      /* "supervisor", held so that no other codeboxd takes the same group; -1: none */
-	unsigned controllers; /* enum cbx_controller, those in force for sessions */
+	int sessions;		/* that group; -1: none */
+	int lock;		/* "supervisor", held so that no other codeboxd takes the same group; -1: none */
+	unsigned controllers;	/* enum cbx_controller, those in force for sessions */
 	struct cbx_disks disks; /* of the machine; none without the io controller */
-	char reason[600];     /* NONE: why, and the remedy; else what was found, e.g. that a controller is missing */
+	char reason[600];	/* NONE: why, and the remedy; else what was found, e.g. that a controller is missing */
 };
+
+#define CBX_CGROUP_TREE_NONE ((struct cbx_cgroup_tree){ .sessions = -1, .lock = -1 })
 
 const char *cbx_cgroup_backend_name(enum cbx_cgroup_backend backend); /* "none", "inherit", "scope" */
 
@@ -49,6 +53,8 @@ void cbx_cgroup_tree_open(struct cbx_cgroup_tree *tree, const struct cbx_service
 void cbx_cgroup_tree_take(struct cbx_cgroup_tree *tree, int dir, const char *name, const struct cbx_service *service);
 /* Only find out: which directory, or an error with cause and remedy. Nothing is changed. */
 int cbx_cgroup_tree_find(const struct cbx_service *service, char *ret_dir, size_t cap, struct cbx_err *err);
+/* What all sessions may use from now on; 0: no limit. Where they use more, the kernel kills one as a whole. */
+int cbx_cgroup_tree_limit(const struct cbx_cgroup_tree *tree, uint64_t memory_bytes, struct cbx_err *err);
 void cbx_cgroup_tree_release(struct cbx_cgroup_tree *tree);
 
 #endif

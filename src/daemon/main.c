@@ -350,7 +350,7 @@ int main(int argc, char **argv)
 				.agent = { .loadavg = -1, .meminfo = -1 },
 				.share_fd = -1,
 				.packages = { .lock = -1 },
-				.cgroup = { .dir = -1, .lock = -1 },
+				.cgroup = CBX_CGROUP_TREE_NONE,
 				.principal = CBX_PRINCIPAL_LOCAL,
 				.mcp = &mcp };
 	struct cbx_err err = { 0 };

@@ -38,7 +38,7 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 	[CBX_KEY_MEMORY_TOGETHER] = { "limits", "memory_together", CBX_TYPE_SIZE, CBX_MEMORY_MIN,
 				      CBX_MEMORY_TOGETHER_MAX, 0, 0, .part = 50, .zero_is_none = true,
 				      .server_only = true,
-				      .text = "Memory of all sessions together that no control group limits" },
+				      .text = "Memory of all sessions together" },
 	[CBX_KEY_PROFILE] = { "isolation", "profile", CBX_TYPE_WORD, 0, 3, 1, 3, .words = profiles,
 			      .text = "Which system calls there are: strict for computing only, dev for debuggers "
 				      "too" },

@@ -5,6 +5,7 @@
     limits.py scope     as an ordinary user: codeboxd gets a scope from the user's systemd
     limits.py unit      as root: the system's units are installed, and codeboxd runs from them
 """
+import json
 import os
 import signal
 import subprocess
@@ -33,12 +34,12 @@ class Unit(Box):
 box = Unit() if AS_ROOT else Box(CODEBOX_FREEZE_AFTER="1")
 
 
-def group():
-    """The directory of codeboxd's part of the tree."""
-    with open(f"/proc/{box.daemon_pid()}/cgroup") as f:
+def group(of=None):
+    """The directory of all sessions' groups, in codeboxd's part of the tree."""
+    with open(f"/proc/{(of or box).daemon_pid()}/cgroup") as f:
         path = f.read().strip()
     assert path.startswith("0::/") and path.endswith("/supervisor"), path
-    return CGROUP + os.path.dirname(path[3:])
+    return CGROUP + os.path.dirname(path[3:]) + "/sessions"
 
 
 def groups():
@@ -98,7 +99,7 @@ def test_only_leaves_hold_processes():
         uid = int([line for line in f if line.startswith("Uid:")][0].split()[1])
     assert os.stat(os.path.join(top, name)).st_uid == uid != 0
     if AS_ROOT:
-        assert os.stat(os.path.join(top, "memory.max")).st_uid == 0
+        assert os.stat(os.path.join(top, "..", "memory.max")).st_uid == 0
 
 
 def test_use_is_counted():
@@ -140,6 +141,42 @@ def test_memory_is_limited_for_all_processes_together():
         # The bomb's children died with it.
         assert len(open(os.path.join(group(), name, "work", "cgroup.procs")).read().split()) == 1
         assert c.call("run", session_id="a", code="print(kept)")["stdout"] == "yes\n"
+
+
+GROW = """
+import time
+held = bytearray(%d << 20)
+print('held', flush=True)
+"""
+
+
+def test_memory_of_all_sessions_together_is_limited():
+    with open("/proc/meminfo") as f:
+        machine = int(f.readline().split()[1]) * 1024
+    assert machine * 0.48 < number("memory.max") <= machine / 2, (number("memory.max"), machine)
+    if AS_ROOT:  # the policy of the unit is the shipped one
+        return
+    policy = os.path.join(box.dir, "together.json")
+    with open(policy, "w") as f:
+        f.write('{"include": ["default"], "limits": {"memory": "256M", "memory_together": "320M"}}')
+    other = Box(CODEBOX_POLICY=policy, CODEBOX_POOL="0")
+    with Control(other) as c:
+        create(c, "large", cgroup="required")
+        create(c, "small")
+        top = group(other)
+        assert top != group(), top
+        with open(os.path.join(top, "memory.max")) as f:
+            assert int(f.read()) == 320 << 20
+        assert c.call("run", session_id="large", code=GROW % 180, timeout=300)["stdout"] == "held\n"
+        assert c.call("run", session_id="small", code="kept = 'yes'", timeout=300)["status"] == "ok"
+        r = c.call("run", session_id="small", code="all = []\nwhile len(all) < 150: all.append(bytearray(1 << 20))",
+                   timeout=300)
+        assert r["status"] == "ok", r  # who uses most has been killed: the other one
+        r = c.call("run", session_id="large", code="print('held' in globals())", timeout=300)
+        assert r["stdout"] == "False\n", r
+        assert "group of sessions as a whole" in json.dumps(r), r
+        assert c.call("run", session_id="small", code="print(kept)")["stdout"] == "yes\n"
+    other.stop()
 
 
 def test_files_count_as_memory():
@@ -414,7 +451,7 @@ def test_a_successor_removes_what_is_left():
         return p
 
     def left():
-        return sorted(n for n in os.listdir(CGROUP) if n.startswith("session-"))
+        return sorted(n for n in os.listdir(CGROUP + "/sessions") if n.startswith("session-"))
 
     p = start()
     with Control(other) as c:

@@ -76,9 +76,8 @@ def test_all_sessions_together_have_a_bound():
     hold = "import time\nb = b'x' * (%d << 20)\ntime.sleep(%d)"
     assert make("small", box=b, code=hold % (120, 0)).returncode == 0
     r = make("large", box=b, code=hold % (300, 20))
-    if info("small", b)["limits"]["backend"] == "none":
-        assert r.returncode != 0 and "group of sessions as a whole" in r.stderr, (r.returncode, r.stderr)
-        assert make("small", box=b, code="print(len(b))").stdout == f"{120 << 20}\n"
+    assert r.returncode != 0 and "group of sessions as a whole" in r.stderr, (r.returncode, r.stderr)
+    assert make("small", box=b, code="print(len(b))").stdout == f"{120 << 20}\n"
     b.stop()
 
 

@@ -181,6 +181,9 @@ static void setup(void)
 	make_file("cgroup.controllers", "cpu memory pids\n");
 	make_directory("supervisor");
 	make_file("supervisor/cgroup.procs", "");
+	make_directory("sessions");
+	make_file("sessions/cgroup.subtree_control", "");
+	make_file("sessions/memory.max", "");
 }
 
 static void teardown(void)
@@ -201,21 +204,27 @@ static void take(struct cbx_cgroup_tree *t, const char *name)
 START_TEST(a_delegated_group_is_taken)
 {
 	struct cbx_cgroup_tree t, other;
+	struct cbx_err err;
 	struct stat st;
 	char path[300];
 
-	make_directory("session-3"); /* of a codeboxd that was killed */
-	make_directory("session-3/work");
-	make_directory("session-x");
+	make_directory("sessions/session-3"); /* of a codeboxd that was killed */
+	make_directory("sessions/session-3/work");
+	make_directory("sessions/session-x");
 	take(&t, "codeboxd.service");
-	snprintf(path, sizeof(path), "%s/session-3", place);
+	snprintf(path, sizeof(path), "%s/sessions/session-3", place);
 	ck_assert_int_lt(stat(path, &st), 0);
-	snprintf(path, sizeof(path), "%s/session-x", place);
+	snprintf(path, sizeof(path), "%s/sessions/session-x", place);
 	ck_assert_int_eq(stat(path, &st), 0);
 	ck_assert_msg(t.backend == CBX_CGROUP_INHERIT, "%s", t.reason);
 	expect("supervisor/cgroup.procs", "0");
 	/* What +memory, +pids and +cpu, in this order, leave in a file that is no control group's. */
 	expect("cgroup.subtree_control", "+cpusry");
+	expect("sessions/cgroup.subtree_control", "+cpusry");
+	ck_assert_int_eq(cbx_cgroup_tree_limit(&t, 1 << 20, &err), 0);
+	expect("sessions/memory.max", "1048576");
+	ck_assert_int_eq(cbx_cgroup_tree_limit(&t, 0, &err), 0);
+	expect("sessions/memory.max", "max8576"); /* as above */
 	take(&other, "codeboxd.service");
 	ck_assert_int_eq(other.backend, CBX_CGROUP_NONE);
 	ck_assert_msg(strstr(other.reason, "another codeboxd") != NULL, "%s", other.reason);
