@@ -10,9 +10,31 @@
 
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/str.h"
 
 #define ESC 0x1b
+
+/* Beyond ASCII, what passes is what is seen: letters, marks, numbers, punctuation, symbols and spaces. These are not:
+ * controls and formats (Unicode's Default_Ignorable_Code_Point, and of Cf the rest that shows nothing), separators of
+ * lines, surrogates, private use, and what is no character. */
+static const struct {
+	uint32_t first, last;
+} unseen[] = {
+	{ 0x0080, 0x009f },   { 0x00ad, 0x00ad },   { 0x034f, 0x034f },	  { 0x061c, 0x061c },	{ 0x070f, 0x070f },
+	{ 0x115f, 0x1160 },   { 0x17b4, 0x17b5 },   { 0x180b, 0x180f },	  { 0x200b, 0x200b },	{ 0x200e, 0x200f },
+	{ 0x2028, 0x202e },   { 0x2060, 0x206f },   { 0x3164, 0x3164 },	  { 0xd800, 0xf8ff },	{ 0xfdd0, 0xfdef },
+	{ 0xfe00, 0xfe0d },   { 0xfeff, 0xfeff },   { 0xffa0, 0xffa0 },	  { 0xfff0, 0xfffb },	{ 0xfffe, 0xffff },
+	{ 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a }, { 0x1fffe, 0x1ffff }, { 0x2fffe, 0x2ffff }, { 0x3fffe, 0x10ffff },
+};
+
+static bool is_unseen(uint32_t code)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(unseen) && code >= unseen[i].first; i++)
+		if (code <= unseen[i].last)
+			return true;
+	return false;
+}
 
 size_t cbx_clean_unsafe(const char *p, size_t n, uint32_t *ret)
 {
@@ -32,16 +54,13 @@ size_t cbx_clean_unsafe(const char *p, size_t n, uint32_t *ret)
 	else if (k == 3)
 		*ret = (u[0] & 0x0fu) << 12 | (u[1] & 0x3fu) << 6 | (u[2] & 0x3fu);
 	else
-		return 0;
-	return (*ret < 0xa0 || *ret == 0x061c || *ret == 0x200e || *ret == 0x200f ||
-		(*ret >= 0x202a && *ret <= 0x202e) || (*ret >= 0x2066 && *ret <= 0x2069))
-		       ? k
-		       : 0;
+		*ret = (u[0] & 0x07u) << 18 | (u[1] & 0x3fu) << 12 | (u[2] & 0x3fu) << 6 | (u[3] & 0x3fu);
+	return is_unseen(*ret) ? k : 0;
 }
 
 static void show(struct cbx_buf *out, uint32_t code)
 {
-	cbx_buf_addf(out, code < 0x100 ? "\\x%02x" : "\\u%04x", (unsigned)code);
+	cbx_buf_addf(out, code < 0x100 ? "\\x%02x" : code < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)code);
 }
 
 static size_t safe_len(const char *p, size_t n)

@@ -5,11 +5,12 @@
 /*
  * What a session or a client named or printed, made fit for a reader: a person's terminal, a log, a model.
  *
- * What passes is a list: characters of UTF-8 that are not controls, tab and newlines where there can be lines, and, to a
- * terminal, colours. Controls are all others below U+0020, U+007F, the C1 controls (U+0080 to U+009F, also as single
- * bytes, which are not UTF-8) and the marks that change the direction of text (U+061C, U+200E, U+200F, U+202A to U+202E,
- * U+2066 to U+2069), by which a line can be made to look like another. They are written as escapes, so that they are
- * seen.
+ * What passes is what is seen: letters, marks, numbers, punctuation, symbols and spaces in UTF-8, tab and newlines where
+ * there can be lines, and, to a terminal, colours. All else is written as escapes, so that it is seen: controls (also C1
+ * as single bytes, which are not UTF-8), marks that change the direction of text, by which a line can be made to look
+ * like another, and what shows nothing and can hide text from a person that a model reads: tags, formats, fillers,
+ * variation selectors, private use, planes in which nothing is assigned. Of what is not seen by itself four pass, as
+ * scripts and emoji need them: the joiners U+200C and U+200D, and the selectors of text and of emoji, U+FE0E and U+FE0F.
  */
 #include <stdbool.h>
 #include <stddef.h>

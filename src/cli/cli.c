@@ -151,7 +151,10 @@ static void escape_unsafe(struct cbx_buf *out, const char *p, size_t n)
 		uint32_t code;
 		size_t k = cbx_clean_unsafe(p, n, &code);
 
-		if (k) {
+		if (k && code >= 0x10000) {
+			cbx_buf_addf(out, "\\u%04x\\u%04x", 0xd800 + ((unsigned)code - 0x10000) / 0x400,
+				     0xdc00 + ((unsigned)code - 0x10000) % 0x400);
+		} else if (k) {
 			cbx_buf_addf(out, "\\u%04x", (unsigned)code);
 		} else {
 			k = (unsigned char)*p < 0x80 ? 1 : cbx_utf8_len(p, n);

@@ -356,7 +356,7 @@ def seeds_png():
 
 def seeds_clean():
     yield from ("\x1b[31mred\x1b[0m", "\x1b]0;title\x07x\x1b\\\\", "\x9b2J", "\u202eevil\u2066\u200f\u061c", "a\tb\r\n\b\x7f",
-                "\x1b[?1049h\x1bc\x1b[1;2;", "\U0001f600\u20ac")
+                "\x1b[?1049h\x1bc\x1b[1;2;", "\U0001f600\u20ac", "\U000e0041\u2028\u200b\u200d\ufe0f\uffff")
 
 
 def seeds_unpack():

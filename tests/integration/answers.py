@@ -3,6 +3,7 @@
 """What a model reads in the answers of `codebox mcp`: what happened, said once, and what to do about it."""
 import os
 import re
+import unicodedata
 import sys
 import time
 
@@ -56,8 +57,8 @@ def test_warnings_of_user_code_are_not_the_drivers():
         assert text.startswith("'yyy"), text[:300]
 
 
-EVIL = "\x1b[31m\x1b[3J\x1b[2A\x1b]0;t\x07\x1b]52;c;ZQ==\x1b\\ \x7f\x9b5n \u202eevil\u2066\u200f\u061c \x01"
-UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+EVIL = "\x1b[31m\x1b[3J\x1b[2A\x1b]0;t\x07\x1b]52;c;ZQ==\x1b\\ \x7f\x9b5n \u202eevil\u2066\u200f\u061c\u2028\U000e0041 \x01"
+UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ue000-\uf8ff\U000e0000-\U0010ffff]")
 
 
 def strings(v):
@@ -94,12 +95,31 @@ def test_nothing_that_a_terminal_obeys_is_in_an_answer():
             bad = [x for x in strings(r) if UNSAFE.search(x)]
             assert not bad, (n, bad)
         text = answers[0][0]
-        assert "\\x9b5n \\u202eevil\\u2066\\u200f\\u061c \\x01" in text, text
+        assert "\\x9b5n \\u202eevil\\u2066\\u200f\\u061c\\u2028\\U000e0041 \\x01" in text, text
         assert "[31m" not in text.split("\n")[0] and "52;c" not in text.split("\n")[0], text
         assert "evil" in answers[6][0], answers[6]
         uri = answers[6][1]["structuredContent"]["files"][0]["uri"]
         _, r = c.tool("read_file", session_id="s", path=uri)
         assert r["structuredContent"]["content"] == EVIL, r
+
+
+def test_what_is_not_seen_is_shown():
+    """By the categories that Python knows, which are not ours."""
+    shown = re.compile("[\u0600-\u0605\u06dd\u0890\u0891\u08e2\U000110bd\U000110cd\U00013430-\U0001343f]")
+    # What is assigned later in the planes that are in use passes.
+    codes = [c for c in range(0xa0, 0x110000) if unicodedata.category(chr(c)) in ("Cf", "Zl", "Zp") or c & 0xfffe == 0xfffe or
+             (c & 0xffff in (0xe000, 0xf8ff) and not 0xffff < c < 0x40000)]
+    codes += [0x34f, 0x115f, 0x3164, 0xfe00, 0xffa0, 0xe0100, 0x50000, 0x10fffd]  # letters and marks that show nothing
+    hidden = [c for c in codes if c not in (0x200c, 0x200d) and not shown.match(chr(c)) and not 0xd800 <= c < 0xe000]
+    assert len(hidden) > 150, len(hidden)
+    seen = "a\u00e4\u0416\u05d0\u0e01\u4e2d\U0001f468\u200d\U0001f469\u2764\ufe0f\u2800\u3000\u06dd\u0646\u200c\u0647\U00020000"
+    with Client() as c:
+        c.made()
+        text, _ = c.cell(f"print(*map(chr, {hidden}), sep='|')")
+        want = [f"\\x{n:02x}" if n < 0x100 else f"\\u{n:04x}" if n < 0x10000 else f"\\U{n:08x}" for n in hidden]
+        assert text.strip().split("|") == want, text
+        assert not any(chr(n) in text for n in hidden), text
+        assert c.cell(f"print({seen!r})")[0].strip() == seen
 
 
 def test_a_terminal_gets_colours_and_nothing_else():
