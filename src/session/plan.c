@@ -91,6 +91,9 @@ static int make_spawn(struct cbx_session *s, const struct cbx_image *image, stru
 		{ "TERM", "dumb" },
 		{ "TMPDIR", "/tmp" },
 	};
+	/* At its end a program that looks for leaks traces itself, which is refused, and then fails. */
+	static const char *const no_leaks[][2] = { { "ASAN_OPTIONS", "detect_leaks=0" },
+						   { "LSAN_OPTIONS", "detect_leaks=0" } };
 	_cleanup_(cbx_environment_release) struct cbx_environment all = { 0 };
 	const cJSON *argv = NULL, *env = NULL, *v;
 	const struct cbx_runtime *rt = NULL;
@@ -116,6 +119,9 @@ static int make_spawn(struct cbx_session *s, const struct cbx_image *image, stru
 		add_programs(&all, PIP_BIN);
 	cbx_session_add_words(&s->base, argv, rt);
 	add_environment(&s->base, &all);
+	for (size_t i = 0; s->spec.profile != CBX_PROFILE_DEV && i < ARRAY_SIZE(no_leaks); i++)
+		if (!cbx_environment_get(&all, no_leaks[i][0]))
+			cbx_environment_set(&all, no_leaks[i][0], no_leaks[i][1]);
 	for (size_t i = 0; cbx_session_goes_out(s) && cbx_egress_variables[i][0]; i++)
 		cbx_environment_set(&all, cbx_egress_variables[i][0], cbx_egress_variables[i][1]);
 	for (size_t i = 0; cbx_session_goes_out(s) && cbx_network_adds(&s->policy->network) && cbx_egress_trust[i][0];

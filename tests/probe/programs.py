@@ -119,6 +119,61 @@ def test_c_compiler_and_make():
     assert got == "compiled 0", got
 
 
+def test_sanitizers():
+    """What the manual says of leaks; and that the others find what they look for."""
+    script = """
+        cd /tmp
+        printf 'int main(int n, char **v) { int a[4] = { 0 }; return a[n + %d]; }\\n' -1 >clean.c
+        printf 'int main(int n, char **v) { int a[4] = { 0 }; return a[n + %d]; }\\n' 3 >overflow.c
+        printf '#include <stdlib.h>\\nint main(void) { volatile char *p = malloc(9); p = 0; return !!p; }\\n' >leaks.c
+        for s in address leak undefined; do gcc -fsanitize=$s -o clean-$s clean.c && ./clean-$s && echo $s; done
+        gcc -fsanitize=address -o overflow overflow.c
+        ./overflow 2>report && exit 1; grep -c stack-buffer-overflow report
+        gcc -fsanitize=leak -o leaks leaks.c
+        ./leaks 2>/dev/null && echo "leaks pass" || echo "leaks are found"
+    """
+    for profile, leaks in (("default", "leaks pass"), ("dev", "leaks are found")):
+        lines = shell(script, ["gcc"], profile).splitlines()
+        assert lines[:3] == ["address", "leak", "undefined"] and int(lines[3]) and lines[4] == leaks, (profile, lines)
+
+
+def test_message_queues():
+    assert cell("""
+        import ctypes, errno, os
+        lib = ctypes.CDLL(None, use_errno=True)
+        opened, q = [], 0
+        while len(opened) < 4:
+            q = lib.mq_open(b"/q%d" % len(opened), os.O_RDWR | os.O_CREAT, 0o600, None)
+            if q < 0:
+                break
+            opened.append(q)
+        refused = errno.errorcode[ctypes.get_errno()]
+        assert lib.mq_send(opened[0], b"text", 4, 0) == 0
+        buf = ctypes.create_string_buffer(8192)
+        n = lib.mq_receive(opened[0], buf, 8192, None)
+        print(len(opened), refused, buf.raw[:n].decode())
+    """) == "2 EMFILE text"
+
+
+def test_numbers_are_as_the_manual_says():
+    where, name = session(("host",))
+    assert cell("""
+        import os
+        mem = dict(line.split(":") for line in open("/proc/meminfo"))
+        total, free, available = (int(mem[k].split()[0]) for k in ("MemTotal", "MemFree", "MemAvailable"))
+        assert total == 4 << 20 and free == available == total, mem
+        cpus = [line.split() for line in open("/proc/stat") if line.startswith("cpu")]
+        assert len(cpus) == 1 + len(os.sched_getaffinity(0)) or len(cpus) - 1 == os.cpu_count(), cpus
+        assert not any(int(n) for line in cpus for n in line[1:]), cpus
+        assert open("/proc/loadavg").read().startswith("0.00 0.00 0.00"), open("/proc/loadavg").read()
+        assert open("/proc/uptime").read() == "0.00 0.00\\n"
+        held = bytearray(64 << 20)
+        rss = int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        assert rss > 64 << 20, rss
+        print("as it says")
+    """) == "as it says"
+
+
 def test_a_debugger_under_dev_alone():
     script = "strace -qq -e trace=write -o /tmp/log echo traced >/dev/null && grep -c traced /tmp/log"
     assert shell(script, ["strace"], "dev") == "1"
