@@ -68,6 +68,8 @@
 /* Tenants (tenant). */
 #define CBX_TENANTS_MAX 4096             /* tenant: in one file; more: the file is refused
 					 * [http/tenants.py:files_with_faults] */
+#define CBX_TENANT_USERS_MAX 64          /* tenant: users of the machine that are one tenant; more: the file is refused
+					 * [http/tenants.py:files_with_faults] */
 #define CBX_TOKENS_MAX 20000             /* tenant: in one file; more: refused, and codebox token makes none
 					 * [http/tenants.py:files_with_faults] */
 #define CBX_TENANTS_FILE_MAX MIB(16)     /* tenant: of tenants.json, and of tokens.json; longer: refused

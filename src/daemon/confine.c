@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/daemon.h"
+#include "http/http.h"
 #include "policy/policy.h"
 #include "sandbox/self.h"
 
@@ -50,7 +51,7 @@ static int wait_for_supervisor(struct cbx_daemon *d, struct cbx_err *err)
 static int confine(struct cbx_daemon *d, const struct cbx_filter *filter, struct cbx_err *err)
 {
 	char *pem[CBX_WEB_PLACES] = { NULL };
-	struct cbx_self_path paths[18 + CBX_WEB_PLACES + CBX_POLICY_INCLUDES_MAX] = {
+	struct cbx_self_path paths[19 + CBX_WEB_PLACES + CBX_POLICY_INCLUDES_MAX] = {
 		{ d->dirs.data, false },    { d->dirs.images, false },
 		{ d->shipped, false },	    { d->dirs.runtime, true },
 		{ d->dirs.state, true },    { "/proc/self", false },
@@ -60,7 +61,7 @@ static int confine(struct cbx_daemon *d, const struct cbx_filter *filter, struct
 		{ "/etc/codebox", false },
 	};
 	_cleanup_free_ char *beside = NULL, *audit = NULL;
-	const size_t most = ARRAY_SIZE(paths) - 2 - CBX_WEB_PLACES;
+	const size_t most = ARRAY_SIZE(paths) - 3 - CBX_WEB_PLACES;
 	size_t n = 0;
 	int r;
 
@@ -75,6 +76,9 @@ static int confine(struct cbx_daemon *d, const struct cbx_filter *filter, struct
 		beside = cbx_xstrdup(d->tenants_path);
 		strrchr(beside, '/')[1] = '\0';
 		paths[n++] = (struct cbx_self_path){ .path = beside };
+		/* "users" of tenants are looked up in /etc/passwd, which is another file after each change. */
+		if (cbx_http_has_users(d->http))
+			paths[n++] = (struct cbx_self_path){ .path = "/etc" };
 	}
 	/* That of the audit log, for a new file when the old one was renamed. */
 	if (d->audit_path) {

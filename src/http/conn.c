@@ -23,6 +23,7 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "base/socket.h"
 #include "http/room.h"
 #include "http/tls.h"
 #include "observe/metrics.h"
@@ -575,6 +576,19 @@ static void destroy_at_once(struct cbx_http_conn *c)
 	free(c);
 }
 
+static uid_t user_of(int fd)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+	struct cbx_address a;
+
+	/* Of other sockets it says whoever runs codeboxd. */
+	if (cbx_address_of(fd, &a) < 0 || a.at.any.sa_family != AF_UNIX ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+		return CBX_HTTP_NO_USER;
+	return peer.uid;
+}
+
 void cbx_http_conn_accept(struct cbx_http_conns *all, const struct cbx_http_door *door, int fd)
 {
 	struct timeval write_only = { .tv_sec = CBX_HTTP_IDLE_S };
@@ -582,6 +596,7 @@ void cbx_http_conn_accept(struct cbx_http_conns *all, const struct cbx_http_door
 
 	c->all = all;
 	c->door = door;
+	c->uid = user_of(fd);
 	c->bev = door->tls ? cbx_http_tls_accept(door->tls, all->base, fd)
 			   : bufferevent_socket_new(all->base, fd, BEV_OPT_CLOSE_ON_FREE);
 	if (!c->bev) {

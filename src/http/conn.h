@@ -52,11 +52,14 @@ struct cbx_http_door {
 	char *path;	  /* of a unix socket that we made; NULL: there is none */
 };
 
+#define CBX_HTTP_NO_USER ((uid_t)-1)
+
 struct cbx_http_conn {
 	LIST_ENTRY(cbx_http_conn) entry;
 	TAILQ_ENTRY(cbx_http_conn) turn;
 	enum cbx_http_line line;
 	struct cbx_http_conns *all;
+	uid_t uid; /* of the client, on a unix socket; CBX_HTTP_NO_USER: not known */
 	struct cbx_http_peer *peer; /* from where, where that counts; else NULL */
 	struct cbx_tenant *tenant;  /* of the last request that passed the gate; NULL: the local user, or nobody yet */
 	struct bufferevent *bev;

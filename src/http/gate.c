@@ -137,6 +137,21 @@ static bool recognize_jwt(const struct cbx_tenants *tenants, struct cbx_http_con
 	return true;
 }
 
+/* By the user who made the connection, where a tenant has this one. */
+static bool recognize_user(const struct cbx_tenants *tenants, struct cbx_http_conn *c)
+{
+	struct cbx_tenant *t = c->uid == CBX_HTTP_NO_USER ? NULL : cbx_tenants_by_user(tenants, c->uid);
+
+	if (!t)
+		return false;
+	c->who = (struct cbx_http_who){
+		.principal = &t->principal, .tenant = t, .scopes = CBX_SCOPES_USUAL, .user = true, .uid = c->uid
+	};
+	snprintf(c->who.token, sizeof(c->who.token), "uid:%u", (unsigned)c->uid);
+	t->at_once++;
+	return true;
+}
+
 static bool recognize(const struct cbx_http_gate *gate, struct cbx_http_conn *c)
 {
 	const char *authorization = cbx_http_header(c, "Authorization");
@@ -147,6 +162,8 @@ static bool recognize(const struct cbx_http_gate *gate, struct cbx_http_conn *c)
 		c->who = (struct cbx_http_who){ .principal = gate->local, .scopes = CBX_SCOPES_ALL };
 		return true;
 	}
+	if (gate->tenants && !authorization)
+		return recognize_user(gate->tenants, c);
 	if (!gate->tenants || !shown)
 		return false;
 	if (gate->tenants->keys && !cbx_tokens_look_like(shown))
@@ -240,6 +257,8 @@ bool cbx_http_gate_still(const struct cbx_http_gate *gate, const struct cbx_http
 
 	if (!who->tenant)
 		return true;
+	if (who->user)
+		return gate->tenants && cbx_tenants_by_user(gate->tenants, who->uid) == who->tenant;
 	if (who->jwt)
 		return gate->tenants && gate->tenants->keys && !who->tenant->gone &&
 		       cbx_jwks_vouch(gate->tenants->keys, who->voucher);

@@ -53,6 +53,7 @@ struct cbx_http_config {
 /* Binds and listens; connections wait until cbx_http_serve(). The strings are copied. */
 int cbx_http_new(struct event_base *base, const struct cbx_http_config *config, struct cbx_http **ret,
 		 struct cbx_err *err);
+bool cbx_http_has_users(const struct cbx_http *http); /* it listens on a unix socket, whose clients have users */
 void cbx_http_serve(struct cbx_http *http); /* NULL is accepted */
 /* "http://127.0.0.1:8080/mcp", "unix:/run/codebox/http.sock" of each listener; NULL: there are no more. */
 const char *cbx_http_url(const struct cbx_http *http, size_t i);

@@ -242,6 +242,14 @@ int cbx_http_new(struct event_base *base, const struct cbx_http_config *config, 
 	return r;
 }
 
+bool cbx_http_has_users(const struct cbx_http *http)
+{
+	for (size_t i = 0; http && i < http->conns.ndoors; i++)
+		if (cbx_starts_with(http->urls[i], "unix:"))
+			return true;
+	return false;
+}
+
 void cbx_http_serve(struct cbx_http *http)
 {
 	if (http)

@@ -14,7 +14,8 @@ struct cbx_http_who {
 	unsigned scopes;		       /* enum cbx_scope */
 	char token[CBX_VIA_TOKEN];	       /* what was shown: the token's id, or "jwt:" and its subject */
 	int64_t expires;		       /* seconds since 1970; 0: never */
-	bool jwt;
+	bool jwt, user; /* user: it is known by the user who connected, "uid:" and its number */
+	uid_t uid;
 	unsigned char voucher[32]; /* of a JWT: with which keys and rules it was good */
 };
 

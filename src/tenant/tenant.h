@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -72,6 +73,8 @@ struct cbx_tenant {
 	size_t idle, buffered, unsent; /* its connections that wait for it; bytes of bodies, and of answers (http/room.c) */
 	size_t held;		       /* bytes of bodies whose requests are being answered (likewise) */
 	size_t transfers;	       /* likewise: archives on the way */
+	uid_t *users; /* of this machine, who need no token on a unix socket */
+	size_t nusers;
 	bool gone; /* it is in the file no more: nobody gets in, and it has no sessions */
 };
 
@@ -98,6 +101,7 @@ int cbx_tenants_parse(struct cbx_tenants *t, const char *text, size_t len, const
 /* The file of keys may be another one: 1: it was, and is in force; 0: it is the same. An error, which is told once,
  * changes nothing. */
 int cbx_tenants_refresh_keys(struct cbx_tenants *t, struct cbx_err *err);
+struct cbx_tenant *cbx_tenants_by_user(const struct cbx_tenants *t, uid_t uid); /* NULL: nobody's */
 struct cbx_tenant *cbx_tenants_find(const struct cbx_tenants *t, const char *name); /* NULL: none, or gone */
 char *cbx_tokens_path(const char *tenants_path);				    /* malloc'd */
 

@@ -20,6 +20,7 @@
 #include "policy/policy.h"
 #include "policy/source.h"
 #include "tenant/tenant.h"
+#include "tenant/users.h"
 
 #define AT_ONCE_DEFAULT 256
 
@@ -82,12 +83,15 @@ static int parse_policy(const struct reading *rd, const cJSON *v, const char *te
 	return r < 0 ? cbx_source_wrap(rd->source, v, err) : 0;
 }
 
-static int parse_member(const struct reading *rd, struct cbx_tenant *t, const cJSON *v, struct cbx_err *err)
+static int parse_member(const struct reading *rd, const struct cbx_tenants *all, struct cbx_tenant *t, const cJSON *v,
+			struct cbx_err *err)
 {
 	struct cbx_principal *p = &t->principal;
 
 	if (strcmp(v->string, "policy") == 0)
 		return parse_policy(rd, v, p->tenant, &p->ceiling, err);
+	if (strcmp(v->string, "users") == 0)
+		return cbx_users_parse(rd->source, v, all, t, err);
 	if (strcmp(v->string, "sessions") == 0)
 		return parse_count(rd, v, &p->sessions_max, err);
 	if (strcmp(v->string, "memory") == 0)
@@ -103,7 +107,7 @@ static int parse_member(const struct reading *rd, struct cbx_tenant *t, const cJ
 	if (strcmp(v->string, "requests_at_once") == 0)
 		return parse_count(rd, v, &t->at_once_max, err);
 	return cbx_source_refuse(rd->source, v, err,
-				 "unknown key \"%.80s\"; accepted are: policy, sessions, memory, disk, cpus, "
+				 "unknown key \"%.80s\"; accepted are: policy, users, sessions, memory, disk, cpus, "
 				 "requests_per_second, executions_per_second, requests_at_once",
 				 v->string);
 }
@@ -111,6 +115,7 @@ static int parse_member(const struct reading *rd, struct cbx_tenant *t, const cJ
 static void tenant_free(struct cbx_tenant *t)
 {
 	cbx_policy_free(t->principal.ceiling);
+	free(t->users);
 	free(t);
 }
 
@@ -133,7 +138,7 @@ static int parse_tenant(const struct reading *rd, const cJSON *obj, struct cbx_t
 	t->at_once_max = AT_ONCE_DEFAULT;
 	TAILQ_INSERT_TAIL(&to->list, t, entry);
 	cJSON_ArrayForEach(v, obj)
-		if ((r = parse_member(rd, t, v, err)) < 0)
+		if ((r = parse_member(rd, to, t, v, err)) < 0)
 			return r;
 	return 0;
 }
@@ -291,6 +296,9 @@ static void renew(struct cbx_tenant *old, struct cbx_tenant *from)
 	old->requests.per_second = from->requests.per_second;
 	old->executions.per_second = from->executions.per_second;
 	old->at_once_max = from->at_once_max;
+	free(old->users);
+	old->users = take_ptr(&from->users);
+	old->nusers = from->nusers;
 	old->gone = false;
 }
 

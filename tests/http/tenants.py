@@ -4,6 +4,7 @@
 import http.client
 import json
 import os
+import pwd
 import re
 import socket
 import subprocess
@@ -323,6 +324,13 @@ def test_files_with_faults():
             ("tenants.json", '{"tenants": {"a": {"policy": "none-such"}}}', "none-such"),
             ("tenants.json", '{"tenants": {"a": {"policy": {"limits": {"memori": 1}}}}}', "memori"),
             ("tenants.json", '{"tenants": {"a": {}, "a": {}}}', "1:"),
+            ("tenants.json", '{"tenants": {"a": {"users": "root"}}}', "users"),
+            ("tenants.json", '{"tenants": {"a": {"users": [-1]}}}', "users"),
+            ("tenants.json", '{"tenants": {"a": {"users": [4294967295]}}}', "users"),
+            ("tenants.json", '{"tenants": {"a": {"users": [65534]}}}', "65534 stands for"),
+            ("tenants.json", '{"tenants": {"a": {"users": ["no-such-user"]}}}', 'no user "no-such-user" in /etc/passwd'),
+            ("tenants.json", '{"tenants": {"a": {"users": [7]}, "b": {"users": [8, 7]}}}', "user 7 is the tenant a already"),
+            ("tenants.json", '{"tenants": {"a": {"users": %s}}}' % list(range(65)), "up to 64 users"),
             ("tenants.json", '{"tenants": {%s}}' % ",".join(f'"t{i}":{{}}' for i in range(4097)), "more than"),
             ("tenants.json", "{}" + " " * (17 << 20), "large"),
             ("tokens.json", "{}", "tokens"), ("tokens.json", '{"tokens": [{"id": "x"}]}', "tokens.json:1:"),
@@ -469,6 +477,76 @@ def test_tokens_that_are_not_valid():
     # On a loopback address all may come from one proxy.
     d = Daemon(tenants={"a": {}})
     same({ping(d.port, **wrong).status for _ in range(50)}, {401})
+    same(d.stop(), 0)
+
+
+ASK = """
+import http.client, json, os, socket, sys
+if os.getuid() == 0 and int(sys.argv[3]):
+    os.setgroups([])
+    os.setresgid(*[int(sys.argv[3])] * 3)
+    os.setresuid(*[int(sys.argv[3])] * 3)
+c = http.client.HTTPConnection("localhost", timeout=180)
+c.sock = socket.socket(socket.AF_UNIX)
+c.sock.connect(sys.argv[1])
+for method, path, body, token in json.loads(sys.argv[2]):
+    c.request(method, path, body and json.dumps(body), {"Content-Type": "application/json", **({"Authorization": token} if token else {})})
+    r = c.getresponse()
+    text = r.read().decode()
+    print(json.dumps([r.status, text]))
+    if r.will_close:
+        c.close()
+        c.sock = socket.socket(socket.AF_UNIX)
+        c.sock.connect(sys.argv[1])
+"""
+
+
+def as_user(uid, path, *requests):
+    """[status, text] of each, asked by this user."""
+    r = subprocess.run([sys.executable, "-c", ASK, path, json.dumps(requests), str(uid)], capture_output=True, text=True,
+                       timeout=PATIENCE, check=True)
+    return [json.loads(line) for line in r.stdout.splitlines()]
+
+
+def test_users_of_the_machine():
+    """On a unix socket they are their tenants without a token; whoever is not named needs one."""
+    root = os.getuid() == 0
+    ada, bob, carol = (1001, 1002, 1003) if root else (os.getuid(),) * 3
+    name = "daemon" if root else pwd.getpwuid(ada).pw_name
+    tenants = {"acme": {"users": [ada, *(["daemon"] if root else [])]}, "beta": {"users": [bob] if root else []}}
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        users_of_the_machine(os.path.join(place, "http.sock"), tenants, name, ada, bob, carol)
+
+
+def users_of_the_machine(path, tenants, name, ada, bob, carol):
+    root = os.getuid() == 0
+    d = Daemon("--http", f"unix:{path}", tenants=tenants)
+    assert wait_until(lambda: os.path.exists(path) and os.stat(path).st_mode & 0o7 == 6)
+    token = d.token("beta")
+    listed, make = ["GET", "/sessions", None, None], ["POST", "/sessions", {"session_id": "mine"}, None]
+    same(ping(d.port).status, 401)  # other addresses have no users
+    (status, text), (_, sessions) = as_user(ada, path, make, listed)
+    if status == 503:
+        d.stop()
+        raise Skip(text)
+    same((status, [s["session_id"] for s in json.loads(sessions)["sessions"]]), (200, ["mine"]))
+    # A token says who it is, if it is valid.
+    show = ["GET", "/sessions", None, "Bearer " + token]
+    same([(s, json.loads(t)["sessions"]) for s, t in as_user(ada, path, show)], [(200, [])])
+    same([s for s, _ in as_user(ada, path, ["GET", "/sessions", None, "Bearer x"], ["GET", "/metrics", None, None])], [401, 403])
+    if root:
+        (one, theirs), = as_user(bob, path, listed)
+        same((one, json.loads(theirs)["sessions"]), (200, []))
+        same([s for s, _ in as_user(1, path, listed)], [200])  # daemon, by its name
+        same([s for s, _ in as_user(carol, path, listed, show, listed)], [401, 200, 401])
+        same([s for s, _ in as_user(0, path, listed)], [401])
+    # Read again: names, too; who is not named any more is nobody.
+    d.write({"acme": {}, "beta": {"users": [name]}})
+    d.reload()
+    same([json.loads(t).get("sessions") for _, t in as_user(1 if root else ada, path, listed)], [[]])
+    if root:
+        same([s for s, _ in as_user(ada, path, listed)], [401])
     same(d.stop(), 0)
 
 
