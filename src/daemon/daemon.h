@@ -13,6 +13,7 @@
  *   mcp_conn.c   MCP over a connection
  *   listeners.c  the two sockets: where they come from
  *   lifecycle.c  when the daemon ends: idle, signals, "stop", the supervisor's end
+ *   notify.c     what a service manager is told
  *   observe.c    what is counted, and kept, of what happens
  *   secrets.c    passwords of databases, keys of object stores, what is added to requests
  *   agent.c      what a load balancer is told
@@ -79,6 +80,13 @@ struct cbx_daemon_agent {
 	unsigned processors;
 };
 
+/* A service manager that wants to know; see notify.c. */
+struct cbx_daemon_notify {
+	int fd; /* -1: nobody wants to */
+	uint64_t watchdog_us; /* it ends us when it hears nothing for this time; 0: it does not */
+	struct event *timer;
+};
+
 struct cbx_daemon {
 	struct event_base *base;
 	const char *policy_asked;  /* by --policy; NULL: see policy.c */
@@ -110,6 +118,7 @@ struct cbx_daemon {
 	struct cbx_lifecycle lifecycle;
 	struct cbx_daemon_web web;
 	struct cbx_daemon_agent agent;
+	struct cbx_daemon_notify notify;
 	char node[CBX_NODE_MAX + 2]; /* "a.": --node, and a dot; "": none */
 	struct cbx_http *http; /* NULL: not asked for */
 	struct cbx_observer observer; /* observe.c; of the engine, and of HTTP */
@@ -137,6 +146,15 @@ static inline size_t cbx_daemon_clients(const struct cbx_daemon *d)
 {
 	return d->nclients[CBX_SOCKET_CONTROL] + d->nclients[CBX_SOCKET_MCP];
 }
+
+/* notify.c: connect, before any program is started; mine: we are the manager's. Send lines; say that clients are served,
+ * and now and then that the loop turns. */
+void cbx_notify_open(struct cbx_daemon_notify *n, bool mine);
+void cbx_notify(const struct cbx_daemon_notify *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void cbx_notify_reloading(const struct cbx_daemon_notify *n); /* cbx_notify_ready() follows */
+void cbx_notify_ready(const struct cbx_daemon *d);
+int cbx_notify_watch(struct cbx_daemon *d, struct cbx_err *err);
+void cbx_notify_release(struct cbx_daemon_notify *n);
 
 /* observe.c: what happens is counted, and kept in the audit log. */
 void cbx_daemon_observe(struct cbx_daemon *d);

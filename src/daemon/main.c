@@ -181,6 +181,7 @@ static void reload(void *arg)
 	struct cbx_err err;
 
 	cbx_info("SIGHUP: the policy, the tenants and the certificate are read again");
+	cbx_notify_reloading(&d->notify);
 	cbx_daemon_reopen_audit(arg);
 	if (cbx_daemon_reload_policy(arg, NULL, &err) < 0)
 		cbx_error("%s", err.msg);
@@ -188,6 +189,7 @@ static void reload(void *arg)
 		cbx_error("%s", err.msg);
 	if (cbx_http_reload_tls(d->http, &err) < 0)
 		cbx_error("%s", err.msg);
+	cbx_notify_ready(d);
 }
 
 static void drain(void *arg)
@@ -250,6 +252,7 @@ static int start(struct cbx_daemon *d, const struct cbx_daemon_options *o, struc
 	struct event_config *config;
 	int r = cbx_listeners_from_environment(&d->listeners, err);
 
+	cbx_notify_open(&d->notify, !d->listeners.own);
 	if (r == 0 && !o->foreground)
 		return cbx_refuse(err, "invalid_start", EINVAL,
 				  "no sockets were passed in LISTEN_FDS; use a codebox command, or --foreground");
@@ -292,6 +295,8 @@ static int start(struct cbx_daemon *d, const struct cbx_daemon_options *o, struc
 	if (r >= 0)
 		r = cbx_daemon_confine(d, err);
 	if (r >= 0)
+		r = cbx_notify_watch(d, err);
+	if (r >= 0)
 		r = cbx_clients_listen(d, err);
 	if (r >= 0) {
 		cbx_daemon_started(d);
@@ -303,6 +308,7 @@ static int start(struct cbx_daemon *d, const struct cbx_daemon_options *o, struc
 static void finish(struct cbx_daemon *d)
 {
 	d->lifecycle.stopping = true;
+	cbx_notify(&d->notify, "STOPPING=1");
 	cbx_listeners_unlink(&d->listeners);
 	cbx_listeners_close(&d->listeners);
 	cbx_clients_end(d);
@@ -313,6 +319,7 @@ static void finish(struct cbx_daemon *d)
 	cbx_cgroup_tree_release(&d->cgroup);
 	cbx_daemon_release_tenants(d);
 	cbx_lifecycle_release(&d->lifecycle);
+	cbx_notify_release(&d->notify);
 	if (d->base)
 		event_base_free(d->base);
 	cbx_policy_free(d->policy);
@@ -347,6 +354,7 @@ int main(int argc, char **argv)
 	struct cbx_daemon d = { .listeners = CBX_LISTENERS_NONE,
 				.lock_fd = -1,
 				.undo = -1,
+				.notify = { .fd = -1 },
 				.agent = { .loadavg = -1, .meminfo = -1 },
 				.share_fd = -1,
 				.packages = { .lock = -1 },
@@ -385,11 +393,13 @@ int main(int argc, char **argv)
 		cbx_info("version %s serves %s", PACKAGE_VERSION, d.dirs.runtime);
 		cbx_info("control groups: %s: %s", cbx_cgroup_backend_name(d.cgroup.backend), d.cgroup.reason);
 		cbx_daemon_note_web(&d);
+		cbx_notify_ready(&d);
 		cbx_lifecycle_check(&d.lifecycle);
 		if (!d.lifecycle.stopping)
 			event_base_dispatch(d.base);
 	} else {
 		cbx_error("cannot start: %s", err.msg);
+		cbx_notify(&d.notify, "STATUS=cannot start: %.*s", (int)strcspn(err.msg, "\n"), err.msg);
 		d.lifecycle.exit_status = 1;
 	}
 	finish(&d);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs in the guest, as root, from a unit; see run. $PARTS: some of base, limits, probes and package.
+# Runs in the guest, as root, from a unit; see run. $PARTS: some of base, service, limits, probes and package.
 # Every line that starts with ok, not ok or # goes to the console.
 export PATH=$PREFIX/bin:/usr/bin:/bin:/usr/sbin:/sbin
 n=0
@@ -78,6 +78,46 @@ stopped() {
 units() {
 	su - tester -c "mkdir -p ~/.config/systemd/user && cp $PREFIX/lib/systemd/user/* ~/.config/systemd/user/" &&
 		manager 'systemctl --user daemon-reload && systemctl --user start codeboxd.socket'
+}
+# notified MANAGER: the start took until READY=1, and the status is what codeboxd said
+notified() {
+	local pid
+	"$@" show codeboxd.service | grep -E '^(Type|ActiveState|StatusText|WatchdogUSec|MainPID|NotifyAccess)=' | tee /tmp/shown
+	grep -qx 'Type=notify' /tmp/shown && grep -qx 'ActiveState=active' /tmp/shown && grep -qx 'WatchdogUSec=1min' /tmp/shown &&
+		grep -qE '^StatusText=[0-9]+ sessions$' /tmp/shown || return 1
+	# One that reloads is active again.
+	pid=$(sed -n 's/^MainPID=//p' /tmp/shown)
+	"$@" reload codeboxd.service && [ "$("$@" show -P ActiveState codeboxd.service)" = active ] &&
+		[ "$("$@" show -P MainPID codeboxd.service)" = "$pid" ]
+}
+user_notified() {
+	notified user_systemctl
+}
+user_systemctl() {
+	manager "systemctl --user $*"
+}
+# A codeboxd that is silent is ended, and the next client's connection starts another.
+watchdog() {
+	local pid i
+	mkdir -p /run/systemd/system/codeboxd.service.d
+	printf '[Service]\nWatchdogSec=2s\n' >/run/systemd/system/codeboxd.service.d/watchdog.conf
+	systemctl daemon-reload && systemctl restart codeboxd.service || return 1
+	sleep 5
+	[ "$(systemctl is-active codeboxd.service)" = active ] || return 1
+	pid=$(systemctl show -P MainPID codeboxd.service)
+	kill -STOP "$pid"
+	for ((i = 0; i < 300; i++)); do
+		[ "$(systemctl show -P Result codeboxd.service)" = watchdog ] && break
+		sleep 0.2
+	done
+	systemctl show -P Result codeboxd.service
+	[ ! -e "/proc/$pid" ] || return 1
+	rm -r /run/systemd/system/codeboxd.service.d
+	systemctl daemon-reload && systemctl reset-failed codeboxd.service
+	root_cell
+}
+root_cell() {
+	codebox run --image host -c 'print(6 * 7)' | grep -qx 42 && [ "$(systemctl is-active codeboxd.service)" = active ]
 }
 unit_group() {
 	user "codebox run --image host --session unit -c 1 && codebox session info unit" | tee /dev/stderr |
@@ -174,6 +214,7 @@ base() {
 	check "user units are taken" units
 	check "a client's connection starts the service" by_socket
 	check "its sessions have groups in the unit's" unit_group
+	check "the user manager was told of its start and of a reload" user_notified
 	check "after a stop the socket starts it again" socket_again
 	manager 'systemctl --user stop codeboxd.socket codeboxd.service' >/dev/null 2>&1
 	check "as root" as_root
@@ -186,6 +227,21 @@ base() {
 	check "and so does the doctor" names_apparmor "codebox doctor" 1
 	check "with the shipped profile it works" own_profile
 	check "and without the restriction" unrestrict
+}
+# System units: what they tell the manager, and what the service may.
+service() {
+	check "root's image for the service" codebox image build --force host
+	codebox stop >/dev/null
+	cp "$PREFIX"/lib/systemd/system/codeboxd.* /etc/systemd/system/
+	check "system units are there" systemctl daemon-reload
+	check "their socket is started" systemctl start codeboxd.socket
+	check "a connection starts the service" root_cell
+	check "systemd was told of its start and of a reload" notified systemctl
+	check "and ends one that is silent, which comes again" watchdog
+	check "the service stops, and its socket" systemctl stop codeboxd.socket codeboxd.service
+	check "nothing is left of it" no_process
+	rm /etc/systemd/system/codeboxd.*
+	systemctl daemon-reload
 }
 limits() {
 	check "an image for the limits" user 'codebox image build --force host'
