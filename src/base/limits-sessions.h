@@ -161,6 +161,8 @@
 					 * refused [integration/install.py:too_large] */
 #define CBX_INSTALL_NAMES_MAX 200        /* packages: requirements of one installation; more: error
 					 * [integration/install.py:requests_that_are_refused] */
+#define CBX_INSTALL_SUMS_MAX 5000        /* packages: hashes that one installation names; more: error
+					 * [integration/install.py:hashes_of_requirements] */
 #define CBX_INSTALL_TIMEOUT_S 900        /* packages: one installation, in each of its two parts; then it is given up */
 #define CBX_INSTALL_PAGE_MAX MIB(64)     /* packages: one answer of the index to the resolver; longer: an error there
 					 * [integration/install.py:an_index_that_answers_without_end] */
@@ -181,7 +183,7 @@
 					 * [unit/test_trim.c:answers_have_a_ceiling] */
 #define CBX_INDEX_KEPT_LOOK MIB(16)      /* packages: answers that are kept, on average, between two looks at how many
 					 * there are */
-#define CBX_ASK_MAX KIB(16)              /* sandbox: bytes of what a program in a session asks codeboxd for; longer: it
+#define CBX_ASK_MAX KIB(60)              /* sandbox: bytes of what a program in a session asks codeboxd for; longer: it
 					 * gets no answer [integration/asking.py:questions_that_are_none] */
 #define CBX_ASKS_PER_SECOND 4            /* session: questions of its programs in a second; those beyond wait
 					 * [integration/asking.py:questions_that_are_none] */

@@ -13,6 +13,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "packages/rules.h"
+#include "packages/sums.h"
 
 #define DEPTH_MAX 32
 
@@ -33,12 +34,16 @@ static int refuse(const struct reader *r, const char *what)
 
 static int add(const struct reader *r, const char *text)
 {
+	_cleanup_(cbx_sums_release) struct cbx_sums sums = { 0 };
+	_cleanup_free_ char *bare = NULL;
 	struct cbx_requirement q;
 	int n;
 
 	if (!cbx_utf8_valid(text, strlen(text)))
 		return refuse(r, "this is not valid UTF-8");
-	n = cbx_requirement_parse(text, &q, r->err);
+	n = cbx_sums_take(&sums, text, &bare, r->err);
+	if (n >= 0)
+		n = cbx_requirement_parse(bare ? bare : "", &q, r->err);
 	if (n < 0) {
 		cbx_wrap(r->err, "%.100s:%u", r->name, r->line);
 		cbx_err_sanitize(r->err);
@@ -73,13 +78,12 @@ static int one_line(const struct reader *r, const char *line)
 {
 	if (!line[0])
 		return 0;
+	if (strcmp(line, "--require-hashes") == 0)
+		return 0; /* so it is, where one has any */
 	if (line[0] == '-')
-		return refuse(r, "options of pip are not taken: which index there is, is said by the policy, and other files "
-				 "are given by another -r");
-	if (strstr(line, " --") || strstr(line, "\t--"))
-		return refuse(r, "options behind a requirement are not taken; files are compared with what the index says");
-	if (cbx_ends_with(line, "\\"))
-		return refuse(r, "a line that continues in the next one is not taken; write it as one");
+		return refuse(
+			r, "options of pip are not taken: which index there is, is said by the policy, and other files "
+			   "are given by another -r");
 	return add(r, line);
 }
 
@@ -88,12 +92,21 @@ static int read_lines(struct reader *r)
 	int n = 0;
 
 	while (n == 0 && *r->p) {
-		size_t len = strcspn(r->p, "\n");
-		_cleanup_free_ char *line = bare(r->p, len);
+		_cleanup_buf_ struct cbx_buf whole = { 0 };
+		_cleanup_free_ char *line = NULL;
+		unsigned lines = 0;
 
+		for (bool more = true; more; lines++) {
+			size_t len = strcspn(r->p, "\n"), end = len - (len && r->p[len - 1] == '\r');
+
+			more = end && r->p[end - 1] == '\\' && r->p[strspn(r->p, " \t")] != '#' && r->p[len];
+			cbx_buf_add(&whole, r->p, more ? end - 1 : len);
+			r->p += len + (r->p[len] == '\n');
+		}
+		line = bare(cbx_buf_str(&whole), whole.len);
 		r->line++;
 		n = one_line(r, line);
-		r->p += len + (r->p[len] == '\n');
+		r->line += lines - 1;
 	}
 	return n;
 }

@@ -4,6 +4,7 @@
 
 /* One installation of packages, between packages.c, which has it, and resolver.c, which finds out what is needed. */
 #include "packages/rules.h"
+#include "packages/sums.h"
 #include "session/internal.h"
 #include "session/jobs.h"
 
@@ -21,6 +22,7 @@ struct cbx_install {
 	struct cbx_op *op;
 	struct cbx_requirements wanted; /* names of it alone: what was asked for now */
 	cJSON *requirements;		/* all that the session is to have, as text */
+	struct cbx_sums sums;		/* which files of packages are accepted */
 	bool npm;			/* they are of npm; else of Python */
 	bool newest;			/* of those that were asked for now: "-U" was among them */
 	struct cbx_watch_op watch;
@@ -61,14 +63,19 @@ struct cbx_packages {
 
 /* The program of Python, or of Node; NULL: the image has none. */
 const char *cbx_wanted_program(const struct cbx_session *s, bool npm);
-/* A list of names as packages/rules.h wants them: where there is Node and no Python, they are those of npm. NULL: it is
- * not a list. */
-cJSON *cbx_wanted_spelled(const struct cbx_session *s, const cJSON *names);
+/* A list of names as packages/rules.h wants them, without hashes, which become those of *sums: where there is Node and
+ * no Python, they are those of npm. *ret NULL: it is not a list. */
+int cbx_wanted_spelled(const struct cbx_session *s, const cJSON *names, struct cbx_sums *sums, cJSON **ret,
+		       struct cbx_err *err);
 int cbx_wanted_check(const struct cbx_session *s, const cJSON *names, struct cbx_requirements *ret,
 		     struct cbx_err *err);
 /* They, and what was asked for earlier but for their names. */
 cJSON *cbx_wanted_gather(const struct cbx_install *in, const cJSON *names);
 bool cbx_wanted_has(const struct cbx_install *in, const char *name);
+/* Whether the session has a wheel already. */
+bool cbx_wanted_had(const struct cbx_packages *p, const struct cbx_wheel *w);
+/* Whether what was found is what whoever asks accepts (sums.h); what the session has already is accepted. */
+int cbx_wanted_sums(const struct cbx_install *in, struct cbx_err *err);
 
 /* packages.c. It ends soon, but not before the caller returns: with an error, or, NULL, well. */
 void cbx_install_end(struct cbx_install *in, const struct cbx_err *err);

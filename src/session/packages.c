@@ -95,6 +95,7 @@ static void install_free(struct cbx_install *in)
 		if (events[i])
 			event_free(events[i]);
 	cbx_requirements_release(&in->wanted);
+	cbx_sums_release(&in->sums);
 	cbx_lock_release(&in->lock);
 	cJSON_Delete(in->requirements);
 	cJSON_Delete(in->found);
@@ -104,17 +105,6 @@ static void install_free(struct cbx_install *in)
 	cbx_buf_release(&in->feed);
 	cbx_buf_release(&in->trace);
 	free(in);
-}
-
-static bool was_there(const struct cbx_packages *p, const struct cbx_wheel *w)
-{
-	const cJSON *v;
-
-	cJSON_ArrayForEach(v, (p ? p->had[w->place != NULL].wheels : NULL))
-		if (strcmp(cbx_json_text(v, w->place ? "sha512" : "sha256"), w->sum) == 0 &&
-		    (!w->place || strcmp(cbx_json_text(v, "place"), w->place) == 0))
-			return true;
-	return false;
 }
 
 /* A package of npm may be in several places. */
@@ -133,7 +123,7 @@ static cJSON *outcome(const struct cbx_install *in)
 
 	for (size_t i = 0; i < in->lock.n; i++) {
 		const struct cbx_wheel *w = &in->lock.wheels[i];
-		bool there = was_there(in->target->packages, w);
+		bool there = cbx_wanted_had(in->target->packages, w);
 		cJSON *p;
 
 		if ((there && !(w->direct && cbx_wanted_has(in, w->name))) || is_again(in, i))
@@ -333,6 +323,21 @@ static void warn_of_changed(struct cbx_install *in)
 		}
 }
 
+static void warn_of_unlocked(struct cbx_install *in)
+{
+	for (size_t i = 0; in->npm && in->sums.n && i < in->lock.n; i++) {
+		const struct cbx_wheel *w = &in->lock.wheels[i];
+		_cleanup_free_ char *text = NULL;
+		bool known;
+
+		if (cbx_sums_have(&in->sums, w, &known) || cbx_wanted_had(in->target->packages, w) || is_again(in, i))
+			continue;
+		text = cbx_xasprintf("package-lock.json does not have %s %s, which is installed; npm ci refuses that",
+				     w->name + strlen(CBX_NPM), w->version);
+		warn(in, text);
+	}
+}
+
 static void attached(struct cbx_session *s, const struct cbx_err *err)
 {
 	struct cbx_install *in = s->install;
@@ -386,6 +391,7 @@ static void installed(struct cbx_job *j)
 		memcpy(in->token, in->making, sizeof(in->token));
 		in->making[0] = '\0';
 		take_warnings(in, cJSON_GetObjectItemCaseSensitive(answer, "warnings"));
+		warn_of_unlocked(in);
 		drop_token(in->target, token); /* when the session ends */
 		show(in->target);
 	}
@@ -459,7 +465,7 @@ int cbx_install_allowed(const struct cbx_session *s, struct cbx_err *err)
 static bool all_there(const struct cbx_install *in)
 {
 	for (size_t i = 0; i < in->lock.n; i++)
-		if (!was_there(in->target->packages, &in->lock.wheels[i]))
+		if (!cbx_wanted_had(in->target->packages, &in->lock.wheels[i]))
 			return false;
 	return true;
 }
@@ -479,7 +485,8 @@ static void judge(struct cbx_install *in)
 	in->judged = true;
 	cbx_resolver_close(in);
 	if (cbx_lock_read(in->found, &in->lock, &err) < 0 || check_kind(in, &err) < 0 ||
-	    cbx_lock_judge(&in->lock, &p->packages, p->values[CBX_KEY_INSTALL_SIZE].ceiling, &err) < 0)
+	    cbx_lock_judge(&in->lock, &p->packages, p->values[CBX_KEY_INSTALL_SIZE].ceiling, &err) < 0 ||
+	    cbx_wanted_sums(in, &err) < 0)
 		cbx_install_end(in, &err);
 	else if (all_there(in))
 		cbx_install_end(in, NULL);
@@ -507,13 +514,17 @@ static void turn(evutil_socket_t fd, short what, void *arg)
 int cbx_session_install(const struct cbx_caller *by, struct cbx_session *s, const cJSON *asked, struct cbx_answer_op *op,
 			struct cbx_err *err)
 {
-	_cleanup_json_ cJSON *names = cbx_wanted_spelled(s, asked);
+	_cleanup_json_ cJSON *names = NULL;
 	struct cbx_requirements wanted = { 0 };
+	struct cbx_sums sums = { 0 };
 	struct cbx_install *in;
-	int r = cbx_wanted_check(s, names, &wanted, err);
+	int r = cbx_wanted_spelled(s, asked, &sums, &names, err);
 
+	if (r >= 0)
+		r = cbx_wanted_check(s, names, &wanted, err);
 	if (r < 0) {
 		cbx_requirements_release(&wanted);
+		cbx_sums_release(&sums);
 		return r;
 	}
 	in = cbx_xcalloc(1, sizeof(*in));
@@ -523,6 +534,7 @@ int cbx_session_install(const struct cbx_caller *by, struct cbx_session *s, cons
 	if (in->known)
 		in->via = *by->via;
 	in->wanted = wanted;
+	in->sums = sums;
 	in->npm = cbx_is_npm(wanted.all[0].name);
 	in->principal = (struct cbx_principal){ .tenant = "-packages" }; /* nobody can have this name */
 	in->caller = (struct cbx_caller){ .engine = s->engine, .principal = &in->principal };

@@ -293,6 +293,8 @@ static cJSON *question(const struct cbx_install *in)
 	cbx_json_set(r, "block", rules_json(&rules->block, in->npm));
 	cbx_json_set(r, "versions", rules_json(&rules->versions, in->npm));
 	cbx_json_set(o, "rules", r);
+	cbx_json_set(o, "locked", cbx_sums_json(&in->sums));
+	cbx_json_set_bool(o, "only_locked", in->sums.only);
 	return o;
 }
 

@@ -28,22 +28,36 @@ static bool is_upgrade(const cJSON *v)
 	return cJSON_IsString(v) && (strcmp(v->valuestring, "-U") == 0 || strcmp(v->valuestring, "--upgrade") == 0);
 }
 
-cJSON *cbx_wanted_spelled(const struct cbx_session *s, const cJSON *names)
+int cbx_wanted_spelled(const struct cbx_session *s, const cJSON *names, struct cbx_sums *sums, cJSON **ret,
+		       struct cbx_err *err)
 {
 	bool npm = !cbx_wanted_program(s, false) && cbx_wanted_program(s, true);
-	cJSON *all = cJSON_IsArray(names) ? cbx_json_new_arr() : NULL;
+	_cleanup_json_ cJSON *all = cJSON_IsArray(names) ? cbx_json_new_arr() : NULL;
+	size_t without = 0;
 	const cJSON *v;
 
 	cJSON_ArrayForEach(v, (all ? names : NULL)) {
-		bool add = npm && cJSON_IsString(v) && !is_upgrade(v) && !cbx_is_npm(v->valuestring);
-		_cleanup_free_ char *longer = add ? cbx_xasprintf(CBX_NPM "%s", v->valuestring) : NULL;
+		_cleanup_free_ char *bare = NULL, *longer = NULL;
+		size_t had = sums->n;
 
-		if (longer)
-			cbx_json_push_str(all, longer);
-		else
+		if (!cJSON_IsString(v) || is_upgrade(v)) {
 			cbx_json_push(all, cJSON_Duplicate(v, 1));
+			continue;
+		}
+		if (cbx_sums_take(sums, v->valuestring, &bare, err) < 0)
+			return -err->code;
+		if (!bare)
+			continue;
+		without += sums->n == had && !cbx_is_npm(bare);
+		longer = npm && !cbx_is_npm(bare) ? cbx_xasprintf(CBX_NPM "%s", bare) : take_ptr(&bare);
+		cbx_json_push_str(all, longer);
 	}
-	return all;
+	if (sums->only && sums->n && without && !cbx_is_npm(sums->all[0].name))
+		return cbx_refuse(err, "invalid_argument", EINVAL,
+				  "packages: some have a --hash and others have none; give hashes of all, and of all "
+				  "that they need");
+	*ret = take_ptr(&all);
+	return 0;
 }
 
 static int check_each(const struct cbx_session *s, const cJSON *names, struct cbx_requirements *ret,
@@ -110,4 +124,37 @@ cJSON *cbx_wanted_gather(const struct cbx_install *in, const cJSON *names)
 		if (cbx_requirement_parse(v->valuestring, &q, &ignored) >= 0 && !cbx_wanted_has(in, q.name))
 			cbx_json_push_str(all, v->valuestring);
 	return all;
+}
+
+bool cbx_wanted_had(const struct cbx_packages *p, const struct cbx_wheel *w)
+{
+	const cJSON *v;
+
+	cJSON_ArrayForEach(v, (p ? p->had[w->place != NULL].wheels : NULL))
+		if (strcmp(cbx_json_text(v, w->place ? "sha512" : "sha256"), w->sum) == 0 &&
+		    (!w->place || strcmp(cbx_json_text(v, "place"), w->place) == 0))
+			return true;
+	return false;
+}
+
+int cbx_wanted_sums(const struct cbx_install *in, struct cbx_err *err)
+{
+	for (size_t i = 0; i < in->lock.n; i++) {
+		const struct cbx_wheel *w = &in->lock.wheels[i];
+		const char *name = in->npm ? w->name + strlen(CBX_NPM) : w->name, *by = w->direct ? "" : w->path;
+		const char *needed = w->direct ? "" : "; it is needed by ";
+		bool known, have = cbx_sums_have(&in->sums, w, &known);
+
+		if (have || (!known && (!in->sums.only || cbx_wanted_had(in->target->packages, w))))
+			continue;
+		if (known)
+			return cbx_refuse(err, "wrong_hash", EBADMSG, "%s %s: its %s is none of those that %s%s%s",
+					  name, w->version, in->npm ? "SHA-512" : "SHA-256",
+					  in->npm ? "package-lock.json has" : "were given (--hash)", needed, by);
+		return cbx_refuse(err, "package_refused", EPERM, "%s %s is needed, and %s%s%s", name, w->version,
+				  in->npm ? "package-lock.json does not have it; npm install takes it"
+					  : "no hash of it was given (--hash), as others have one",
+				  needed, by);
+	}
+	return 0;
 }

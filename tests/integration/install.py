@@ -422,7 +422,9 @@ def test_files_of_requirements():
         ["alpha 1.0"]
     for name, text, says in (
             ("r.txt", "beta\n--index-url https://evil/\n", "r.txt:2: options of pip"), ("r.txt", "-e .", "r.txt:1: options"),
-            ("r.txt", "beta --hash=sha256:0", "r.txt:1: options behind"), ("r.txt", "\n\ngit+https://h/x", "r.txt:3: "),
+            ("r.txt", "beta==1.5 --hash=sha256:0", "r.txt:1: beta==1.5: a hash is not one"),
+            ("r.txt", "beta==1.5 --no-binary", "r.txt:1: "), ("r.txt", "beta==1.5 --hash=sha256:" + "0" * 64 + " --x", "options behind"),
+            ("r.txt", "\n\ngit+https://h/x", "r.txt:3: "),
             ("r.txt", "./local", "r.txt:1: "), ("r.txt", "beta @ file:///x", "r.txt:1: "), ("r.txt", "bet a", "r.txt:1: "),
             ("p.toml", '[project]\ndependencies = ["a b"]', "p.toml:2: "), ("p.toml", "[project]\ndependencies = 'a'", "p.toml:2: dep"),
             ("p.toml", '[project]\ndynamic = ["dependencies"]', "p.toml:2: the dependencies are dynamic"),
@@ -432,6 +434,40 @@ def test_files_of_requirements():
         r = install_from(name, text)
         assert r[0] == 2 and says in r[1], (text, r)
     assert box("pip", "install", "--session", "files", "-r", "/nowhere").returncode == 2
+
+
+def test_hashes_of_requirements():
+    index.add("hashed", "1.0", ["hashed-more"])
+    index.add("hashed", "1.1", ["hashed-more"])
+    index.add("hashed-more", "1.0")
+
+    def sums(name, number=0):
+        return index.pages[name][number]["hashes"]["sha256"]
+    other = "0" * 64
+    one = f"hashed==1.0 \\\n    --hash=sha256:{other} \\\n    --hash=sha256:{sums('hashed')}\n"
+    more = f"hashed-more==1.0 --hash=sha256:{sums('hashed-more').upper()} --hash=sha512:{2 * other}  # it needs this\r\n"
+    cell("pass", "hashes")
+    for text, says in (
+            (one, "hashed-more 1.0 is needed, and no hash of it was given (--hash), as others have one; it is needed by "
+                  "hashed → hashed-more"),
+            (f"hashed==1.0 --hash=sha256:{other}\n" + more, "hashed==1.0: no wheel that fits the image's Python"),
+            (one + f"hashed-more==1.0 --hash=sha256:{other}", "no wheel that fits the image's Python"),
+            (one + "hashed-more==1.0", "give hashes of all"), (one + f"hashed-more>=1 --hash=sha256:{other}", "needs one version"),
+            (f"hashed==1.0 --hash=md5:{other}", "none of its hashes is of SHA-256"),
+            ("hashed==1.0" + 5001 * f" --hash=sha256:{other}", "more hashes than can be compared")):
+        r = install_from("hashed.txt", text, "hashes")
+        assert r[0] and says in r[1], (text[:500], r)
+    assert install_from("hashed.txt", "--require-hashes\n" + one + more, "hashes") == (0, ["hashed 1.0", "hashed-more 1.0"])
+    assert cell("import hashed; hashed.__version__", "hashes")[0] == "'1.0'\n"
+    # In the session likewise; what it has already needs no hash.
+    put = "open('r.txt', 'w').write({!r})\n!pip install --require-hashes -r r.txt 2>&1; echo $?"
+    assert "Successfully installed hashed-1.1\n0\n" in cell(put.format(f"hashed==1.1 --hash=sha256:{sums('hashed', 1)}\n"), "hashes")[0]
+    out = cell(put.format("beta==1.5"), "hashes")[0]
+    assert "Hashes are required in --require-hashes mode" in out and out.endswith("1\n"), out
+    out = cell(put.format(f"beta==1.5 --hash=sha256:{other}"), "hashes")[0]
+    assert "beta==1.5: no wheel" in out and out.endswith("1\n"), out
+    out = cell(put.format(f"beta==1.5 --hash=sha256:{sums('beta', 1)}"), "hashes")[0]
+    assert "Successfully installed beta-1.5" in out, out
 
 
 def stored(b=box):

@@ -9,6 +9,7 @@ import tarfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cbxtest import Box, run  # noqa: E402
+from control import Control, ControlError  # noqa: E402
 from npm import Registry  # noqa: E402
 from pypi import own_data  # noqa: E402
 
@@ -257,8 +258,9 @@ def test_npm_in_a_session():
     assert out.startswith("'none|3|+ outer@1.0.0") and "added 4 packages" in out, (out, err)
     assert bash("npx outer-cli; npm i outer -q; npm install outer") == "program 2.0.0\nup to date\n"
     out = bash("cd /workspace && echo '{\"dependencies\": {\"for-later\": \"^1\"}, \"devDependencies\": {\"choosy\": \"*\"}}' >package.json\n"
-               "npm install; npm ci -q; echo $?")
-    assert "+ choosy@1.0.0" in out and "+ for-later@1.0.0" in out and out.endswith("added 2 packages\n0\n"), out
+               "npm install; npm ci -q; echo $?; rm package.json")
+    assert "+ choosy@1.0.0" in out and "+ for-later@1.0.0" in out and \
+        "added 2 packages\n1\n" in out and "npm ci installs what package-lock.json has, and there is none here" in out, out
     for command, says in (("install never-was", "npm error never-was: the registry does not have it"), ("i -g plain", "-g cannot be used"),
                           ("i --registry=http://h plain", "--registry=http://h cannot be used here"), ("i ./x", "a path cannot"),
                           ("uninstall plain", "packages stay until the session ends"), ("run x", "this image has no npm but for")):
@@ -267,6 +269,66 @@ def test_npm_in_a_session():
     assert "there is no program nothing of an installed package" in bash("npx nothing")
     strict = cell("npm install plain", "strict", box, "--language", "bash", "--policy", "strict")
     assert "npm" in strict[1] and "added" not in strict[0], strict
+
+
+def lock_of(*packages, version=3, **instead):
+    """package-lock.json of these, as npm writes it."""
+    entries = {}
+    for p in packages:
+        name, _, number = p.rpartition("@")
+        dist = registry.pages[name]["versions"][number]["dist"]
+        place = f"node_modules/{name}"
+        while place in entries:
+            place = "node_modules/other/" + place
+        entries[place] = {"version": number, "resolved": dist["tarball"], "integrity": dist["integrity"], **instead.get(name, {})}
+    if version == 1:
+        return json.dumps({"lockfileVersion": 1, "dependencies": {k.split("node_modules/")[-1]: v for k, v in entries.items()}})
+    return json.dumps({"lockfileVersion": version, "packages": {"": {"name": "x"}, **entries}})
+
+
+def locked(session, lock, dependencies, command="npm ci"):
+    return bash(f"cd /workspace && cat >package.json <<'END'\n{json.dumps({'dependencies': dependencies})}\nEND\n"
+                f"cat >package-lock.json <<'END'\n{lock}\nEND\n{command} 2>&1; echo $?", session)
+
+
+def test_a_lock_is_kept_to():
+    for number in "1.0.0", "1.1.0", "2.0.0":
+        registry.add("kept", number)
+    registry.add("keeps", "1.0.0", {"kept": "^1"})
+    registry.add("keeps-other", "1.0.0", {"kept": "2"})
+    # Not the newest that fit, and two versions of one.
+    for i, version in enumerate((3, 1)):
+        lock = lock_of("keeps@1.0.0", "kept@1.0.0", *(["keeps-other@1.0.0", "kept@2.0.0"] if version == 3 else []), version=version)
+        wants = {"keeps": "*", **({"keeps-other": "*"} if version == 3 else {})}
+        for command in "npm ci", "npm install":
+            out = locked(f"lock{i}{command[4]}", lock, wants, command)
+            assert "+ kept@1.0.0" in out and "1.1.0" not in out and out.endswith("\n0\n") and "warn" not in out, (version, command, out)
+            assert version == 1 or "+ kept@2.0.0" in out, out
+    for lock, wants, says in (
+            (lock_of("keeps@1.0.0"), {"keeps": "*"}, "keeps → kept: package-lock.json has no version of it that fits ^1"),
+            (lock_of("keeps@1.0.0", "kept@1.0.0"), {"keeps": "*", "plain": "^2"}, "plain: package-lock.json has no version of it"),
+            (lock_of("keeps@1.0.0", "kept@1.0.0", kept={"integrity": "sha512-" + "A" * 86 + "=="}), {"keeps": "*"},
+             "kept 1.0.0: its SHA-512 is none of those that package-lock.json has; it is needed by keeps → kept"),
+            (lock_of("kept@1.0.0", kept={"integrity": "sha1-" + "A" * 28}), {"kept": "*"}, "kept: it has no SHA-512 sum"),
+            (lock_of("kept@1.0.0", kept={"link": True}), {"kept": "*"}, "kept: it does not come from a registry"),
+            ("{", {"kept": "*"}, "package-lock.json cannot be read")):
+        out = locked("lock-refused", lock, wants)
+        assert says in out and out.endswith("\n1\n"), (says, out)
+    assert "name no packages" in locked("lock-refused", lock_of("kept@1.0.0"), {"kept": "*"}, "npm ci plain")
+    # npm install takes what the lock lacks, and says so; a sum that differs is refused there, too.
+    out = locked("lock-more", lock_of("keeps@1.0.0"), {"keeps": "*"}, "npm install")
+    assert "+ kept@1.1.0" in out and "npm warn package-lock.json does not have kept 1.1.0, which is installed" in out, out
+    out = locked("lock-more2", lock_of("kept@1.0.0", kept={"integrity": "sha512-" + "A" * 86 + "=="}), {"kept": "1.0.0"}, "npm install")
+    assert "its SHA-512 is none of those" in out, out
+    # What is asked for by other ways is read as strictly.
+    for text in ("--locked npm:kept@1.0.0", "--locked npm:kept@^1 --hash=sha512:" + "A" * 86 + "==", "--locked npm:kept@1.0.0 --hash=sha512:x",
+                 "npm:kept@1.0.0 --hash=sha512:" + "A" * 86 + "==", "--locked kept==1 --hash=sha256:" + "0" * 64, "--locked"):
+        with Control(box) as c:
+            try:
+                c.call("packages.install", session_id="lock-refused", packages=["npm:kept", text])
+                raise AssertionError(text)
+            except ControlError as e:
+                assert e.kind in ("invalid_argument", "package_refused"), (text, e)
 
 
 def test_what_asks_is_not_trusted():
@@ -280,7 +342,7 @@ def test_what_asks_is_not_trusted():
         out, err = cell(ask + say.format(text), "asks")
         assert says in out, (text, out, err)
     # Too long, empty, in pieces, left before its end: each asker gets an answer or none, and the next one is served.
-    out, err = cell(ask + "const long = await ask('x'.repeat(40000)); const none = await ask('\\n'); await ask('{\"pack', true);\n"
+    out, err = cell(ask + "const long = await ask('x'.repeat(80000)); const none = await ask('\\n'); await ask('{\"pack', true);\n"
                     "await ask('{\"packages\":[\"npm:plain\"]}\\n', true);\n"
                     "const s = net.connect(3127, '127.0.0.1'); s.write('{\"packages\":'); await new Promise((r) => setTimeout(r, 50));\n"
                     "s.write('[\"npm:plain@2\"]}\\n'); let said = ''; for await (const d of s) said += d;\n"

@@ -12,9 +12,9 @@ const os = require('os');
 const path = require('path');
 
 const PORT = 3127; // on 127.0.0.1
-const QUESTION_MAX = 16 << 10;
+const QUESTION_MAX = 60 << 10;
 const MODULES = '/node_modules';
-const INSTALL = ['install', 'i', 'in', 'add', 'ci'];
+const INSTALL = ['install', 'i', 'in', 'add', 'ci', 'clean-install'];
 const FLAGS = new Set(['--save', '-S', '--save-prod', '-P', '--save-dev', '-D', '--save-exact', '-E', '--save-optional', '-O',
 	'--no-save', '--no-audit', '--no-fund', '--no-progress', '--silent', '-s', '--quiet', '-q', '--verbose', '-y', '--yes',
 	'--ignore-scripts', '--prefer-offline', '--prefer-online', '--no-package-lock', '--no-bin-links', '--no-color', '--force', '-f']);
@@ -47,9 +47,50 @@ const declared = () => {
 		.map(([name, wanted]) => (wanted ? `${name}@${wanted}` : name));
 };
 
+const suits = (list, own) => !Array.isArray(list) || (!list.includes(`!${own}`) && (list.every((x) => x.startsWith('!')) ||
+	list.includes(own)));
+
+// What the project's lock has, as codebox takes it. Where each package stood in it does not count; which versions there are,
+// and their sums, do. frozen: npm ci, which installs nothing else.
+const locked = (frozen) => {
+	const file = ['npm-shrinkwrap.json', 'package-lock.json'].find((f) => fs.existsSync(f));
+	if (!file) {
+		if (frozen) throw new Refused('npm ci installs what package-lock.json has, and there is none here; use npm install');
+		return [];
+	}
+	let lock;
+	try {
+		lock = JSON.parse(fs.readFileSync(file, 'utf8'));
+	} catch (e) {
+		throw new Refused(`${file} cannot be read: ${e.message}`);
+	}
+	const found = new Set(frozen ? ['--only-locked'] : []);
+	const add = (name, p) => {
+		if (p.inBundle || p.bundled || !suits(p.os, process.platform) || !suits(p.cpu, process.arch)) return;
+		const sum = /(?:^|\s)(sha512-[A-Za-z0-9+/]{86}==)(?:\s|$)/.exec(p.integrity ?? '')?.[1];
+		if (p.link || !sum || !/^[v=]?\d/.test(p.version ?? '')) {
+			if (!frozen || p.optional) return;
+			throw new Refused(`${file}: ${name}: ${p.link || !p.integrity ? 'it does not come from a registry' :
+				'it has no SHA-512 sum'}, so it cannot be installed here`);
+		}
+		found.add(`--locked npm:${name}@${p.version} --hash=${sum.replace('-', ':')}`);
+	};
+	const walk = (dependencies) => { // lockfileVersion 1
+		for (const [name, p] of Object.entries(dependencies ?? {})) {
+			add(name, p);
+			walk(p.dependencies);
+		}
+	};
+	if (lock.packages) {
+		for (const [place, p] of Object.entries(lock.packages))
+			if (place) add(p.name ?? place.split('node_modules/').pop(), p);
+	} else walk(lock.dependencies);
+	return [...found];
+};
+
 // The answer, or null: nobody answers here.
-const ask = (packages) => new Promise((resolve, reject) => {
-	const question = `${JSON.stringify({ packages: packages.map((name) => `npm:${name}`) })}\n`;
+const ask = (packages, lock) => new Promise((resolve, reject) => {
+	const question = `${JSON.stringify({ packages: [...packages.map((name) => `npm:${name}`), ...lock] })}\n`;
 	if (Buffer.byteLength(question) > QUESTION_MAX)
 		throw new Refused('these are more packages than can be asked for at once; install them in parts');
 	const pieces = [];
@@ -85,11 +126,13 @@ const real = (program, words) => {
 
 const hasProxy = () => Boolean(process.env.https_proxy || process.env.HTTPS_PROXY);
 
-const install = async (words, all) => {
+const install = async (words, all, frozen) => {
 	const { found, quiet } = names(words);
+	if (frozen && found.length) throw new Refused('npm ci installs what package-lock.json has; name no packages');
 	const packages = found.length ? found : declared();
+	const lock = found.length || words.includes('--no-package-lock') ? [] : locked(frozen);
 	if (!packages.length) return 0;
-	const answer = await ask(packages);
+	const answer = await ask(packages, lock);
 	if (answer === null || answer.error?.kind === 'not_here') {
 		const status = hasProxy() ? real('npm', all) : null;
 		if (status !== null) return status;
@@ -135,7 +178,7 @@ const run = async (program, words) => {
 	if (program === 'npx') return npx(words);
 	const at = words.findIndex((word) => !word.startsWith('-'));
 	const command = at < 0 ? '' : words[at], rest = words.filter((word, i) => i !== at);
-	if (INSTALL.includes(command) && !rest.includes('--help')) return install(rest, words);
+	if (INSTALL.includes(command) && !rest.includes('--help')) return install(rest, words, ['ci', 'clean-install'].includes(command));
 	const status = real('npm', words);
 	if (status !== null) return status;
 	if (['ls', 'list', 'll'].includes(command)) return list();

@@ -209,6 +209,10 @@ class Registry {
 		this.pages = new Map();
 		this.here = machine();
 		this.node = parse(process.versions.node);
+		// Versions that a lock has: they are taken where they fit, and with only, nothing else is.
+		this.locked = new Map(Object.entries(question.locked).map(([name, entries]) =>
+			[name.slice('npm:'.length), new Set(entries.map((e) => e.version))]));
+		this.only = question.only_locked;
 		this.rules = {};
 		for (const kind of ['allow', 'block', 'versions'])
 			for (const text of question.rules[kind] ?? []) {
@@ -258,6 +262,11 @@ class Registry {
 			throw new Refused('not_found', `${way}: the registry has no tag "${wanted}" of it`);
 		let fits = page.versions.filter((c) => (alternatives ? holds(alternatives, c.v, false) : c.number === tagged));
 		if (!fits.length && wanted === '') fits = page.versions.filter((c) => c.number === tagged);
+		const locked = fits.filter((c) => this.locked.get(name)?.has(c.number));
+		if (this.only && !locked.length)
+			throw new Refused('package_refused', `${way}: package-lock.json has no version of it that fits ${wanted || 'it'}; ` +
+				'npm install takes one');
+		if (locked.length) fits = locked;
 		const usable = fits.filter((c) => this.permits(name, c.v));
 		if (!usable.length) {
 			if (fits.length) throw new Refused('not_found', `${way}: the policy allows none of its versions that fit`);
@@ -358,7 +367,7 @@ class Tree {
 
 	// What the session has already, at the top or where it was.
 	kept(edge) {
-		if (this.newest.has(edge.name)) return null;
+		if (this.newest.has(edge.name) || this.registry.only || this.registry.locked.has(edge.name)) return null;
 		for (const p of this.previous.values()) {
 			if (p.name !== `npm:${edge.name}`) continue;
 			const found = this.registry.page(edge.name).versions.find((c) => c.number === p.version);

@@ -11,7 +11,7 @@ import os
 import sys
 
 DOOR = "\0codebox"
-QUESTION_MAX = 16 << 10
+QUESTION_MAX = 60 << 10
 ANSWER_MAX = 64 << 10
 PATH = "/run/codebox/python/pip.py"
 PROGRAMS = "/run/codebox/python/bin"
@@ -35,7 +35,7 @@ REFUSED = {  # what names another source, or another place; True: it has a value
     "-t": True, "--target": True, "--prefix": True, "--root": True, "--src": True, "-c": True, "--constraint": True,
     "--no-binary": True, "--python": True, "-p": True, "--python-version": True, "--platform": True, "--abi": True,
     "--implementation": True, "--no-deps": False, "--pre": False, "--prerelease": True, "--force-reinstall": False,
-    "-I": False, "--ignore-installed": False, "--reinstall": False, "--dry-run": False, "--require-hashes": False,
+    "-I": False, "--ignore-installed": False, "--reinstall": False, "--dry-run": False,
     "--no-build-isolation": False, "--config-settings": True, "--global-option": True, "--report": True, "--group": True,
     "--override": True, "--exclude-newer": True, "--resolution": True, "--no-clean": False, "--ignore-requires-python": False,
 }
@@ -59,7 +59,7 @@ class Arguments:
     def __init__(self, program, words):
         self.program = program
         self.names, self.files = [], []
-        self.quiet = self.upgrade = False
+        self.quiet = self.upgrade = self.hashes = False
         words = list(words)
         while words:
             self.take(words.pop(0), words)
@@ -85,6 +85,8 @@ class Arguments:
             self.upgrade = True
         elif name in ("-q", "--quiet"):
             self.quiet = True
+        elif name == "--require-hashes":
+            self.hashes = True
         elif name in REFUSED:
             raise Refused("%s cannot be used here: %s" % (name, REMEDY))
         elif name not in FLAGS and name not in VALUES:
@@ -101,6 +103,8 @@ class Arguments:
             if name.startswith((".", "/", "~")) or name.endswith((".whl", ".tar.gz", ".zip")):
                 raise Refused("%s: a path cannot be installed from; %s. For files that are here and need nothing "
                               "else, add --no-index" % (name, REMEDY))
+            if self.hashes and " --hash" not in name:
+                raise Refused("Hashes are required in --require-hashes mode, but there is none of %s" % name)
         return self.names
 
     def read(self, path, parents):
@@ -109,7 +113,7 @@ class Arguments:
             raise Refused("%s: it includes itself" % path)
         try:
             with open(path, encoding="utf-8-sig") as f:
-                lines = f.read(1 << 20).replace("\\\n", "").split("\n")
+                lines = f.read(4 << 20).replace("\r\n", "\n").replace("\\\n", " ").split("\n")
         except (OSError, ValueError) as e:
             raise Refused("Could not open requirements file: %s" % e)
         for line in lines:
@@ -119,10 +123,10 @@ class Arguments:
             if line.startswith(("-r", "--requirement")):
                 other = line.replace("=", " ", 1).split(None, 1)[1] if " " in line or "=" in line else line[2:]
                 self.read(os.path.join(os.path.dirname(path), other), parents + [path])
+            elif line == "--require-hashes":
+                self.hashes = True
             elif line.startswith("-"):
                 raise Refused("%s: %s cannot be used here: %s" % (path, line.split("=")[0].split()[0], REMEDY))
-            elif " --hash" in line:
-                raise Refused("%s: --hash cannot be used here: codebox checks each file against the index's hash" % path)
             else:
                 self.names.append(line)
 
@@ -135,7 +139,8 @@ def ask(names):
     import _socket
     question = json.dumps({"packages": names}, ensure_ascii=False).encode()
     if len(question) > QUESTION_MAX:
-        raise Refused("these are more requirements than can be asked for at once; install them in parts")
+        raise Refused("these are more requirements, or hashes, than can be asked for at once; install them in parts, or from "
+                      "outside with codebox pip install -r")
     door = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     try:
         door.connect(DOOR)
@@ -170,7 +175,7 @@ def install(program, words):
     names = arguments.requirements()
     tell = (lambda *a: None) if arguments.quiet else say
     for name in names:
-        tell("Collecting %s", name)
+        tell("Collecting %s", name.split(" --hash")[0].strip())
     answer = ask(["-U"] * arguments.upgrade + names)
     if answer is None or answer.get("error", {}).get("kind") == "not_here":
         if has_proxy():

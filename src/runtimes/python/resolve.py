@@ -141,6 +141,8 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
         self.parents = {}   # name: who needed it first
         self.why_not = {}   # name: why there is nothing to choose from
         self.needs = {}     # candidate: its requirements
+        # Which files are accepted of a package; the others are not there.
+        self.locked = {name: {entry["sum"] for entry in entries} for name, entries in question["locked"].items()}
         self.previous = {}
         for entry in question["previous"]:
             file = self.file_of(canonical(entry["name"]), {**entry, "filename": entry["file"],
@@ -178,6 +180,8 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
             return None
         ranks = [self.tags[tag] for tag in fits if tag in self.tags]
         if canonical(wheel) != name or not ranks or not entry["hashes"].get("sha256"):
+            return None
+        if name in self.locked and entry["hashes"]["sha256"].lower() not in self.locked[name]:
             return None
         return File(entry, name, number, (-min(ranks), build))
 
@@ -231,6 +235,8 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
         if not best:
             if late:
                 self.why_not[name] = "it needs Python %s, and the image has %s" % (sorted(late)[-1], self.python)
+            elif other and name in self.locked:
+                self.why_not[name] = "no wheel that fits the image's Python %s has one of the hashes that were given" % self.python
             elif other:
                 self.why_not[name] = "none of its wheels fits the image's Python %s on this machine" % self.python
             elif sources:
