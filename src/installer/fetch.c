@@ -44,6 +44,15 @@ static size_t take(char *p, size_t size, size_t n, void *arg)
 	return t->full ? 0 : fwrite(p, 1, n, t->out);
 }
 
+/* Addresses for documentation are those of no private network; a name that has one is that of a mirror which its own
+ * network has put there. */
+static bool public(const struct cbx_ip *ip)
+{
+	const char *special = cbx_ip_special(ip);
+
+	return !special || strcmp(special, "for documentation") == 0;
+}
+
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
 {
 	struct transfer *t = arg;
@@ -51,7 +60,7 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
 	struct cbx_ip ip;
 
 	if (!fine)
-		fine = cbx_ip_from_sockaddr(&ip, &a->addr) && !cbx_ip_special(&ip);
+		fine = cbx_ip_from_sockaddr(&ip, &a->addr) && public(&ip);
 	if (!fine) {
 		t->refused = true;
 		return CURL_SOCKET_BAD;
