@@ -232,6 +232,8 @@
 					 * [integration/sql.py:parameters_are_bound] */
 #define CBX_SQL_MEMORY_MAX GIB(1)        /* sql: addresses of the process of a query; more: it fails */
 #define CBX_SQL_QUERIES_MAX 16           /* sql: queries at once; more: error "busy" [integration/sql.py:limits] */
+#define CBX_SQL_QUERIES_OWN 4            /* sql: queries of one tenant at once; more: likewise
+					 * [http/audit.py:who_asked_which_database] */
 #define CBX_SECRET_MAX KIB(4)            /* policy: bytes of a password; more: it is not taken
 					 * [integration/sql.py:passwords] */
 

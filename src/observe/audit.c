@@ -59,6 +59,7 @@ static const char *const names[CBX_HAPPENINGS] = {
 	[CBX_HAPPENED_RAN] = "cell_end",       [CBX_HAPPENED_COMMAND] = "command",
 	[CBX_HAPPENED_EXITED] = "command_end", [CBX_HAPPENED_PACKAGES] = "packages",
 	[CBX_HAPPENED_NETWORK] = "network",    [CBX_HAPPENED_DENIED] = "denied",
+	[CBX_HAPPENED_QUERY] = "query",
 	[CBX_HAPPENED_INTERRUPTED] = "interrupt", [CBX_HAPPENED_RESTARTED] = "restart",
 };
 
@@ -298,6 +299,7 @@ static void set_what(cJSON *o, const struct cbx_audit *a, const struct cbx_happe
 	_cleanup_buf_ struct cbx_buf argv = { 0 };
 
 	cbx_json_set_str(o, "image", h->image);
+	cbx_json_set_str(o, "database", h->database);
 	cbx_json_set_str(o, "policy", h->policy);
 	cbx_json_set_str(o, "language", h->language);
 	if (h->code)
@@ -312,7 +314,7 @@ static void set_what(cJSON *o, const struct cbx_audit *a, const struct cbx_happe
 static void set_outcome(cJSON *o, const struct cbx_happened *h)
 {
 	bool ended = h->what == CBX_HAPPENED_RAN || h->what == CBX_HAPPENED_EXITED || h->what == CBX_HAPPENED_CLOSED ||
-		     h->what == CBX_HAPPENED_READY;
+		     h->what == CBX_HAPPENED_READY || h->what == CBX_HAPPENED_QUERY;
 
 	cbx_json_set_str(o, "outcome", h->outcome && h->outcome[0] ? h->outcome : NULL);
 	cbx_json_set_str(o, "why", h->why);

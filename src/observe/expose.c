@@ -208,6 +208,9 @@ void cbx_metrics_print(struct cbx_metrics *m, const struct cbx_engine *engine, s
 	head(out, "codebox_package_installs_total", "counter", "Installations of packages into sessions.");
 	line(out, "codebox_package_installs_total", "outcome", "ok", m->packages);
 	line(out, "codebox_package_installs_total", "outcome", "failed", m->packages_failed);
+	head(out, "codebox_queries_total", "counter", "Queries of databases.");
+	line(out, "codebox_queries_total", "outcome", "ok", m->queries);
+	line(out, "codebox_queries_total", "outcome", "failed", m->queries_failed);
 	denials(out, m);
 	answers(out, m, connections);
 	tenants(out, m);

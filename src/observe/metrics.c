@@ -108,6 +108,9 @@ void cbx_metrics_count(struct cbx_metrics *m, const struct cbx_happened *h)
 	case CBX_HAPPENED_PACKAGES:
 		*(failed ? &m->packages_failed : &m->packages) += 1;
 		break;
+	case CBX_HAPPENED_QUERY:
+		*(strcmp(h->outcome, "ok") == 0 ? &m->queries : &m->queries_failed) += 1;
+		break;
 	case CBX_HAPPENED_DENIED:
 		count_denial(m, h->outcome);
 		t->denied++;

@@ -38,6 +38,7 @@ struct cbx_metrics {
 	uint64_t made, closed, failed; /* sessions */
 	uint64_t cells[CBX_METRICS_OUTCOMES], commands[CBX_METRICS_OUTCOMES];
 	uint64_t packages, packages_failed;
+	uint64_t queries, queries_failed;
 	struct cbx_histogram start, wait, run;
 	struct cbx_denials {
 		char kind[32];

@@ -23,6 +23,7 @@ enum cbx_happening {
 	CBX_HAPPENED_COMMAND,  /* a command was begun */
 	CBX_HAPPENED_EXITED,   /* it has ended: outcome, duration_ms */
 	CBX_HAPPENED_PACKAGES, /* packages were installed, or not: outcome is "ok" or "failed", and why */
+	CBX_HAPPENED_QUERY,    /* a database was asked: outcome is "ok" or the kind of the error, and why; duration_ms */
 	CBX_HAPPENED_NETWORK,  /* the proxy of a session decided something for the first time: why */
 	CBX_HAPPENED_DENIED,   /* what was asked for was refused: outcome is the kind of the error, and why */
 	CBX_HAPPENED_INTERRUPTED, /* somebody wants a cell to end */
@@ -40,6 +41,7 @@ struct cbx_happened {
 	const char *language, *code; /* a cell was queued, or refused; a language was restarted */
 	const cJSON *argv;	     /* likewise a command */
 	const char *image;	     /* a session was made */
+	const char *database;	     /* by its name in the policy, or the path of a file of the session; with code, the query */
 	const char *policy;	     /* likewise: the digest of what is in force */
 	uint64_t wait_ms, duration_ms;
 	uint64_t cpu_us, memory_peak; /* 0: not known */

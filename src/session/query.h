@@ -35,6 +35,9 @@ struct cbx_sql_query {
 	struct event *work, *timer;
 	bool done;
 	/* Of sqlfile.c. */
+	char *query;     /* likewise; NULL: a schema */
+	char *asked_of;  /* which database, for those who observe; NULL: it has not begun */
+	uint64_t began_ms;
 	char *database; /* the path of a file of the session; NULL: a connection of the policy is asked */
 	struct cbx_command_op command;
 	struct cbx_input_op input;

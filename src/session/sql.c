@@ -15,6 +15,8 @@
 
 #include "base/cleanup.h"
 #include "base/frame.h"
+#include "base/clock.h"
+#include "session/happened.h"
 #include "session/query.h"
 
 #define LOOK_MS 200
@@ -31,6 +33,16 @@ void cbx_query_end(struct cbx_sql_query *q, const struct cbx_err *err)
 	event_active(q->work, EV_TIMEOUT, 1);
 }
 
+/* A password may be in it. */
+static void forget_request(struct cbx_sql_query *q)
+{
+	cJSON *password = cJSON_GetObjectItemCaseSensitive(q->request, "password");
+
+	if (cJSON_IsString(password))
+		explicit_bzero(password->valuestring, strlen(password->valuestring));
+	cJSON_Delete(take_ptr(&q->request));
+}
+
 static void query_free(struct cbx_sql_query *q)
 {
 	cbx_query_leave_file(q);
@@ -43,11 +55,13 @@ static void query_free(struct cbx_sql_query *q)
 		event_free(q->timer);
 	if (q->entry.tqe_prev)
 		TAILQ_REMOVE(&q->engine->queries, q, entry);
-	cJSON_Delete(q->request);
+	forget_request(q);
 	cJSON_Delete(q->answer);
 	free(q->path);
 	free(q->part);
 	free(q->database);
+	free(q->asked_of);
+	free(q->query);
 	cbx_buf_release(&q->text);
 	cbx_buf_release(&q->said);
 	free(q);
@@ -107,6 +121,24 @@ void cbx_query_tell_file(struct cbx_sql_query *q)
 		cbx_engine_files_news(s, files);
 }
 
+/* Who asked which database what, and what came of it. */
+static void tell(const struct cbx_sql_query *q, const struct cbx_err *err)
+{
+	const struct cbx_observer *o = q->engine->config.observer;
+	struct cbx_happened h = { .what = CBX_HAPPENED_QUERY,
+				  .tenant = q->tenant,
+				  .via = q->caller.via,
+				  .session_id = q->session_id[0] ? q->session_id : NULL,
+				  .database = q->asked_of,
+				  .code = q->query,
+				  .outcome = err->code ? err->kind : "ok",
+				  .why = err->code ? err->msg : NULL,
+				  .duration_ms = cbx_now_ms() - q->began_ms };
+
+	if (o)
+		o->happened(o->arg, &h);
+}
+
 static void turn(evutil_socket_t fd, short what, void *arg)
 {
 	struct cbx_sql_query *q = arg;
@@ -133,6 +165,7 @@ static void turn(evutil_socket_t fd, short what, void *arg)
 	op = cbx_op_take(&q->op);
 	err = q->failure;
 	answer = err.code ? NULL : take_ptr(&q->answer);
+	tell(q, &err);
 	query_free(q);
 	if (op)
 		op->done(op, answer, err.code ? &err : NULL);
@@ -279,7 +312,7 @@ static int ask(struct cbx_sql_query *q, struct cbx_err *err)
 	q->job.some = some;
 	q->job.max = CBX_QUERY_ANSWER_MAX + KIB(128);
 	r = cbx_job_begin(q->engine->sql_jobs, &q->job, q->request, err);
-	cJSON_Delete(take_ptr(&q->request));
+	forget_request(q);
 	q->asked = r >= 0;
 	return r;
 }
@@ -370,6 +403,7 @@ static int set_connection(struct cbx_sql_query *q, const struct cbx_query_spec *
 		r = cbx_sql_connection_of_string(&p->sql, spec->string, &own, err);
 		if (r < 0)
 			return cbx_wrap(err, CBX_QUERY_STRING);
+		q->asked_of = cbx_xstrdup(cbx_json_text(own.json, "server"));
 		cbx_json_set(q->request, "connection", own.json);
 		cbx_json_set_str(q->request, "password", spec->password);
 		return 0;
@@ -377,6 +411,7 @@ static int set_connection(struct cbx_sql_query *q, const struct cbx_query_spec *
 	r = find_connection(&p->sql, p, spec, &c, err);
 	if (r < 0)
 		return r;
+	q->asked_of = cbx_xstrdup(c ? c->name : spec->connection);
 	if (c && q->engine->config.secret && c->secret.kind &&
 	    q->engine->config.secret(q->engine->config.arg, &c->secret, &password, err) < 0)
 		return cbx_wrap(err, "connection %s", c->name);
@@ -402,6 +437,7 @@ static int build_request(struct cbx_sql_query *q, const struct cbx_query_spec *s
 		inline_rows = spec->inline_rows;
 	q->schema = spec->schema;
 	cbx_json_set_bool(q->request, "schema", spec->schema);
+	q->query = spec->query ? cbx_xstrdup(spec->query) : NULL;
 	cbx_json_set_str(q->request, "query", spec->query);
 	cbx_json_set(q->request, "parameters",
 		     spec->parameters ? cJSON_Duplicate(spec->parameters, 1) : cbx_json_new_arr());
@@ -432,10 +468,11 @@ static int name_file(struct cbx_sql_query *q, const struct cbx_query_spec *spec,
 	return 0;
 }
 
-static int check(const struct cbx_engine *e, const struct cbx_query_spec *spec, struct cbx_err *err)
+static int check(const struct cbx_caller *caller, const struct cbx_query_spec *spec, struct cbx_err *err)
 {
+	const char *tenant = spec->session ? spec->session->tenant : caller->principal->tenant;
 	const struct cbx_sql_query *q;
-	size_t n = 0;
+	size_t n = 0, own = 0;
 
 	if (!spec->query && !spec->schema)
 		return cbx_refuse(err, "invalid_argument", EINVAL, "missing argument: query");
@@ -445,10 +482,14 @@ static int check(const struct cbx_engine *e, const struct cbx_query_spec *spec, 
 	    (!cJSON_IsArray(spec->parameters) || cJSON_GetArraySize(spec->parameters) > CBX_SQL_PARAMETERS_MAX))
 		return cbx_refuse(err, "invalid_argument", EINVAL, "parameters: give a list of up to %d values",
 				  CBX_SQL_PARAMETERS_MAX);
-	TAILQ_FOREACH(q, &e->queries, entry)
+	TAILQ_FOREACH(q, &caller->engine->queries, entry) {
 		n++;
+		own += strcmp(q->tenant, tenant) == 0;
+	}
 	if (n >= CBX_SQL_QUERIES_MAX)
 		return cbx_refuse(err, "busy", EBUSY, "%d queries run at once; try again later", CBX_SQL_QUERIES_MAX);
+	if (own >= CBX_SQL_QUERIES_OWN && strcmp(tenant, "local") != 0)
+		return cbx_refuse(err, "busy", EBUSY, "%d queries of yours run at once; try again later", CBX_SQL_QUERIES_OWN);
 	return 0;
 }
 
@@ -465,6 +506,7 @@ static struct cbx_sql_query *query_new(struct cbx_caller *caller, struct cbx_ses
 					 .principal = &q->principal,
 					 .via = caller->via ? &q->via : NULL };
 	q->job.fd = -1;
+	q->began_ms = cbx_now_ms();
 	q->work = event_new(q->engine->base, -1, 0, turn, q);
 	q->timer = event_new(q->engine->base, -1, EV_PERSIST, look, q);
 	return q;
@@ -504,7 +546,7 @@ int cbx_engine_query(struct cbx_caller *caller, const struct cbx_query_spec *spe
 {
 	struct cbx_policy *p;
 	struct cbx_sql_query *q;
-	int r = check(caller->engine, spec, err);
+	int r = check(caller, spec, err);
 
 	if (r < 0)
 		return r;

@@ -175,8 +175,9 @@ static bool fits_rowset(struct result *q)
 	for (SQLSMALLINT i = 0; i < q->n; i++) {
 		struct cell *c = &q->cells[i];
 
-		c->open = !c->size && dialect == CBX_SQL_POSTGRESQL;
-		if (c->open)
+		/* Its driver says 255 of texts whose length has no bound, and the length of the longest so far of others. */
+		c->open = dialect == CBX_SQL_POSTGRESQL;
+		if (c->open && !c->size)
 			c->size = BOUND_ANY;
 		all &= c->size > 0 && !is_binary(&q->columns[i]);
 		bytes += c->size * ROWSET;

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The audit log and the log as JSON: what REST, MCP and the command leave there, and that codebox audit verify sees what
 was done to the file."""
+import concurrent.futures
 import hashlib
 import http.client
 import json
@@ -9,6 +10,7 @@ import os
 import shutil
 import signal
 import sys
+import sqlite3
 import tempfile
 from pathlib import Path
 
@@ -145,6 +147,50 @@ def test_who_stopped_and_changed_what():
           (("interrupt", "rest"), ("restart", "rest"), ("packages", "rest"), ("session_end", "mcp"))] +
          [("session_end", "short", None, None)])
     same((mine[0]["id"], mine[2]["outcome"]), (int(x.rsplit(".", 1)[1]), "ok"))
+
+
+SLOW = "WITH RECURSIVE a(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM a) SELECT COUNT(x) FROM a"
+
+
+def test_who_asked_which_database():
+    """And no tenant takes all places of those that run at once."""
+    daemon()
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o755)
+        policy, database = Path(directory, "policy.json"), Path(directory, "a.db")
+        with sqlite3.connect(database) as db:
+            db.execute("CREATE TABLE t (id integer)")
+        database.chmod(0o644)
+        policy.write_text(json.dumps({"include": ["default"], "sql": {
+            "query_timeout": "4s", "connections": {"notes": {"type": "sqlite", "database": str(database)}}}}))
+        d = begin("--policy", str(policy), tenants={"acme": {}, "beta": {}})
+        try:
+            acme, beta = d.token("acme"), d.token("beta")
+
+            def query(token, text):
+                status, body = ask(d, "POST", "/sql", {"connection": "notes", "query": text}, token)
+                return status, body
+
+            if "no_driver" in query(acme, "SELECT 1")[1]:
+                raise Skip("the driver of SQLite is not installed")
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                slow = [pool.submit(query, acme, SLOW) for _ in range(6)]
+                done, _ = concurrent.futures.wait(slow[:6], PATIENCE, concurrent.futures.FIRST_COMPLETED)
+                assert any("4 queries of yours" in f.result()[1] for f in done), [f.result() for f in done]
+                same(query(beta, "SELECT 7")[0], 200)
+            assert sum("4 queries of yours" in f.result()[1] for f in slow) == 2, [f.result() for f in slow]
+            query(acme, "DELETE FROM t")
+            text = ask(d, "GET", "/metrics", token=d.token("acme", "--scope", "metrics"))[1]
+        finally:
+            d.stop()
+    mine = [e for e in lines(d.audit) if e["event"] == "query"]
+    assert {e["database"] for e in mine} == {"notes"} and {e["by"] for e in mine} == {"rest"}, mine
+    first, refused = [e for e in mine if e["tenant"] == "acme"][0], mine[-1]
+    same((first["outcome"], first["code_sha256"]), ("ok", hashlib.sha256(b"SELECT 1").hexdigest()))
+    assert "code" not in first and first["duration_ms"] < 60000, first
+    same(sorted(e["outcome"] for e in mine), ["ok", "ok", "query_refused"] + 4 * ["timeout"])
+    assert refused["outcome"] == "query_refused" and "rule" in refused["why"], refused
+    assert 'codebox_queries_total{outcome="ok"} 2' in text and 'codebox_queries_total{outcome="failed"} 5' in text, text
 
 
 def test_the_log_is_json_and_has_the_trace():

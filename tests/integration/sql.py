@@ -291,6 +291,10 @@ def test_long_values_among_short_ones():
     lengths = [1, 511, 512, 1022, 1023, 1024, 1025, 4096, 9000]
     a = ask("SELECT n, repeat('ä', n), NULL::text, repeat('x', n) FROM unnest(ARRAY%s) n ORDER BY n" % lengths)
     assert a["rows"] == [[n, "ä" * n, None, "x" * n] for n in lengths], [[len(str(v)) for v in row] for row in a["rows"]]
+    query = ("SELECT repeat('v', n)::varchar, repeat('b', n)::bpchar, ('{\"a\": \"' || repeat('j', n) || '\"}')::jsonb, repeat('9', 200)::numeric "
+             "FROM generate_series(1, 3000, 100) n")
+    for row, n in zip(ask(query)["rows"], range(1, 3000, 100)):
+        assert row[:3] == ["v" * n, "b" * n, '{"a": "%s"}' % ("j" * n)] and str(row[3]).startswith("9"), (n, row)
     cell("pass")
     query = "SELECT i, CASE WHEN i % 50 = 7 THEN repeat('y', 3000) ELSE 'z' || i END FROM generate_series(1, 5000) i ORDER BY i"
     assert ask(query, session_id="s", path="long.csv")["row_count"] == 5000
