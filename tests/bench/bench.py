@@ -5,6 +5,7 @@
     make bench                        all lines; results in bench/ of the build directory
     bench.py --quick [LINE...]        fewer rounds; only the lines that are named
     bench.py --compare OLD.json       and how it was then
+    bench.py --against PREFIX [LINE...]   another installation in turn with this one: medians and ratios
     bench.py --from FILE --out DIR    the page and the chart of an earlier run; measures nothing
 """
 import argparse
@@ -18,6 +19,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+import against  # noqa: E402
 import measure  # noqa: E402
 from cbxtest import Box, Skip  # noqa: E402
 from clients import Kind  # noqa: E402
@@ -33,6 +35,10 @@ def options():
     ap.add_argument("--out", default="bench", help="directory for results.json, RESULTS.md and bench.svg")
     ap.add_argument("--compare", metavar="OLD.json", help="show an earlier run beside this one")
     ap.add_argument("--from", dest="old", metavar="FILE", help="use this results.json; measure nothing")
+    ap.add_argument("--against", metavar="PREFIX", help="measure another installation in turn with this one")
+    ap.add_argument("--against-data", metavar="DIR", help="its CODEBOX_DATA_DIR, if it cannot use this one's images")
+    ap.add_argument("--turns", type=int, default=7, help="of each line with --against; default: 7")
+    ap.add_argument("--ours", action="store_true", help="no peers")
     args = ap.parse_args()
     for name in args.lines:
         if name not in LINES:
@@ -71,7 +77,7 @@ class Bench:
         ready = os.environ.get("CODEBOX_BENCH_READY", "")
         self.ready = os.path.abspath(ready) if ready and os.access(ready, os.X_OK) else None
         self.tcp = os.path.join(os.path.dirname(self.ready), "tcp") if self.ready else None
-        self.peers = Peers(report, image, self.ready or "/bin/true")
+        self.peers = Peers(report, image, self.ready or "/bin/true", args.ours)
         self.runcs, self._kinds = [], None
 
     def kinds(self):
@@ -143,7 +149,10 @@ def main():
     if args.compare:
         with open(args.compare) as f:
             old = json.load(f)  # before this run's file may replace it
-    enter_venv()
+    if args.against:
+        return against.run(args, args.lines or LINES)
+    if not args.ours:
+        enter_venv()
     report = measure_all(args)
     measure.write(report, args.out)
     print(f"\n{measure.facts_text(report)}\nResults: {args.out}/results.json, RESULTS.md, bench.svg")

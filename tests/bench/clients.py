@@ -97,19 +97,30 @@ class Mcp:
         self.p.wait()
 
 
+def one_socket(driver):
+    """Whether a driver has its frames over one socket, as in 0.1, not over two pipes."""
+    with open(driver, encoding="utf-8") as f:
+        return "on the descriptor that CODEBOX_FD names" in f.read()
+
+
 class Driver:
     """The session's interpreter without sandbox and daemon: the same cell, as it is inside."""
 
     def __init__(self, image, share):
         driver = os.path.join(share, "runtimes", "python", "driver.py")
-        theirs_r, self.to = os.pipe()
-        self.frames, theirs_w = os.pipe()
+        if one_socket(driver):
+            ours, theirs = socket.socketpair()
+            theirs_r = theirs_w = theirs.detach()
+            self.to = self.frames = ours.detach()
+        else:
+            theirs_r, self.to = os.pipe()
+            self.frames, theirs_w = os.pipe()
         self.out, self.out_w = os.pipe()
-        env = dict(image.env, CODEBOX_FD="%d,%d" % (theirs_r, theirs_w))
+        env = dict(image.env, CODEBOX_FD="%d,%d" % (theirs_r, theirs_w) if theirs_r != theirs_w else str(theirs_r))
         self.p = subprocess.Popen(image.python + [driver], env=env, stdin=subprocess.DEVNULL, stdout=self.out_w,
-                                  stderr=self.out_w, pass_fds=[theirs_r, theirs_w], cwd="/tmp")
-        os.close(theirs_r)
-        os.close(theirs_w)
+                                  stderr=self.out_w, pass_fds={theirs_r, theirs_w}, cwd="/tmp")
+        for fd in {theirs_r, theirs_w}:
+            os.close(fd)
         self.buffer, self.n = b"", 0
         os.set_blocking(self.out, False)
         self.until("ready")
@@ -146,7 +157,8 @@ class Driver:
     def close(self):
         os.close(self.to)
         self.p.wait()
-        os.close(self.frames)
+        if self.frames != self.to:
+            os.close(self.frames)
         os.close(self.out)
         os.close(self.out_w)
 
