@@ -65,6 +65,7 @@ struct cbx_daemon_web {
 	uint64_t rate;		/* requests a second; 0: no limit */
 	const char *token_file; /* NULL: none */
 	const char *url;	/* NULL: as it listens */
+	const char *profile;	/* what MCP clients get at /mcp; NULL: codebox's own tools */
 	struct cbx_http_tls_files tls;
 	bool open; /* to everybody */
 	bool no_ui; /* without the page at /ui */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: a service manager that gave us a socket by NOTIFY_SOCKET, as systemd does for Type=notify, learns
- * of the start, of reloads and of the end, and by a timer of the event loop that the loop turns. The socket is connected
- * before codeboxd confines itself, since it can connect to nothing then. What is not taken is lost: nobody waits here.
+ * Theory of operation: a service manager that gave us a socket by NOTIFY_SOCKET, as systemd does for Type=notify,
+ * learns of the start, of reloads and of the end, and by a timer of the event loop that the loop turns. The socket is
+ * connected before codeboxd confines itself, since it can connect to nothing then. What is not taken is lost: nobody
+ * waits here.
  *
  * Variables of the manager are not for the programs that are started next. Nor is its socket for a codeboxd that a
  * codebox command starts: it is that of whoever runs the command.
@@ -54,8 +55,8 @@ void cbx_notify_open(struct cbx_daemon_notify *n, bool mine)
 				 name, strerror(-n->fd));
 	}
 	if (n->fd >= 0 && usec && cbx_parse_u64(usec, "WATCHDOG_USEC", 1, UINT64_MAX / 2, &every, &ignored) == 0 &&
-	    (!pid || (cbx_parse_u64(pid, "WATCHDOG_PID", 1, INT32_MAX, &whose, &ignored) == 0 &&
-		      whose == (uint64_t)getpid())))
+	    (!pid ||
+	     (cbx_parse_u64(pid, "WATCHDOG_PID", 1, INT32_MAX, &whose, &ignored) == 0 && whose == (uint64_t)getpid())))
 		n->watchdog_us = every;
 	unsetenv("NOTIFY_SOCKET");
 	unsetenv("WATCHDOG_USEC");

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "profiles/names.h"
 
 static const char help[] =
 	"Usage: codeboxd [OPTION...]\n"
@@ -31,6 +32,7 @@ static const char help[] =
 	"  --http-certificate FILE, --http-key FILE\n"
 	"                           speak TLS on all addresses; SIGHUP reads both files again\n"
 	"  --http-client-ca FILE    serve only clients with a certificate of one of these authorities\n"
+	"  --http-profile NAME      serve the tools of another server at /mcp: see codebox-profiles(7)\n"
 	"  --http-rate N            answer up to N requests a second of all clients together; 0: no limit (default "
 	"50000)\n"
 	"  --node NAME              what every session's id begins with, so that a proxy in front of several machines\n"
@@ -143,6 +145,19 @@ static int parse_node(const char *s, const char *what, struct cbx_daemon *d, str
 	return 0;
 }
 
+static int parse_profile(const char *s, struct cbx_daemon *d, struct cbx_err *err)
+{
+	static const char *const names[] = { CBX_PROFILE_NAMES };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strcmp(names[i], s) == 0) {
+			d->web.profile = s;
+			return 0;
+		}
+	return cbx_refuse(err, "invalid_argument", EINVAL,
+			  "--http-profile: \"%.40s\" is not a profile; use " CBX_PROFILE_KNOWN, s);
+}
+
 /* What links begin with. */
 static int parse_url(const char *s, struct cbx_daemon *d, struct cbx_err *err)
 {
@@ -171,6 +186,7 @@ int cbx_daemon_options_parse(int argc, char **argv, struct cbx_daemon *d, struct
 		{ "log-format", required_argument, NULL, 'J' },
 		{ "http-token-file", required_argument, NULL, 'T' },
 		{ "http-without-authentication", no_argument, NULL, 'O' },
+		{ "http-profile", required_argument, NULL, 'R' },
 		{ "http-certificate", required_argument, NULL, 'c' },
 		{ "http-key", required_argument, NULL, 'k' },
 		{ "http-client-ca", required_argument, NULL, 'a' },
@@ -210,6 +226,9 @@ int cbx_daemon_options_parse(int argc, char **argv, struct cbx_daemon *d, struct
 			break;
 		case 'O':
 			d->web.open = true;
+			break;
+		case 'R':
+			r = parse_profile(optarg, d, err);
 			break;
 		case 'c':
 			d->web.tls.certificate = optarg;

@@ -18,6 +18,7 @@ int cbx_daemon_start_web(struct cbx_daemon *d, struct cbx_err *err)
 		.engine = d->engine,
 		.principal = &d->principal,
 		.registry = d->mcp,
+		.profile = o->profile,
 		.addresses = o->addresses,
 		.naddresses = o->n,
 		.fds = d->listeners.http,

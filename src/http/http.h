@@ -30,7 +30,8 @@ struct cbx_mcp_registry;
 struct cbx_http_config {
 	struct cbx_engine *engine;
 	const struct cbx_principal *principal;	 /* who has the token of the file, or needs none */
-	const struct cbx_mcp_registry *registry; /* what is served at /mcp; its profiles are at /mcp/NAME */
+	const struct cbx_mcp_registry *registry; /* with its profiles, which are at /mcp/NAME */
+	const char *profile;			 /* which of these is at /mcp; NULL: the registry itself */
 	const char *const *addresses; /* "127.0.0.1:8080", "[::1]:0" (any free port), "unix:/run/codebox/http.sock" */
 	size_t naddresses;
 	const int *fds; /* sockets that listen, taken over */

@@ -35,6 +35,7 @@ struct cbx_http {
 	struct cbx_http_gate gate;
 	struct cbx_service service; /* whose users may use a unix socket that asks for no token */
 	struct cbx_http_tls *tls;   /* NULL: none */
+	const struct cbx_mcp_registry *served; /* at /mcp */
 	bool open, ui;
 	char **urls; /* of the doors */
 };
@@ -75,7 +76,7 @@ static void request(void *arg, struct cbx_http_conn *c, const char *body, size_t
 		return;
 	}
 	if (strcmp(path, "/mcp") == 0)
-		registry = http->mcp.registry;
+		registry = http->served;
 	else if (cbx_starts_with(path, "/mcp/"))
 		registry = cbx_mcp_registry_find(http->mcp.registry, path + strlen("/mcp/"));
 	if (registry)
@@ -219,6 +220,7 @@ int cbx_http_new(struct event_base *base, const struct cbx_http_config *config, 
 					   .on_idle = config->on_idle,
 					   .arg = config->arg };
 	cbx_http_mcp_init(&http->mcp);
+	http->served = config->profile ? cbx_mcp_registry_find(config->registry, config->profile) : config->registry;
 	http->rest = (struct cbx_rest){ .base = base,
 					.engine = config->engine,
 					.node = http->mcp.node,

@@ -4,6 +4,7 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -60,6 +61,28 @@ def test_a_cell_ends_by_them():
     a = ask(c, "exec_code", {"X_Exec_Timeout": 1}, session_id="x", language="python", code="while True: pass")
     assert "KeyboardInterrupt" in a["output"], a
     ask(c, "destroy_session", session_id="x")
+
+
+def test_at_the_path_that_its_clients_know():
+    d = Daemon("--http-profile", "codeboxmcp")
+    try:
+        c = Modern(d.port)
+        assert limits(c, "m", HEADERS) == list(HEADERS.values())  # at its own path
+        for path, tool in ("/mcp", "exec_code"), (PATH, "exec_code"), ("/mcp/native", "run_code"), ("/mcp/codebox-ai", "execute_code"):
+            for client, send in (c, c.request), (old := Client(d.port), None):
+                if send is None:
+                    a = old.request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {},
+                                                   "clientInfo": {"name": "t", "version": "1"}}, path=path)
+                    old.headers["Mcp-Session-Id"] = a.headers["Mcp-Session-Id"]
+                a = client.request("tools/list", path=path)
+                assert tool in [t["name"] for t in a.message["result"]["tools"]], (path, a.body)
+        a = c.request("tools/call", {"name": "session_info", "arguments": {"session_id": "m"}}, path="/mcp", X_Exec_Timeout="7")
+        assert json.loads(a.message["result"]["content"][0]["text"])["effective_config"]["exec_timeout"] == 7, a.body
+    finally:
+        assert d.stop() == 0
+    r = subprocess.run([DAEMON, "--foreground", "--http", "127.0.0.1:0", "--http-profile", "other"], capture_output=True, text=True,
+                       env=cbxtest.Box().env)
+    assert r.returncode == 2 and '--http-profile: "other" is not a profile; use native, codebox-ai' in r.stderr, r
 
 
 def test_nonsense_is_refused():
