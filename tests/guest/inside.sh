@@ -116,6 +116,20 @@ watchdog() {
 	systemctl daemon-reload && systemctl reset-failed codeboxd.service
 	root_cell
 }
+# What it may is measured, and less than it is no accident.
+exposure() {
+	systemd-analyze security --no-pager codeboxd.service | tee /dev/stderr | grep -q '^→ Overall exposure level .*: 4\.[0-8] '
+}
+# Ids of their own, a file system and processes of their own, a limit that holds, files that stay.
+hardened() {
+	codebox run --image host --session hardened -c 'import os
+print(os.getpid(), os.getuid(), open("/proc/self/uid_map").read().split()[1] != "0", len([p for p in os.listdir("/proc") if p.isdigit()]) < 9)
+open("kept", "w").write("here")' | tee /dev/stderr | grep -qE '^[0-9]+ 1000 True True$' &&
+		codebox run --session hardened -c 'print(open("kept").read())' | grep -qx here &&
+		codebox exec hardened -- /usr/bin/python3 -c 'print("beside")' | grep -qx beside &&
+		codebox session info hardened | tee /dev/stderr | grep -q '^limits.backend *\(inherit\|systemd\|delegated\)' &&
+		codebox session rm hardened
+}
 root_cell() {
 	codebox run --image host -c 'print(6 * 7)' | grep -qx 42 && [ "$(systemctl is-active codeboxd.service)" = active ]
 }
@@ -236,6 +250,8 @@ service() {
 	check "system units are there" systemctl daemon-reload
 	check "their socket is started" systemctl start codeboxd.socket
 	check "a connection starts the service" root_cell
+	check "what it may is little" exposure
+	check "a session has all that it needs" hardened
 	check "systemd was told of its start and of a reload" notified systemctl
 	check "and ends one that is silent, which comes again" watchdog
 	check "the service stops, and its socket" systemctl stop codeboxd.socket codeboxd.service
