@@ -16,12 +16,10 @@ import zlib
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 from cbxtest import CODEBOX, Box, Skip, directory, run  # noqa: E402
-from ociimage import ARCH, Image, Layer, digest, layout, saved, write_dir, write_tar  # noqa: E402
+from ociimage import ARCH, Image, Layer, digest, layout, python_layers, saved, write_dir, write_tar  # noqa: E402
 
 top = os.path.join(directory, "images")
 os.makedirs(top, exist_ok=True)
-users = os.path.join(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "codebox")
-users = os.environ.get("CODEBOX_DATA_DIR") or ("/var/lib/codebox" if os.geteuid() == 0 else users)
 box = Box(CODEBOX_DATA_DIR=os.path.join(top, "data"))
 store = os.path.join(top, "data", "images")
 OTHER = "arm64" if ARCH != "arm64" else "amd64"
@@ -376,23 +374,6 @@ def test_environments_that_are_too_large():
            "Cmd": [1, "two"]}
     shown, _, _ = take(write_tar(layout([Image([(HELLO, "")], odd)]), path("odd.tar")))
     assert shown["environment"].keys() == {"LANG", "PATH", "B"} and shown["config"] == {"command": ["two"]}, shown
-
-
-def python_layers():
-    """A Debian as small as one runs cells: from the files of the image that all tests use."""
-    root = os.path.join(users, "images", "python", "rootfs")
-    if not os.path.exists(os.path.join(root, "usr/bin/python3")):
-        raise Skip("the image python is not in the store; codebox image build python")
-    base, python = [], []
-    for at, dirs, names in os.walk(root):
-        here = os.path.relpath(at, root)
-        skip = ("dist-packages", "__pycache__", "share", "openblas-pthread", "perl", "perl5", "git-core", "gcc", "test")
-        dirs[:] = sorted(d for d in dirs if d not in skip and here.split("/")[0] not in ("proc", "sys", "dev", "home"))
-        for name in sorted(names + [d for d in dirs if os.path.islink(os.path.join(at, d))]):
-            full = os.path.normpath(os.path.join(here, name))
-            if os.path.islink(os.path.join(root, full)) or os.path.getsize(os.path.join(root, full)) < 8 << 20:
-                (python if "python3" in full else base).append(full)
-    return [(Layer().tree(root, base).bytes(), ""), (Layer().tree(root, python).bytes(), "gzip")]
 
 
 def test_an_image_like_debian_slim_runs_cells():

@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import tarfile
 
+from cbxtest import Skip
+
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -176,3 +178,22 @@ def bash_layer(tree):
         elif not name.startswith("ld-"):
             add(layer, "usr/lib64/" + name, path)
     return layer.link("usr/bin/sh", "bash")
+
+
+def python_layers():
+    """A Debian as small as one runs cells: from the files of the user's image python."""
+    home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
+    data = os.environ.get("CODEBOX_DATA_DIR") or ("/var/lib/codebox" if os.geteuid() == 0 else f"{home}/codebox")
+    root = os.path.join(data, "images", "python", "rootfs")
+    if not os.path.exists(os.path.join(root, "usr/bin/python3")):
+        raise Skip("the image python is not in the store; codebox image build python")
+    base, python = [], []
+    for at, dirs, names in os.walk(root):
+        here = os.path.relpath(at, root)
+        skip = ("dist-packages", "__pycache__", "share", "openblas-pthread", "perl", "perl5", "git-core", "gcc", "test")
+        dirs[:] = sorted(d for d in dirs if d not in skip and here.split("/")[0] not in ("proc", "sys", "dev", "home"))
+        for name in sorted(names + [d for d in dirs if os.path.islink(os.path.join(at, d))]):
+            full = os.path.normpath(os.path.join(here, name))
+            if os.path.islink(os.path.join(root, full)) or os.path.getsize(os.path.join(root, full)) < 8 << 20:
+                (python if "python3" in full else base).append(full)
+    return [(Layer().tree(root, base).bytes(), ""), (Layer().tree(root, python).bytes(), "gzip")]
