@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Fetch official MCP clients and tools into a cache directory, once. Prints that directory.
 #
+#   setup.sh ipython PYTHON VERSION
 #   setup.sh python|httpx|node|node22|fastmcp|langchain|duckdb|polars|kernel|notebook|schemathesis|objects|examples
 #
+# ipython   IPython and what draws, for this interpreter
 # python    the Python SDK
 # httpx     httpx
 # node      the TypeScript SDK, series 1
@@ -29,13 +31,14 @@ unavailable() {
 }
 
 # with_pip NAME PACKAGE...: a virtual environment
+interpreter=python3
 with_pip() {
 	name=$1
 	shift
 	if [ "$(cat "$cache/$name/.complete" 2>/dev/null)" != "$*" ] || ! "$cache/$name/bin/python3" -c '' 2>/dev/null; then
 		rm -rf "${cache:?}/$name"
-		python3 -m venv "$cache/$name" >&2 ||
-			unavailable "python3 cannot make a virtual environment (python3-venv)"
+		"$interpreter" -m venv "$cache/$name" >&2 ||
+			unavailable "$interpreter cannot make a virtual environment (python3-venv)"
 		"$cache/$name/bin/pip" install --quiet --disable-pip-version-check --retries 5 --timeout 60 "$@" >&2 ||
 			unavailable "pip cannot install $*"
 		echo "$*" >"$cache/$name/.complete"
@@ -64,6 +67,10 @@ mkdir -p "$cache"
 exec 9>"$cache/$1.lock"
 flock 9
 case $1 in
+ipython)
+	interpreter=$2
+	with_pip "ipython-$3" 'ipython>=8,<10' 'matplotlib>=3.7,<4' 'pandas>=2,<4'
+	;;
 python)
 	with_pip python 'mcp>=2.3,<3' 'jsonschema>=4.20,<5'
 	;;
@@ -105,7 +112,7 @@ objects)
 	with_npm objects '@20minutes/s3rver@4.0.4' 'azurite@3.35.0'
 	;;
 *)
-	echo "usage: setup.sh python|httpx|node|node22|fastmcp|langchain|duckdb|polars|kernel|notebook|schemathesis|objects|examples" >&2
+	echo "usage: setup.sh ipython|python|httpx|node|node22|fastmcp|langchain|duckdb|polars|kernel|notebook|schemathesis|objects|examples" >&2
 	exit 2
 	;;
 esac
