@@ -18,105 +18,36 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "image/build.h"
+#include "image/graft.h"
 #include "image/image-limits.h"
-#include "image/link.h"
 #include "image/progress.h"
 #include "image/tree.h"
 
 /* ---- links ---- */
 
-struct linking {
-	bool packages; /* not an image: directories and regular files alone, and nothing compiled */
-	uint64_t entries, bytes;
-	struct cbx_err *err;
-};
-
-static int link_file(struct linking *l, int from, int to, const char *name, const struct stat *st)
-{
-	int r = cbx_link_file(from, to, name, st);
-
-	if (r == -EEXIST && !l->packages) /* /opt is a link in the image: ours is a directory */
-		r = 0;
-	return r < 0 ? cbx_fail(l->err, -r, "link %s", name) : 0;
-}
-
-static int link_tree(struct linking *l, int from, int to, unsigned depth);
-
-static int link_dir(struct linking *l, int from, int to, const char *name, unsigned depth)
-{
-	_cleanup_fd_ int below = -1, made = -1;
-
-	if (l->packages && strcmp(name, "__pycache__") == 0)
-		return 0;
-	if (mkdirat(to, name, 0755) < 0 && (l->packages || errno != EEXIST))
-		return cbx_fail(l->err, errno, "make %s", name);
-	below = openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	made = below < 0 ? -1 : openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return made < 0 ? cbx_fail(l->err, errno, "open %s", name) : link_tree(l, below, made, depth + 1);
-}
-
-static int link_entry(struct linking *l, int from, int to, const char *name, unsigned depth)
-{
-	struct stat st;
-
-	if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return cbx_fail(l->err, errno, "look at a file");
-	if (!cbx_plain(name) || depth >= CBX_UNPACK_DEPTH_MAX)
-		return cbx_refuse(l->err, "unsafe_path", EINVAL, "a name has control characters, or is too deep");
-	if (++l->entries > CBX_UNPACK_ENTRIES_MAX)
-		return cbx_refuse(l->err, "too_long", E2BIG, "the image would have more than %d files and directories",
-				  CBX_UNPACK_ENTRIES_MAX);
-	if (S_ISDIR(st.st_mode))
-		return link_dir(l, from, to, name, depth);
-	if (!S_ISREG(st.st_mode) && (l->packages || !S_ISLNK(st.st_mode)))
-		return cbx_refuse(l->err, "unsafe_path", EINVAL, "%s is neither a regular file nor a directory", name);
-	if ((uint64_t)st.st_size > CBX_UNPACK_BYTES_MAX - l->bytes)
-		return cbx_refuse(l->err, "too_long", EFBIG, "the files of the image would hold more than %llu bytes",
-				  (unsigned long long)CBX_UNPACK_BYTES_MAX);
-	l->bytes += (uint64_t)st.st_size;
-	return link_file(l, from, to, name, &st);
-}
-
-static int link_tree(struct linking *l, int from, int to, unsigned depth)
-{
-	char **names;
-	size_t n;
-	int r = cbx_tree_names(from, &names, &n, l->err);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < n && r == 0; i++)
-		r = link_entry(l, from, to, names[i], depth);
-	cbx_tree_names_free(names, n);
-	return r;
-}
-
-static int link_base(struct linking *l, const struct cbx_stage *stage, const char *base)
+static int link_base(struct cbx_graft *g, const struct cbx_stage *stage, const char *base)
 {
 	_cleanup_fd_ int dir = cbx_tree_openat(stage->store->dir, base, O_RDONLY | O_DIRECTORY, 0), root = -1;
 
 	root = dir < 0 ? dir : cbx_tree_openat(dir, "rootfs", O_RDONLY | O_DIRECTORY, 0);
-	l->packages = false;
 	cbx_progress_step("Linking the files of the image %s", base);
-	if (root < 0 || link_tree(l, root, stage->rootfs, 0) < 0)
-		return root < 0 ? cbx_fail(l->err, -root, "open the files of the image %s", base) : -l->err->code;
-	return 0;
+	if (root < 0)
+		return cbx_fail(g->err, -root, "open the files of the image %s", base);
+	g->packages = false;
+	g->onto = true;
+	g->path[0] = '\0';
+	return cbx_graft_tree(g, root, stage->rootfs);
 }
 
-static int link_packages(struct linking *l, const struct cbx_stage *stage, const char *directory, const char *place)
+static int link_packages(struct cbx_graft *g, const struct cbx_stage *stage, const char *directory, const char *place)
 {
-	_cleanup_fd_ int from = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), to = -1;
-	int r = from < 0 ? cbx_fail(l->err, errno, "open the packages of the session")
-			 : cbx_tree_make_dir(stage->rootfs, place, l->err);
+	_cleanup_fd_ int from = open(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	if (r < 0)
-		return r;
-	to = cbx_tree_openat(stage->rootfs, place, O_RDONLY | O_DIRECTORY, 0);
-	if (to < 0)
-		return cbx_fail(l->err, -to, "open %s of the image", place);
-	l->packages = true;
+	if (from < 0)
+		return cbx_fail(g->err, errno, "open the packages of the session");
 	cbx_progress_step("Linking the packages of the session");
-	return link_tree(l, from, to, 0) < 0 ? cbx_wrap(l->err, "packages of the session") : 0;
+	g->packages = true;
+	return cbx_graft_at(g, from, stage->rootfs, place) < 0 ? cbx_wrap(g->err, "packages of the session") : 0;
 }
 
 /* ---- what is said of it ---- */
@@ -164,8 +95,8 @@ static void set_path(cJSON *manifest, const char *bin)
 /* That of the base, with what was added; *ret_n: how often something was. */
 static cJSON *describe(const struct cbx_image *base, const char *name, const cJSON *answer, int *ret_n)
 {
-	static const char *const kept[] = { "architecture", "layers", "interpreters", "environment",
-					    "preload",	    "zygote", "packages",     "config" };
+	static const char *const kept[] = { "architecture", "layers",	"interpreters", "environment", "preload",
+					    "zygote",	    "packages", "wheels",	"config" };
 	static const char *const added[] = { "requirements", "packages" };
 	const char *kind = cbx_json_text(base->manifest, "kind");
 	cJSON *m = cbx_build_manifest(name, kind ? kind : "archive", cbx_json_text(base->manifest, "description"));
@@ -220,7 +151,7 @@ static int fill(const struct cbx_dirs *dirs, struct cbx_stage *stage, struct cbx
 {
 	_cleanup_json_ cJSON *answer = NULL, *compile = cbx_json_new_arr();
 	_cleanup_free_ char *place = NULL, *site = NULL, *bin = NULL;
-	struct linking l = { .err = err };
+	struct cbx_graft g = { .err = err };
 	struct cbx_image base = { 0 };
 	int n = 0, r = ask(dirs, client, saved->session, &answer, err);
 
@@ -241,9 +172,9 @@ static int fill(const struct cbx_dirs *dirs, struct cbx_stage *stage, struct cbx
 	set_path(*ret_manifest, bin);
 	cbx_json_push_str(compile, site);
 	if (r == 0) /* first, since it is what may be refused */
-		r = link_packages(&l, stage, cbx_json_text(answer, "directory"), place);
+		r = link_packages(&g, stage, cbx_json_text(answer, "directory"), place);
 	if (r == 0)
-		r = link_base(&l, stage, cbx_json_text(answer, "image"));
+		r = link_base(&g, stage, cbx_json_text(answer, "image"));
 	if (r == 0)
 		r = write_paths(stage, n, err);
 	if (r == 0)

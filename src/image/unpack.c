@@ -48,7 +48,7 @@ static int read_error(struct cbx_err *err, struct archive *a)
 	return -EBADMSG;
 }
 
-static bool matches(const char *const *patterns, const char *path)
+bool cbx_unpack_matches(const char *const *patterns, const char *path)
 {
 	for (; patterns && *patterns; patterns++)
 		if (fnmatch(*patterns, path, 0) == 0)
@@ -328,9 +328,9 @@ static int one_entry(struct unpack *u, struct archive_entry *e)
 	name = name ? name + 1 : u->path;
 	if (u->o->whiteouts && cbx_starts_with(name, CBX_WHITEOUT))
 		return u->o->whiteouts == CBX_WHITEOUTS_KEPT ? keep_whiteout(u, name) : 0;
-	if (u->o->only && archive_entry_filetype(e) != AE_IFDIR && !matches(u->o->only, u->path))
+	if (u->o->only && archive_entry_filetype(e) != AE_IFDIR && !cbx_unpack_matches(u->o->only, u->path))
 		return cbx_refuse(u->err, "unsafe_archive", EINVAL, "%s has no place in this archive", u->path);
-	if (matches(u->o->exclude, u->path) && !matches(u->o->include, u->path)) {
+	if (cbx_unpack_matches(u->o->exclude, u->path) && !cbx_unpack_matches(u->o->include, u->path)) {
 		u->stats->excluded++;
 		return 0;
 	}

@@ -73,6 +73,9 @@ int cbx_unpack_in_worker(int archive, int root, const struct cbx_unpack_options 
 			 void (*progress)(void *arg, const struct cbx_unpack_stats *so_far), void *arg,
 			 struct cbx_err *err);
 
+/* Whether one of the patterns, NULL-terminated or NULL, has this path. */
+bool cbx_unpack_matches(const char *const *patterns, const char *path);
+
 /*
  * The clean form of a name in an archive: 0; 1 when it is the root itself; or -errno. out has room for
  * CBX_UNPACK_PATH_MAX bytes.
