@@ -191,6 +191,17 @@ static int op_packages_install(struct cbx_control_request *q, const struct cbx_c
 	return cbx_session_install(&q->control->caller, a->session, a->packages, answer_op(q), err);
 }
 
+static int op_packages_lock(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
+{
+	const cJSON *python = cJSON_GetArrayItem(a->parameters, 0), *machine = cJSON_GetArrayItem(a->parameters, 1);
+
+	if (!cJSON_IsString(python) || !cJSON_IsString(machine))
+		return cbx_refuse(err, "invalid_argument", EINVAL,
+				  "parameters: give a version of Python and a machine, as in [\"3.12\", \"aarch64\"]");
+	return cbx_session_lock(&q->control->caller, a->session, a->packages, python->valuestring, machine->valuestring,
+				answer_op(q), err);
+}
+
 static int op_packages_list(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
 {
 	cJSON *o;
@@ -513,6 +524,7 @@ const struct cbx_control_method cbx_control_methods[] = {
 	{ "session.history", op_session_history, SESSION, CBX_ARG_EXECUTION },
 	{ "watch", op_watch, SESSION | CBX_ARG_EXECUTION },
 	{ "packages.install", op_packages_install, SESSION | CBX_ARG_PACKAGES },
+	{ "packages.lock", op_packages_lock, SESSION | CBX_ARG_PACKAGES | CBX_ARG_PARAMETERS },
 	{ "packages.list", op_packages_list, SESSION },
 	{ "sql", op_sql, CBX_ARG_CODE, CBX_ARG_SESSION_ID | CBX_ARG_CONNECTION | CBX_ARG_PARAMETERS | CBX_ARG_PATH },
 	{ "sql.schema", op_sql_schema, 0, CBX_ARG_CONNECTION },

@@ -2,8 +2,8 @@
 /*
  * Theory of operation: fill a staging directory, step by step; then list and hash what is in it, write the manifest,
  * and publish. The order for packages: links of the merged /usr, packages in the order in which apt lists them
- * (dependencies first), the recipe's links, files and bundles, what every image needs, and last the step in a sandbox,
- * which needs all the others.
+ * (dependencies first), the recipe's wheels, links, files and bundles, what every image needs, and last the step in a
+ * sandbox, which needs all the others.
  */
 #include "image/build.h"
 
@@ -26,6 +26,8 @@
 #include "image/scan.h"
 #include "image/tree.h"
 #include "image/unpack.h"
+#include "image/wheellock.h"
+#include "image/wheels.h"
 
 static const char *architecture(void)
 {
@@ -112,7 +114,8 @@ int cbx_build_complete(struct cbx_stage *stage, cJSON *manifest, bool force, str
 	return cbx_stage_publish(stage, force, err);
 }
 
-static int unpack_packages(int root, const struct cbx_recipe *recipe, struct cbx_fetch *fetch, struct cbx_err *err)
+static int unpack_packages(int root, const struct cbx_recipe *recipe, struct cbx_fetch *fetch,
+			   struct cbx_unpack_stats *sum, struct cbx_err *err)
 {
 	struct cbx_unpack_options o = {
 		.format = CBX_ARCHIVE_DEB,
@@ -122,7 +125,6 @@ static int unpack_packages(int root, const struct cbx_recipe *recipe, struct cbx
 		.max_entries = CBX_UNPACK_ENTRIES_MAX,
 		.max_bytes = CBX_UNPACK_BYTES_MAX,
 	};
-	struct cbx_unpack_stats sum = { 0 };
 
 	cbx_progress_step("Unpacking %zu packages", fetch->n);
 	for (size_t i = 0; i < fetch->n; i++) {
@@ -133,12 +135,12 @@ static int unpack_packages(int root, const struct cbx_recipe *recipe, struct cbx
 
 		if (r < 0)
 			return r;
-		o.used_entries = sum.entries;
-		o.used_bytes = sum.bytes;
+		o.used_entries = sum->entries;
+		o.used_bytes = sum->bytes;
 		r = cbx_unpack_in_worker(fd, root, &o, &s, NULL, NULL, err);
 		if (r < 0)
 			return cbx_wrap(err, "unpack %s", p->name);
-		cbx_unpack_add(&sum, &s);
+		cbx_unpack_add(sum, &s);
 		p->bytes = s.bytes;
 		cbx_progress_update("%zu of %zu, %s", i + 1, fetch->n, p->name);
 	}
@@ -231,20 +233,59 @@ static int try_worker(int root, struct cbx_err *err)
 	return cbx_unpack_in_worker(fd, root, &o, &stats, NULL, NULL, err);
 }
 
+static bool listed(const char *const *list, const char *name)
+{
+	while (*list && strcmp(*list, name) != 0)
+		list++;
+	return *list;
+}
+
+/* What comes from a wheel does not come from Debian as well, but where the recipe asks for both. */
+static int fetch_packages(const char *cache, const struct cbx_recipe *recipe, struct cbx_fetch *ret,
+			  struct cbx_err *err)
+{
+	size_t n = 0, given = 0;
+	const cJSON *v;
+	const char **omit;
+	int r;
+
+	while (recipe->omit[given])
+		given++;
+	omit = cbx_xcalloc(given + CBX_LOCKED_MAX + 1, sizeof(*omit));
+	for (; n < given; n++)
+		omit[n] = recipe->omit[n];
+	cJSON_ArrayForEach(v, (recipe->lock ? recipe->lock->wheels : NULL)) {
+		char *twin = cbx_xasprintf("python3-%s", cbx_json_text(v, "name"));
+
+		if (listed(recipe->packages, twin) || listed(omit, twin))
+			free(twin);
+		else
+			omit[n++] = twin;
+	}
+	r = cbx_fetch_packages(cache, recipe->packages, omit, ret, err);
+	while (n > given)
+		free((char *)omit[--n]);
+	free(omit);
+	return r;
+}
+
 static int fill_debian(const struct cbx_dirs *dirs, struct cbx_stage *stage, const struct cbx_recipe *recipe,
 		       cJSON *manifest, struct cbx_err *err)
 {
 	_cleanup_free_ char *cache = cbx_xasprintf("%s/cache", dirs->data);
+	struct cbx_unpack_stats sum = { 0 };
 	struct cbx_fetch fetch;
 	int r = try_worker(stage->rootfs, err);
 
 	if (r == 0)
-		r = cbx_fetch_packages(cache, recipe->packages, recipe->omit, &fetch, err);
+		r = fetch_packages(cache, recipe, &fetch, err);
 	if (r < 0)
 		return r;
 	r = cbx_fixup_merge_links(stage->rootfs, err);
 	if (r == 0)
-		r = unpack_packages(stage->rootfs, recipe, &fetch, err);
+		r = unpack_packages(stage->rootfs, recipe, &fetch, &sum, err);
+	if (r == 0 && recipe->lock)
+		r = cbx_wheels_add(dirs, stage, recipe, &sum, manifest, err);
 	if (r == 0) {
 		cbx_json_set(manifest, "packages", package_list(&fetch));
 		set_copy(manifest, "interpreters", recipe->interpreters);

@@ -2,7 +2,9 @@
 #include "image/front.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
@@ -29,7 +31,9 @@ int cbx_image_bad_usage(const char *what)
 
 int cbx_image_become(const struct cbx_dirs *dirs, bool writing, struct cbx_err *err)
 {
-	_cleanup_free_ char *cache = cbx_xasprintf("%s/cache", dirs->data);
+	_cleanup_free_ char *cache = cbx_xasprintf("%s/cache", dirs->data),
+			    *packages = cbx_xasprintf("%s/packages", dirs->data),
+			    *own = cbx_xasprintf("%s/d", packages);
 	struct cbx_service service;
 	int r = cbx_service_init(&service, err);
 
@@ -39,6 +43,10 @@ int cbx_image_become(const struct cbx_dirs *dirs, bool writing, struct cbx_err *
 		r = cbx_service_make_dir(&service, dirs->images, 0750, err);
 	if (r == 0 && writing)
 		r = cbx_service_make_dir(&service, cache, 0750, err);
+	if (r == 0 && writing) /* as daemon/packages.c has it */
+		r = cbx_service_make_dir(&service, packages, 0700, err);
+	if (r == 0 && writing)
+		r = cbx_service_make_dir(&service, own, 0700, err);
 	if (r == 0)
 		r = cbx_service_become(&service, err);
 	/* A change of ids makes a process undumpable, and its /proc files root's: the worker must write its id maps. */
@@ -63,4 +71,21 @@ int cbx_image_open_store(const struct cbx_dirs *dirs, struct cbx_store *store, s
 int cbx_image_check_taking(const struct cbx_dirs *dirs, const char *name, bool taking, struct cbx_err *err)
 {
 	return taking ? cbx_image_check_unused(dirs, name, err) : 0;
+}
+
+int cbx_image_open_recipe(const struct cbx_dirs *dirs, const char *what, char **ret_path, struct cbx_err *err)
+{
+	bool file = strchr(what, '/') || cbx_ends_with(what, ".json");
+	char *path = file ? cbx_xstrdup(what) : cbx_xasprintf("%s/recipes/%s.json", dirs->share, what);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), code = errno;
+
+	*ret_path = path;
+	if (fd >= 0)
+		return fd;
+	if (!file && code == ENOENT)
+		return cbx_refuse(err, "recipe_not_found", ENOENT,
+				  "there is no recipe \"%.60s\" in %.200s/recipes; use python, python-minimal "
+				  "or host; a name with a \"/\" is the path of a recipe file",
+				  what, dirs->share);
+	return cbx_fail(err, code, "open the recipe %s", path);
 }

@@ -20,9 +20,14 @@ int cbx_image_open_store(const struct cbx_dirs *dirs, struct cbx_store *store, s
 /* An image that is about to be replaced or removed, if `taking`: no session may be using it. */
 int cbx_image_check_taking(const struct cbx_dirs *dirs, const char *name, bool taking, struct cbx_err *err);
 
+/* A recipe by its name, or by the path of its file; *ret_path, malloc'd, is its path, also where it cannot be opened.
+ */
+int cbx_image_open_recipe(const struct cbx_dirs *dirs, const char *what, char **ret_path, struct cbx_err *err);
+
 /* A command's arguments, its name first. They return an exit status. */
 int cbx_image_main_export(const struct cbx_dirs *dirs, int argc, char **argv);
 int cbx_image_main_import(const struct cbx_dirs *dirs, int argc, char **argv);
+int cbx_image_main_lock(const struct cbx_dirs *dirs, int argc, char **argv);
 int cbx_image_main_pull(const struct cbx_dirs *dirs, int argc, char **argv);
 
 #endif

@@ -62,6 +62,14 @@
 					 * [unit/test_image_recipe.c:long_recipes] */
 #define CBX_RECIPE_ITEMS_MAX 1000        /* recipe.c: elements of one list of a recipe; more: refused
 					 * [unit/test_image_recipe.c:long_recipes] */
+#define CBX_LOCK_MAX MIB(1)              /* wheellock.c: the lock of a recipe's wheels; longer: refused
+					 * [cli/image_wheels.py:locks_that_make_no_sense] */
+#define CBX_LOCKED_MAX 4000              /* wheellock.c: wheels in it; more: refused
+					 * [cli/image_wheels.py:locks_that_make_no_sense] */
+#define CBX_TARGETS_MAX 32               /* wheellock.c: Pythons and machines that it is for; more: refused
+					 * [cli/image_wheels.py:locks_that_make_no_sense] */
+#define CBX_WHEELS_BYTES GIB(4)          /* wheels.c: files of a recipe's wheels, packed; more, or four times as much
+					 * unpacked: refused */
 #define CBX_PACKAGES_MAX 4000            /* fetch.c: packages of one image; more: refused */
 #define CBX_IMAGES_MAX 1000              /* store.c: images listed; the rest is omitted
 					 * [unit/test_image_store.c:too_many_are_not_listed] */

@@ -19,6 +19,7 @@
 #include "image/commands.h"
 #include "image/front.h"
 #include "image/saved.h"
+#include "image/wheellock.h"
 
 static const char usage[] =
 	"Usage: codebox image COMMAND [ARGUMENTS]\n"
@@ -31,6 +32,10 @@ static const char usage[] =
 	"      --no-compile      do not compile Python files in a sandbox afterwards (imports will be slower)\n"
 	"      --from-session SESSION\n"
 	"                        NAME is the session's image, and the packages that codebox installed for the session\n"
+	"  lock NAME|FILE        find the wheels that a recipe asks for, and keep their SHA-256 in a file beside it\n"
+	"      --python VERSION  for this Python (3.11), and others with more of this option; if omitted, for those\n"
+	"                        that the file has\n"
+	"      --image NAME      resolve in a sandbox of this image\n"
 	"  import NAME FILE...   make an image from a root file system in a tar archive, plain or compressed;\n"
 	"                        several are layers, the lowest first\n"
 	"  import NAME FILE|DIR  make an image from what docker save writes, or from an OCI layout\n"
@@ -67,23 +72,6 @@ struct build_options {
 	const char *what, *as, *session;
 	bool force, compile;
 };
-
-static int open_recipe(const struct cbx_dirs *dirs, const char *what, char **ret_path, struct cbx_err *err)
-{
-	bool file = strchr(what, '/') || cbx_ends_with(what, ".json");
-	char *path = file ? cbx_xstrdup(what) : cbx_xasprintf("%s/recipes/%s.json", dirs->share, what);
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), code = errno;
-
-	*ret_path = path;
-	if (fd >= 0)
-		return fd;
-	if (!file && code == ENOENT)
-		return cbx_refuse(err, "recipe_not_found", ENOENT,
-				  "there is no recipe \"%.60s\" in %.200s/recipes; use python, python-minimal "
-				  "or host; a name with a \"/\" is the path of a recipe file",
-				  what, dirs->share);
-	return cbx_fail(err, code, "open the recipe %s", path);
-}
 
 /* The image is made; may be it could not be compiled. */
 static int built(const struct cbx_dirs *dirs, const char *name, struct cbx_err *left_out, struct cbx_err *err)
@@ -145,21 +133,29 @@ static int save(const struct cbx_dirs *dirs, const struct build_options *o, stru
 	return r;
 }
 
-static int build(const struct cbx_dirs *dirs, const struct build_options *o, struct cbx_err *err)
+static int read_lock(const char *recipe_path, const struct cbx_recipe *recipe, struct cbx_wheellock *ret,
+		     struct cbx_err *err)
 {
-	_cleanup_free_ char *path = NULL, *script_path = cbx_xasprintf("%s/recipes/finish.py", dirs->share);
-	_cleanup_fd_ int fd = open_recipe(dirs, o->what, &path, err), script = -1;
-	struct cbx_client client = { .fd = -1 };
-	struct cbx_recipe recipe;
-	bool compile;
-	int r;
+	_cleanup_free_ char *path = cbx_wheellock_path(recipe_path);
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 
-	if (fd < 0)
-		return fd;
-	r = cbx_recipe_read(fd, path, &recipe, err);
-	if (r < 0)
-		return r;
-	compile = o->compile && (recipe.compile || recipe.warm);
+	if (fd < 0 && errno == ENOENT)
+		return cbx_refuse(err, "invalid_lock", ENOENT,
+				  "the recipe has wheels, and there is no %s, which has their sums; make it with: "
+				  "codebox image lock --python 3.11 %s",
+				  path, recipe_path);
+	return fd < 0 ? cbx_fail(err, errno, "open the lock %s", path) : cbx_wheellock_read(fd, path, recipe, ret, err);
+}
+
+static int build_recipe(const struct cbx_dirs *dirs, const struct build_options *o, const struct cbx_recipe *recipe,
+			struct cbx_err *err)
+{
+	_cleanup_free_ char *script_path = cbx_xasprintf("%s/recipes/finish.py", dirs->share);
+	bool compile = o->compile && (recipe->compile || recipe->warm);
+	struct cbx_client client = { .fd = -1 };
+	_cleanup_fd_ int script = -1;
+	int r = 0;
+
 	if (compile) {
 		script = open(script_path, O_RDONLY | O_CLOEXEC);
 		r = script < 0 ? cbx_fail(err, errno, "open %s", script_path)
@@ -169,9 +165,32 @@ static int build(const struct cbx_dirs *dirs, const struct build_options *o, str
 				 "the image compiles its Python files in a sandbox (--no-compile skips this step)");
 	}
 	if (r == 0)
-		r = build_opened(dirs, o, &recipe, compile ? &client : NULL, script, err);
+		r = build_opened(dirs, o, recipe, compile ? &client : NULL, script, err);
 	if (client.fd >= 0)
 		cbx_client_close(&client);
+	return r;
+}
+
+static int build(const struct cbx_dirs *dirs, const struct build_options *o, struct cbx_err *err)
+{
+	_cleanup_free_ char *path = NULL;
+	_cleanup_fd_ int fd = cbx_image_open_recipe(dirs, o->what, &path, err);
+	struct cbx_wheellock lock = { 0 };
+	struct cbx_recipe recipe;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = cbx_recipe_read(fd, path, &recipe, err);
+	if (r < 0)
+		return r;
+	if (recipe.wheels[0]) {
+		r = read_lock(path, &recipe, &lock, err);
+		recipe.lock = &lock;
+	}
+	if (r == 0)
+		r = build_recipe(dirs, o, &recipe, err);
+	cbx_wheellock_release(&lock);
 	cbx_recipe_release(&recipe);
 	return r;
 }
@@ -307,6 +326,7 @@ int main(int argc, char **argv)
 		{ "build", main_build },
 		{ "export", cbx_image_main_export },
 		{ "import", cbx_image_main_import },
+		{ "lock", cbx_image_main_lock },
 		{ "pull", cbx_image_main_pull },
 		{ "ls", main_ls },
 		{ "rm", main_rm },
@@ -318,7 +338,8 @@ int main(int argc, char **argv)
 	int r = -1;
 
 	if (argc < 2)
-		return cbx_image_bad_usage("missing command: use build, export, import, ls, pull, rm, show or verify");
+		return cbx_image_bad_usage(
+			"missing command: use build, export, import, lock, ls, pull, rm, show or verify");
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
 		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
 			fputs(usage, stdout);
@@ -332,5 +353,6 @@ int main(int argc, char **argv)
 			r = commands[i].run(&dirs, argc - 1, argv + 1);
 	cbx_dirs_release(&dirs);
 	return r >= 0 ? r
-		      : cbx_image_bad_usage("unknown command: use build, export, import, ls, pull, rm, show or verify");
+		      : cbx_image_bad_usage(
+				"unknown command: use build, export, import, lock, ls, pull, rm, show or verify");
 }

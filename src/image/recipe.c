@@ -16,6 +16,8 @@
 #include "image/scan.h"
 #include "image/store.h"
 #include "image/unpack.h"
+#include "packages/npm.h"
+#include "packages/rules.h"
 
 static int invalid(struct cbx_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -46,6 +48,15 @@ static bool relative_path(const char *s)
 	struct cbx_err ignored;
 
 	return cbx_unpack_path(s, false, out, &ignored) == 0 && strcmp(s, out) == 0;
+}
+
+/* As `codebox pip install` takes it: no address, no option. */
+static bool requirement(const char *s)
+{
+	struct cbx_requirement q;
+	struct cbx_err ignored;
+
+	return cbx_requirement_parse(s, &q, &ignored) >= 0 && !cbx_is_npm(q.name);
 }
 
 static bool pattern(const char *s)
@@ -148,7 +159,7 @@ static int check(struct cbx_recipe *r, struct cbx_err *err)
 	static const char *const keys[] = { "name",    "description",  "kind",	      "packages", "omit",
 					    "exclude", "include",      "links",	      "files",	  "bundles",
 					    "copy",    "interpreters", "environment", "compile",  "warm",
-					    "note",    "preload",      "zygote",      NULL };
+					    "note",    "preload",      "zygote",      "wheels",	  NULL };
 	const cJSON *root = r->doc.root, *v;
 	const char *name = NULL, *kind = NULL;
 	bool zygote = true;
@@ -163,6 +174,7 @@ static int check(struct cbx_recipe *r, struct cbx_err *err)
 	    (e = cbx_json_get_str(root, "note", &r->note, err)) < 0 ||
 	    (e = get_list(root, "packages", package_name, &r->packages, err)) < 0 ||
 	    (e = get_list(root, "omit", package_name, &r->omit, err)) < 0 ||
+	    (e = get_list(root, "wheels", requirement, &r->wheels, err)) < 0 ||
 	    (e = get_list(root, "exclude", pattern, &r->exclude, err)) < 0 ||
 	    (e = get_list(root, "include", pattern, &r->include, err)) < 0 ||
 	    (e = get_list(root, "copy", relative_path, &r->copy, err)) < 0 ||
@@ -184,9 +196,11 @@ static int check(struct cbx_recipe *r, struct cbx_err *err)
 	r->host = strcmp(kind, "host") == 0;
 	if (!r->host && !r->packages[0])
 		return invalid(err, "\"packages\" must name at least one package");
-	if (r->host && (r->packages[0] || r->omit[0] || r->compile || r->warm || r->bundles))
-		return invalid(
-			err, "\"packages\", \"omit\", \"bundles\", \"compile\" and \"warm\" are not for kind \"host\"");
+	if (r->host && (r->packages[0] || r->omit[0] || r->wheels[0] || r->compile || r->warm || r->bundles))
+		return invalid(err, "\"packages\", \"omit\", \"wheels\", \"bundles\", \"compile\" and \"warm\" are not "
+				    "for kind \"host\"");
+	if (r->wheels[0] && !cJSON_GetObjectItemCaseSensitive(r->interpreters, "python"))
+		return invalid(err, "\"wheels\" needs \"python\" among \"interpreters\"");
 	if (!r->host && r->copy[0])
 		return invalid(err, "\"copy\" is for kind \"host\"");
 	if (r->compile)
@@ -236,6 +250,7 @@ void cbx_recipe_release(struct cbx_recipe *recipe)
 	cbx_json_doc_release(&recipe->doc);
 	free(recipe->packages);
 	free(recipe->omit);
+	free(recipe->wheels);
 	free(recipe->exclude);
 	free(recipe->include);
 	free(recipe->copy);

@@ -11,6 +11,7 @@
  *   packages      debian: names
  *   omit          debian: packages that are dependencies of others but are not wanted: neither they nor what only they
  *                 need is fetched
+ *   wheels        debian: requirements like "httpx>=0.27", whose wheels are in the recipe's lock (wheellock.h)
  *   exclude       patterns of paths that are not unpacked (fnmatch; "*" also matches "/")
  *   include       patterns of paths that are, although excluded
  *   links         {"path": "target"}: symbolic links to make. "$MULTIARCH" in a path or target is the directory name
@@ -38,11 +39,13 @@ struct cbx_recipe {
 	char name[CBX_NAME_MAX + 1];
 	char digest[72]; /* of its text: "sha256:…" */
 	bool host;
-	const char **packages, **omit, **exclude, **include, **copy; /* NULL-terminated; strings borrowed from doc */
+	/* NULL-terminated; strings borrowed from doc */
+	const char **packages, **omit, **wheels, **exclude, **include, **copy;
 	const cJSON *links, *files, *bundles, *interpreters, *environment, *compile, *warm,
 		*preload; /* borrowed; NULL: none */
 	const char *note, *description;
 	bool no_zygote;
+	const struct cbx_wheellock *lock; /* borrowed; set by who builds it; NULL: it has no wheels */
 };
 
 /* From an open file; `where` names it in errors. */

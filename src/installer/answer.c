@@ -161,6 +161,15 @@ static int answer(struct question *q, const char *project, struct cbx_buf *ret, 
 	return r;
 }
 
+int cbx_answer_page(const struct cbx_index *index, const struct cbx_store_dirs *store, const char *project,
+		    char **ret_url, struct cbx_buf *ret, struct cbx_err *err)
+{
+	struct question q = { .index = *index, .store = store, .page = true };
+
+	*ret_url = q.url = index->dir ? cbx_xstrdup("") : cbx_xasprintf("%s%s/", index->url, project);
+	return answer(&q, project, ret, err);
+}
+
 static int read_question(const cJSON *job, struct question *q, const char **ret_project, struct cbx_err *err)
 {
 	const char *project = cbx_json_text(job, "project"), *url = cbx_json_text(job, "url");

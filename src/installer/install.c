@@ -197,6 +197,7 @@ static int fetch_wheel(void *arg, struct cbx_err *err)
 	const struct fetching *f = arg;
 	const char *url = f->wheel->url;
 	const struct cbx_index *index = &f->in->index;
+	_cleanup_free_ char *found = NULL;
 	_cleanup_(cbx_index_release) struct cbx_index registry = { 0 };
 	_cleanup_fclose_ FILE *out = fdopen(fcntl(f->fd, F_DUPFD_CLOEXEC, 0), "w+");
 	int r = out ? 0 : cbx_fail(err, errno, "keep a wheel");
@@ -205,10 +206,14 @@ static int fetch_wheel(void *arg, struct cbx_err *err)
 		r = cbx_registry_find(f->in->registry, f->wheel->name + strlen(CBX_NPM), &registry, err);
 		index = &registry;
 	}
-	if (r >= 0)
+	if (r >= 0 && url)
 		r = cbx_index_allows(index, url, err);
 	if (r >= 0)
 		r = cbx_confine_fetch(index, f->in->store, err);
+	if (r >= 0 && !url) {
+		r = cbx_find_wheel(index, f->in->store, f->wheel, &found, err);
+		url = found;
+	}
 	if (r >= 0 && cbx_kept_take(f->in->store, url, out))
 		r = cbx_fetch_count(&f->in->spent->fetched, (uint64_t)ftello(out), f->in->bytes_max, "the index", err);
 	else if (r >= 0)

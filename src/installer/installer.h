@@ -104,6 +104,18 @@ int cbx_confine_check(const char *const *paths, size_t n, const struct cbx_store
 bool cbx_kept_take(const struct cbx_store_dirs *store, const char *url, FILE *out);
 void cbx_answer_question(const cJSON *job, const struct cbx_store_dirs *store, int out);
 
+/* The page of a project, for a process that may only fetch: its first byte says what it is, "h" HTML, "j" JSON.
+ * *ret_url, malloc'd, is its address, also when this fails. */
+int cbx_answer_page(const struct cbx_index *index, const struct cbx_store_dirs *store, const char *project,
+		    char **ret_url, struct cbx_buf *ret, struct cbx_err *err);
+
+/* ---- find.c ---- */
+
+/* Where the index has the file of a wheel with this SHA-256; malloc'd. For the same process. Errors: "not_found",
+ * "wrong_hash" where it has another file of that name, and those of fetching. */
+int cbx_find_wheel(const struct cbx_index *index, const struct cbx_store_dirs *store, const struct cbx_wheel *wheel,
+		   char **ret, struct cbx_err *err);
+
 /* ---- install.c ---- */
 
 int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *answer, struct cbx_err *err);

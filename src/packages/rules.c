@@ -236,9 +236,9 @@ static int read_package(const cJSON *o, struct cbx_wheel *w, struct cbx_err *err
 	r = cbx_is_npm(name) ? cbx_npm_read(o, w, err) : read_wheel(o, name, w, err);
 	if (r < 0)
 		return r;
-	if (!usable_url(url))
+	if (url ? !usable_url(url) : w->place != NULL)
 		return bad_lock(err, "a package has no address");
-	w->url = cbx_xstrdup(url);
+	w->url = url ? cbx_xstrdup(url) : NULL;
 	if (cbx_json_get_u64(o, "size", 0, 1ull << 40, &w->size, err) < 0)
 		return bad_lock(err, "a size is not one");
 	return read_path(cJSON_GetObjectItemCaseSensitive(o, "via"), w, err);

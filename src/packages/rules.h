@@ -51,7 +51,7 @@ struct cbx_package_rules {
 struct cbx_wheel {
 	char name[CBX_PROJECT_MAX], version[CBX_VERSION_MAX];
 	char sum[129];	  /* SHA-256 of a wheel, SHA-512 of an npm package */
-	char *file, *url; /* owned */
+	char *file, *url; /* owned; url NULL: of a wheel, the index's page names it (installer/find.c) */
 	char *place;	  /* of an npm package: "node_modules/a/node_modules/b"; owned. NULL: it is a wheel */
 	uint64_t size;	  /* as the index says; 0: it does not */
 	char *path;	  /* "a → b → c": what asked for it; owned */
@@ -65,7 +65,7 @@ struct cbx_lock {
 	size_t n;
 };
 
-/* {"packages":[{"name","version","file","url","sha256","size","via":[names]}]}, strictly; npm.h has what packages of
+/* {"packages":[{"name","version","file","url"?,"sha256","size","via":[names]}]}, strictly; npm.h has what packages of
  * npm have. Either kind, not both. Error: "invalid_lock". */
 int cbx_lock_read(const cJSON *answer, struct cbx_lock *ret, struct cbx_err *err);
 void cbx_lock_release(struct cbx_lock *lock);

@@ -24,6 +24,7 @@ struct cbx_install {
 	cJSON *requirements;		/* all that the session is to have, as text */
 	struct cbx_sums sums;		/* which files of packages are accepted */
 	bool npm;			/* they are of npm; else of Python */
+	cJSON *elsewhere;		/* {"python","machine"}: for that, and not to be installed here; NULL: here */
 	bool newest;			/* of those that were asked for now: "-U" was among them */
 	struct cbx_watch_op watch;
 	struct cbx_input_op input;
@@ -76,6 +77,9 @@ bool cbx_wanted_has(const struct cbx_install *in, const char *name);
 bool cbx_wanted_had(const struct cbx_packages *p, const struct cbx_wheel *w);
 /* Whether what was found is what whoever asks accepts (sums.h); what the session has already is accepted. */
 int cbx_wanted_sums(const struct cbx_install *in, struct cbx_err *err);
+
+/* saved.c: what a resolver said of packages, without addresses. */
+cJSON *cbx_wheels_said(const cJSON *packages);
 
 /* packages.c. It ends soon, but not before the caller returns: with an error, or, NULL, well. */
 void cbx_install_end(struct cbx_install *in, const struct cbx_err *err);

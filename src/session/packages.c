@@ -98,6 +98,7 @@ static void install_free(struct cbx_install *in)
 	cbx_sums_release(&in->sums);
 	cbx_lock_release(&in->lock);
 	cJSON_Delete(in->requirements);
+	cJSON_Delete(in->elsewhere);
 	cJSON_Delete(in->found);
 	cJSON_Delete(in->imported);
 	cJSON_Delete(in->warnings);
@@ -118,9 +119,16 @@ static bool is_again(const struct cbx_install *in, size_t i)
 
 static cJSON *outcome(const struct cbx_install *in)
 {
-	cJSON *o = cbx_json_new_obj(), *installed = cbx_json_new_arr(), *already = cbx_json_new_arr();
+	cJSON *o = cbx_json_new_obj(), *installed, *already;
 	const cJSON *v;
 
+	cbx_json_set_str(o, "session_id", in->target->spec.id);
+	if (in->elsewhere) {
+		cbx_json_set(o, "packages", cbx_wheels_said(cJSON_GetObjectItemCaseSensitive(in->found, "packages")));
+		return o;
+	}
+	installed = cbx_json_new_arr();
+	already = cbx_json_new_arr();
 	for (size_t i = 0; i < in->lock.n; i++) {
 		const struct cbx_wheel *w = &in->lock.wheels[i];
 		bool there = cbx_wanted_had(in->target->packages, w);
@@ -146,7 +154,6 @@ static cJSON *outcome(const struct cbx_install *in)
 		cbx_json_set_str(p, "version", version);
 		cbx_json_push(already, p);
 	}
-	cbx_json_set_str(o, "session_id", in->target->spec.id);
 	cbx_json_set(o, "installed", installed);
 	cbx_json_set(o, "already", already);
 	if (in->warnings)
@@ -216,11 +223,11 @@ static void work(evutil_socket_t fd, short what, void *arg)
 		if (in->token[0])
 			remember(in);
 	}
-	if (in->target)
+	if (in->target && !in->elsewhere)
 		tell_installed(in, in->failure.code ? &err : NULL);
 	if (in->target)
 		fitted_out(in->target, &err);
-	if (in->target)
+	if (in->target && !in->elsewhere)
 		cbx_session_note(in->target, err.code ? "packages were not installed: %.300s" : "packages were installed%s",
 				 err.code ? err.msg : "");
 	install_free(in);
@@ -488,7 +495,7 @@ static void judge(struct cbx_install *in)
 	    cbx_lock_judge(&in->lock, &p->packages, p->values[CBX_KEY_INSTALL_SIZE].ceiling, &err) < 0 ||
 	    cbx_wanted_sums(in, &err) < 0)
 		cbx_install_end(in, &err);
-	else if (all_there(in))
+	else if (in->elsewhere || all_there(in))
 		cbx_install_end(in, NULL);
 	else if (cbx_install_allowed(in->target, &err) < 0)
 		cbx_install_end(in, &err);
@@ -511,10 +518,11 @@ static void turn(evutil_socket_t fd, short what, void *arg)
 
 /* ---- the beginning ---- */
 
-int cbx_session_install(const struct cbx_caller *by, struct cbx_session *s, const cJSON *asked, struct cbx_answer_op *op,
-			struct cbx_err *err)
+/* elsewhere: as in install.h; it is taken. */
+static int begin(const struct cbx_caller *by, struct cbx_session *s, const cJSON *asked, cJSON *elsewhere,
+		 struct cbx_answer_op *op, struct cbx_err *err)
 {
-	_cleanup_json_ cJSON *names = NULL;
+	_cleanup_json_ cJSON *target = elsewhere, *names = NULL;
 	struct cbx_requirements wanted = { 0 };
 	struct cbx_sums sums = { 0 };
 	struct cbx_install *in;
@@ -541,6 +549,7 @@ int cbx_session_install(const struct cbx_caller *by, struct cbx_session *s, cons
 	in->job.fd = -1;
 	TAILQ_INIT(&in->asks);
 	TAILQ_INIT(&in->waiting);
+	in->elsewhere = take_ptr(&target);
 	in->requirements = cbx_wanted_gather(in, names);
 	in->newest = cJSON_GetArraySize(names) > (int)in->wanted.n;
 	in->work = event_new(s->engine->base, -1, 0, turn, in);
@@ -558,6 +567,29 @@ int cbx_session_install(const struct cbx_caller *by, struct cbx_session *s, cons
 	if (op)
 		cbx_op_begin(&op->op, &in->op);
 	return 0;
+}
+
+int cbx_session_install(const struct cbx_caller *by, struct cbx_session *s, const cJSON *asked, struct cbx_answer_op *op,
+			struct cbx_err *err)
+{
+	return begin(by, s, asked, NULL, op, err);
+}
+
+int cbx_session_lock(const struct cbx_caller *by, struct cbx_session *s, const cJSON *asked, const char *python,
+		     const char *machine, struct cbx_answer_op *op, struct cbx_err *err)
+{
+	cJSON *elsewhere;
+
+	if (!cbx_starts_with(python, "3.") || !python[2] || strlen(python) > 5 ||
+	    python[2 + strspn(python + 2, "0123456789")])
+		return cbx_refuse(err, "invalid_argument", EINVAL, "\"%.20s\" is not a version of Python like 3.11",
+				  python);
+	if (!machine[0] || strlen(machine) > 20 || machine[strspn(machine, "abcdefghijklmnopqrstuvwxyz0123456789_")])
+		return cbx_refuse(err, "invalid_argument", EINVAL, "\"%.20s\" is not a machine like x86_64", machine);
+	elsewhere = cbx_json_new_obj();
+	cbx_json_set_str(elsewhere, "python", python);
+	cbx_json_set_str(elsewhere, "machine", machine);
+	return begin(by, s, asked, elsewhere, op, err);
 }
 
 static int outfit(const struct cbx_caller *by, struct cbx_session *s, const cJSON *names, struct cbx_err *err)

@@ -284,7 +284,10 @@ static cJSON *question(const struct cbx_install *in)
 	cJSON *o = cbx_json_new_obj(), *r = cbx_json_new_obj(), *newest = cbx_json_new_arr();
 
 	cbx_json_set(o, "requirements", cJSON_Duplicate(in->requirements, 1));
-	cbx_json_set(o, "previous", had && had->wheels ? cJSON_Duplicate(had->wheels, 1) : cbx_json_new_arr());
+	cbx_json_set(o, "previous",
+		     had && had->wheels && !in->elsewhere ? cJSON_Duplicate(had->wheels, 1) : cbx_json_new_arr());
+	if (in->elsewhere)
+		cbx_json_set(o, "elsewhere", cJSON_Duplicate(in->elsewhere, 1));
 	for (size_t i = 0; in->newest && i < in->wanted.n; i++)
 		cbx_json_push_str(newest, in->wanted.all[i].name);
 	cbx_json_set(o, "newest", newest);

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an image of a session's packages is made of (image/saved.c). It says nothing of the addresses that wheels came
- * from: an index may have put a secret into them. */
+/* What an image of a session's packages is made of (image/saved.c), and a recipe's lock (image/wheellock.h). They say
+ * nothing of the addresses that wheels came from: an index may have put a secret into them. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "session/install.h"
 
-static cJSON *wheels_of(const struct cbx_had *p)
+cJSON *cbx_wheels_said(const cJSON *packages)
 {
 	static const char *const texts[] = { "name", "version", "file", "sha256" };
 	cJSON *all = cbx_json_new_arr();
 	const cJSON *w;
 
-	cJSON_ArrayForEach(w, p->wheels) {
+	cJSON_ArrayForEach(w, packages) {
 		cJSON *o = cbx_json_new_obj();
 
 		for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 			cbx_json_set_str(o, texts[i], cbx_json_text(w, texts[i]));
+		cbx_json_set_u64(o, "size", cbx_json_u64(w, "size"));
 		cbx_json_push(all, o);
 	}
 	return all;
@@ -54,7 +55,7 @@ int cbx_session_packages(const struct cbx_session *s, cJSON **ret, struct cbx_er
 	cbx_json_set_str(o, "image", s->spec.image);
 	cbx_json_set_str(o, "directory", p->token);
 	cbx_json_set(o, "requirements", cJSON_Duplicate(p->requirements, 1));
-	cbx_json_set(o, "packages", wheels_of(p));
+	cbx_json_set(o, "packages", cbx_wheels_said(p->wheels));
 	*ret = o;
 	return 0;
 }

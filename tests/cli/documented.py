@@ -32,6 +32,7 @@ ELSEWHERE = {
     r"^codebox token revoke k3v6m2qa": "names a token that is not there; tests/http/tenants.py",
     r"^codebox exec -(it|-attach|-kill)|^codebox shell work": "needs a terminal, or a command's number; "
                                                            "tests/integration/commands.py",
+    r"^codebox image lock": "wants an index; tests/cli/image_wheels.py has it",
     r"^codebox image build": "is many seconds of work; bootstrap does it, tests/integration/build.py in all ways",
     r"^codebox (image pull|run --image python-3)": "needs a registry; tests/cli/image_pull.py has one",
     r"^codebox run --image ruby ": "needs the image that codebox-runtime(7) adds; tests/runtimes/added.py makes it",

@@ -8,7 +8,8 @@ these: a line of JSON and then the page or file. Many questions are under way at
 
 What is decided here is what Python alone knows: tags, markers, metadata. pip has the libraries for that, and the search
 is the one that pip itself uses. Only wheels count. What the session has stays where it fits; so does what the image has, but
-for those packages that are to be the newest.
+for those packages that are to be the newest. With "elsewhere", wheels are looked for that fit another Python on another
+machine, and what is here does not count.
 """
 import json
 import os
@@ -46,6 +47,8 @@ canonical = packaging and packaging.utils.canonicalize_name
 
 ROUNDS_MAX = 5000
 WHY_MAX = 500
+GLIBC = 36  # 2.36, of Debian 12: elsewhere, there is none that is older
+OLD_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}  # of versions of glibc
 
 
 def say(message):
@@ -132,11 +135,34 @@ class Candidate:
         return "%s %s" % (self.name, self.version)
 
 
+def tags_of(python, machine):
+    """Of CPython of this version on Linux, best first."""
+    oldest = 5 if machine == "x86_64" else 17
+    platforms = []
+    for minor in range(GLIBC, oldest - 1, -1):
+        platforms.append("manylinux_2_%d_%s" % (minor, machine))
+        if minor in OLD_NAMES:
+            platforms.append("%s_%s" % (OLD_NAMES[minor], machine))
+    platforms.append("linux_" + machine)
+    number = tuple(int(part) for part in python.split("."))
+    abi = "cp%d%d" % number
+    yield from packaging.tags.cpython_tags(number, [abi], platforms)
+    yield from packaging.tags.compatible_tags(number, abi, platforms)
+
+
 class Provider(resolvelib.AbstractProvider if packaging else object):
     def __init__(self, index, question):
         self.index = index
-        self.tags = {tag: i for i, tag in enumerate(packaging.tags.sys_tags())}
-        self.python = ".".join(map(str, sys.version_info[:3]))
+        elsewhere = question.get("elsewhere")
+        if elsewhere:
+            tags, self.python = tags_of(elsewhere["python"], elsewhere["machine"]), elsewhere["python"] + ".0"
+            self.environment = {"python_version": elsewhere["python"], "python_full_version": self.python,
+                                "implementation_version": self.python, "platform_machine": elsewhere["machine"],
+                                "platform_python_implementation": "CPython", "implementation_name": "cpython"}
+        else:
+            tags, self.python = packaging.tags.sys_tags(), ".".join(map(str, sys.version_info[:3]))
+            self.environment = {}
+        self.tags = {tag: i for i, tag in enumerate(tags)}
         self.pages = {}
         self.parents = {}   # name: who needed it first
         self.why_not = {}   # name: why there is nothing to choose from
@@ -157,7 +183,8 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
                 self.rules.setdefault(kind, {}).setdefault(canonical(rule.name), []).append(rule.specifier)
         self.only = "allow" in question["rules"]
         self.image = {}
-        self.look_at_image()
+        if not elsewhere:
+            self.look_at_image()
 
     def look_at_image(self):
         from importlib import metadata
@@ -319,7 +346,7 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
             if need.marker is None:
                 if candidate.extras:
                     continue  # of the package itself
-            elif not any(need.marker.evaluate({"extra": extra}) for extra in extras):
+            elif not any(need.marker.evaluate({**self.environment, "extra": extra}) for extra in extras):
                 continue
             yield need
 
@@ -425,7 +452,7 @@ def resolve(question, index):
             wanted.append(Requirement(text))
         except packaging.requirements.InvalidRequirement as e:
             raise Refused("invalid_argument", "%s: it is not a requirement: %s" % (text, str(e).split("\n")[0]))
-    wanted = [r for r in wanted if r.marker is None or r.marker.evaluate({"extra": ""})]
+    wanted = [r for r in wanted if r.marker is None or r.marker.evaluate({**provider.environment, "extra": ""})]
     for need in wanted:
         provider.prefetch(need, need)
     try:
