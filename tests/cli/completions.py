@@ -69,7 +69,7 @@ def test_bash():
     same(bash(box, "image", "im"), ["import"])
     same(bash(box, "image", "import", "mine", "mi"), ["mine.tar"])
     same(bash(box, "image", "build", "mi"), ["mine.tar"])
-    same(bash(box, "image", "build", "python-"), ["python-debian", "python-minimal"])
+    same(bash(box, "image", "build", "python-"), ["python-science", "python-debian", "python-minimal"])
     same(bash(box, "image", "build", "--a"), ["--as"])
     same(bash(box, "policy", "explain", "--policy", "str"), ["strict"])
     same(bash(box, "register", "")[:4], ["claude-desktop", "claude-code", "vscode", "cursor"])

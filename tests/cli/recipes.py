@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The recipes that come with codebox: each can be read and says what it is, those with wheels have a lock, and the image
-full, where it is in the store, does in each language what it is for."""
+"""The recipes that come with codebox: each can be read and says what it is, those with wheels have a lock, and the images
+full and python-science, where they are in the store, do what they are for."""
 import glob
 import json
 import os
@@ -65,6 +65,37 @@ def test_python_debian_is_what_python_was():
     debian, full = (own[os.path.join(RECIPES, name + ".json")] for name in ("python-debian", "full"))
     assert not debian.get("wheels") and set(debian["packages"]) < set(full["packages"])
     assert debian["preload"] == full["preload"] and set(debian["links"]) < set(full["links"])
+
+
+SCIENCE = """
+import importlib, os, subprocess, sys
+for name in "numpy scipy.stats sklearn.linear_model statsmodels.api seaborn plotly.express polars pyarrow.dataset duckdb " \\
+            "openpyxl docx pptx pypdf reportlab.pdfgen.canvas PIL.Image requests httpx bs4 lxml.etree sympy networkx nltk " \\
+            "faker cryptography.fernet rsa skimage.io cv2 flask folium geopandas shapely wordcloud gensim textblob librosa " \\
+            "soundfile natsort prettytable holidays Levenshtein xlrd pyfakefs pytest regex psutil tabulate yaml pytz".split():
+    importlib.import_module(name)
+import pandas, geopandas, matplotlib.pyplot as plt
+from shapely.geometry import Point
+frame = pandas.DataFrame({"a": [1, 2]})
+frame.to_parquet("a.parquet")
+print(importlib.import_module("duckdb").sql("select sum(a) from frame").fetchall(), pandas.read_parquet("a.parquet").shape)
+geopandas.GeoDataFrame(geometry=[Point(0, 0)], crs=4326).to_crs(3857).to_file("a.gpkg")
+print(geopandas.read_file("a.gpkg").crs.to_epsg(), plt.rcParams["font.family"][1])
+twice = sorted({n.partition("-")[0].lower() for n in os.listdir("/usr/lib/python3/dist-packages")} &
+               {n.partition("-")[0].lower() for n in os.listdir(os.path.dirname(os.path.dirname(pandas.__file__)))} - {"__pycache__"})
+print(twice)
+# Whatever is warm is forked, which only OpenBLAS's threads survive.
+code = "import os, pandas, matplotlib.pyplot; print(len(os.listdir('/proc/self/task')))"
+print(subprocess.run([sys.executable, "-c", code], env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}, capture_output=True,
+                     text=True).stdout)
+"""
+
+
+def test_python_science():
+    if "python-science" not in box.images():
+        raise Skip("the image python-science is not in the store; codebox image build python-science")
+    r = box("run", "--image", "python-science", "--timeout", "5m", "-c", SCIENCE)
+    assert r.stdout.splitlines()[:4] == ["[(3,)] (2, 1)", "3857 WenQuanYi Micro Hei", "[]", "1"], r
 
 
 def test_full():
