@@ -21,6 +21,7 @@
 #include "daemon/control_artifacts.h"
 #include "daemon/control_commands.h"
 #include "daemon/control_files.h"
+#include "session/wheels.h"
 #include "session/databases.h"
 
 #define OUTPUT_PENDING_MAX MIB(4)  /* more than this unread by a client: output is left out of its stream */

@@ -7,6 +7,7 @@
 #include "packages/sums.h"
 #include "session/internal.h"
 #include "session/jobs.h"
+#include "session/wheels.h"
 
 TAILQ_HEAD(cbx_asks, cbx_ask);
 
