@@ -108,6 +108,8 @@ static int make_spawn(struct cbx_session *s, const struct cbx_image *image, stru
 	 * request. */
 	for (size_t i = 0; i < ARRAY_SIZE(standard); i++)
 		cbx_environment_set(&all, standard[i][0], standard[i][1]);
+	for (size_t i = 0; s->spec.profile != CBX_PROFILE_DEV && i < ARRAY_SIZE(no_leaks); i++)
+		cbx_environment_set(&all, no_leaks[i][0], no_leaks[i][1]);
 	cJSON_ArrayForEach (v, (rt ? rt->environment : NULL))
 		cbx_environment_set(&all, v->string, v->valuestring);
 	cJSON_ArrayForEach (v, env)
@@ -119,9 +121,6 @@ static int make_spawn(struct cbx_session *s, const struct cbx_image *image, stru
 		add_programs(&all, PIP_BIN);
 	cbx_session_add_words(&s->base, argv, rt);
 	add_environment(&s->base, &all);
-	for (size_t i = 0; s->spec.profile != CBX_PROFILE_DEV && i < ARRAY_SIZE(no_leaks); i++)
-		if (!cbx_environment_get(&all, no_leaks[i][0]))
-			cbx_environment_set(&all, no_leaks[i][0], no_leaks[i][1]);
 	for (size_t i = 0; cbx_session_goes_out(s) && cbx_egress_variables[i][0]; i++)
 		cbx_environment_set(&all, cbx_egress_variables[i][0], cbx_egress_variables[i][1]);
 	for (size_t i = 0; cbx_session_goes_out(s) && cbx_network_adds(&s->policy->network) && cbx_egress_trust[i][0];
