@@ -28,6 +28,8 @@
 
 #include "base/err.h"
 
+#define CBX_SYSTEMD_RESOLVE "/run/systemd/resolve" /* its resolv.conf has the resolvers that systemd-resolved asks */
+
 struct cbx_dirs {
 	char *runtime; /* sockets, lock */
 	char *data;

@@ -24,6 +24,13 @@
 					 * is closed [integration/network.py:limits] */
 #define CBX_NETWORK_DECISIONS_MAX 64     /* session: kinds of decisions of its proxy that are kept; more: the one that came
 					 * longest ago is forgotten [integration/network.py:decisions_are_kept] */
+#define CBX_RESOLV_CONF_MAX KIB(64)      /* sandbox: the machine's /etc/resolv.conf; longer: as if there were none */
+#define CBX_OPEN_ADDRESSES_MAX 128       /* sandbox: public addresses of the machine's own that a session with the network
+					 * "open" is kept from; more: there is no such session */
+#define CBX_PASTA_FILES 4096             /* sandbox: descriptors of its pasta, two or more for a connection; more: connections
+					 * are not made [integration/open.py:it_ends_with_its_session] */
+#define CBX_PASTA_MEMORY GIB(1)          /* sandbox: address space of its pasta; more: it ends, and the route with it
+					 * [integration/open.py:it_ends_with_its_session] */
 #define CBX_DOWNLOAD_MAX MIB(512)        /* session: a file that upload_file fetches; more: error, and nothing is left
 					 * [integration/network.py:uploads_from_addresses] */
 #define CBX_DOWNLOAD_MS 300000           /* session: for that; then it is ended, and nothing is left */

@@ -7,6 +7,7 @@
 #include "box/egress.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/dirs.h"
 #include "base/fd.h"
 #include "box/init.h"
 #include "box/link.h"
@@ -363,6 +365,50 @@ cJSON *cbx_egress_to_json(const struct cbx_box *box)
 	return o;
 }
 
+/* ---- a route ---- */
+
+/* As the C library reads the file. Of several, one of IPv4 before one of IPv6, which pasta serves only where the machine
+ * has a route for it. False: none, but on the machine's loopback. */
+static bool find_resolver(const char *path, char ret[46])
+{
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+	_cleanup_free_ char *all = NULL;
+	char *rest = NULL;
+	bool found = false;
+
+	if (fd < 0 || cbx_read_whole(fd, CBX_RESOLV_CONF_MAX, &text) < 0)
+		return false;
+	all = cbx_buf_steal(&text);
+	for (char *line = strtok_r(all, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		struct cbx_ip_range at;
+		const char *special;
+		char address[64];
+
+		if (sscanf(line, "nameserver %63s", address) != 1 || strchr(address, '/') ||
+		    cbx_ip_range_parse(address, &at) || (found && at.ip.v6))
+			continue;
+		special = cbx_ip_special(&at.ip);
+		if (special && cbx_starts_with(special, "loopback"))
+			continue;
+		cbx_ip_print(&at.ip, ret);
+		found = true;
+		if (!at.ip.v6)
+			break;
+	}
+	return found;
+}
+
+/* pasta before 2024-10 cannot ask a resolver on the machine's loopback; systemd's says whom it asks. A file that has been
+ * put in the place of /etc/resolv.conf since codeboxd's start is not one that it may read: what was found last stays. */
+const char *cbx_egress_resolver(struct cbx_boxes *all)
+{
+	if (!find_resolver("/etc/resolv.conf", all->resolver) &&
+	    !find_resolver(CBX_SYSTEMD_RESOLVE "/resolv.conf", all->resolver) && !all->resolver[0])
+		memcpy(all->resolver, "127.0.0.1", sizeof("127.0.0.1"));
+	return all->resolver;
+}
+
 /* ---- the program ---- */
 
 void cbx_egress_start(struct cbx_boxes *all)
@@ -374,6 +420,7 @@ void cbx_egress_start(struct cbx_boxes *all)
 	int pair[2];
 	pid_t pid;
 
+	(void)cbx_egress_resolver(all);
 	snprintf(uid, sizeof(uid), "%u", (unsigned)all->config.service_uid);
 	snprintf(gid, sizeof(gid), "%u", (unsigned)all->config.service_gid);
 	if (access(program, X_OK) < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)

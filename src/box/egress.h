@@ -3,7 +3,7 @@
 #define CBX_BOX_EGRESS_H
 
 /*
- * A box's way out. A sandbox has no route; one whose plan has CBX_PLAN_PROXY has a listener on its loopback, which is
+ * A box's way out. A sandbox has no route, unless its plan has CBX_PLAN_OPEN; one whose plan has CBX_PLAN_PROXY has a listener on its loopback, which is
  * handed to a process of codebox-proxy (proxy/protocol.h) that serves it by the rules of a "network" of a policy.
  * To make use of it:
  *
@@ -35,6 +35,10 @@ void cbx_egress_release(struct cbx_box *box);
 
 /* {"state": "none", "starting", "up" or "failed", "why", "decisions": […], "unreported"}, the latest decision last. */
 cJSON *cbx_egress_to_json(const struct cbx_box *box);
+
+/* Of the machine's resolvers the first, for a plan with CBX_PLAN_OPEN. */
+const char *cbx_egress_resolver(struct cbx_boxes *all);
+#define CBX_EGRESS_CUT "pasta has ended, and the session's route with it; use another session"
 
 /* What programs of the sandbox are to have in their environment: names and values, in pairs, NULL at the end. */
 extern const char *const cbx_egress_variables[][2];

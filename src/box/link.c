@@ -25,6 +25,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/syscalls.h"
+#include "box/egress.h"
 #include "box/link.h"
 
 #define EVENTS_PER_TURN 64
@@ -94,6 +95,11 @@ static void box_event(struct cbx_box *box, const struct cbx_event *ev)
 	case CBX_EVENT_PACKAGES:
 		if (!box->closed)
 			events->attached(box, ev->err.code ? &ev->err : NULL);
+		break;
+	case CBX_EVENT_CUT:
+		box->cut = true;
+		if (!box->closed && events->decided)
+			events->decided(box, "network: " CBX_EGRESS_CUT);
 		break;
 	case CBX_EVENT_OOM:
 		if (!box->closed)

@@ -45,7 +45,7 @@ struct cbx_box_events {
 	/* A process in it asks for something, which cbx_box_tell() answers, once; p NULL: it has gone, and is answered,
 	 * too. The next question comes after that. */
 	void (*asked)(struct cbx_box *box, uint64_t number, const char *p, size_t n);
-	/* A line about what its proxy has decided. */
+	/* A line about what its proxy has decided, or what became of its route. */
 	void (*decided)(struct cbx_box *box, const char *text);
 	/* For how many milliseconds nobody has wanted anything of it; 0: somebody does. */
 	uint64_t (*unused_ms)(struct cbx_box *box);
@@ -91,6 +91,7 @@ struct cbx_box {
 	const char *name; /* of who uses it, for messages; borrowed */
 	bool closed;
 	bool gone; /* nothing of the sandbox is left */
+	bool cut;  /* it had a route, and has none any more */
 	struct cbx_init_client init;
 	struct cbx_egress egress;
 	int theirs; /* init's end of its socket, until it is begun; else -1 */
@@ -168,6 +169,7 @@ struct cbx_boxes {
 	struct cbx_link link;
 	uint64_t last_number;
 	int proxy; /* to codebox-proxy; -1: it could not be started */
+	char resolver[46]; /* egress.h: found last; "": it was not looked for */
 	LIST_HEAD(, cbx_box) by_number[CBX_BOX_BUCKETS];
 	struct cbx_group_ending *ending; /* control groups that are being removed */
 	size_t nending;

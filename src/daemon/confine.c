@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/dirs.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -51,14 +52,15 @@ static int wait_for_supervisor(struct cbx_daemon *d, struct cbx_err *err)
 static int confine(struct cbx_daemon *d, const struct cbx_filter *filter, struct cbx_err *err)
 {
 	char *pem[CBX_WEB_PLACES] = { NULL };
-	struct cbx_self_path paths[19 + CBX_WEB_PLACES + CBX_POLICY_INCLUDES_MAX] = {
+	struct cbx_self_path paths[21 + CBX_WEB_PLACES + CBX_POLICY_INCLUDES_MAX] = {
 		{ d->dirs.data, false },    { d->dirs.images, false },
 		{ d->shipped, false },	    { d->dirs.runtime, true },
 		{ d->dirs.state, true },    { "/proc/self", false },
 		{ "/dev/null", false },	    { "/etc/localtime", false },
 		{ "/sys/fs/cgroup", true }, /* as far as it was delegated to us */
 		{ d->dirs.config, false },  /* the policy may be read again, and what it includes */
-		{ "/etc/codebox", false },
+		{ "/etc/codebox", false },  { "/etc/resolv.conf", false },
+		{ CBX_SYSTEMD_RESOLVE, false },
 	};
 	_cleanup_free_ char *beside = NULL, *audit = NULL;
 	const size_t most = ARRAY_SIZE(paths) - 3 - CBX_WEB_PLACES;

@@ -45,6 +45,7 @@ void cbx_check_helpers(struct cbx_doctor *d, struct cbx_result *r);
 void cbx_check_images(struct cbx_doctor *d, struct cbx_result *r);
 void cbx_check_disk(struct cbx_doctor *d, struct cbx_result *r);
 void cbx_check_memory(struct cbx_doctor *d, struct cbx_result *r);
+void cbx_check_open_network(struct cbx_doctor *d, struct cbx_result *r);
 void cbx_check_apt(struct cbx_doctor *d, struct cbx_result *r);
 void cbx_check_service(struct cbx_doctor *d, struct cbx_result *r);
 

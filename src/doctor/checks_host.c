@@ -25,6 +25,7 @@
 #include "cgroup/tree.h"
 #include "doctor/check.h"
 #include "sandbox/ids.h"
+#include "sandbox/outer.h"
 #include "image/store.h"
 
 #define DISK_WANTED   (3 * GIB(1)) /* the default image, and room to build it */
@@ -398,6 +399,21 @@ void cbx_check_memory(struct cbx_doctor *d, struct cbx_result *r)
 			       "pandas and the like may not fit; files of a session are held in "
 			       "memory, too.",
 			       "End other programs, or add swap space.");
+}
+
+/* Nothing is amiss where it is not there: no shipped policy asks for it. */
+void cbx_check_open_network(struct cbx_doctor *d, struct cbx_result *r)
+{
+	static const char needs[] = "Sessions cannot have the policy's network \"open\"; for that";
+	bool pasta = access(CBX_OUTER_PASTA, X_OK) == 0, tun = access("/dev/net/tun", R_OK | W_OK) == 0;
+	_cleanup_free_ char *means = cbx_xasprintf("%s %s%s%s.", needs, pasta ? "" : "install pasta (Debian: apt install passt)",
+						   pasta || tun ? "" : ", and ", tun ? "" : "give /dev/net/tun the mode 0666");
+
+	if (pasta && tun)
+		cbx_result_set(r, CBX_CHECK_OK, "pasta is installed",
+			       "Sessions can have the policy's network \"open\"; none has it unless the policy says so.", "");
+	else
+		cbx_result_set(r, CBX_CHECK_OK, pasta ? "/dev/net/tun cannot be opened" : "pasta is not installed", means, "");
 }
 
 void cbx_check_apt(struct cbx_doctor *d, struct cbx_result *r)

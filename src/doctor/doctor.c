@@ -30,6 +30,7 @@ static const struct check {
 	{ "service", "Runs as", false, cbx_check_service },
 	{ "disk", "Disk space", false, cbx_check_disk },
 	{ "memory", "Memory", false, cbx_check_memory },
+	{ "open_network", "Open network", false, cbx_check_open_network },
 	{ "apt", "apt", false, cbx_check_apt },
 };
 

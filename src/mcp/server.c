@@ -50,6 +50,8 @@ static char *network_sentence(const struct cbx_mcp *mcp, bool *ret_packages)
 	cbx_engine_reach(&mcp->client.caller, &hosts, ret_packages);
 	if (strcmp(cbx_buf_str(&hosts), "none") == 0)
 		return cbx_xstrdup("Network: none for code; downloads and requests fail. Have files uploaded instead.");
+	if (strcmp(cbx_buf_str(&hosts), "open") == 0)
+		return cbx_xstrdup("Network: code reaches public addresses; private ones, and this machine, are refused.");
 	return cbx_xasprintf("Network: code reaches only these hosts, by the proxy that http_proxy and https_proxy name: "
 			     "%.*s%s.",
 			     HOSTS_SHOWN, cbx_buf_str(&hosts), hosts.len > HOSTS_SHOWN ? " …" : "");

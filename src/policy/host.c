@@ -285,14 +285,21 @@ static const struct {
 	{ 1, 20, { 0x3f, 0xff }, "for documentation" },
 };
 
+bool cbx_ip_special_range(size_t i, struct cbx_ip_range *ret)
+{
+	if (i >= ARRAY_SIZE(specials))
+		return false;
+	*ret = (struct cbx_ip_range){ .ip.v6 = specials[i].v6, .bits = specials[i].bits };
+	memcpy(ret->ip.bytes, specials[i].bytes, sizeof(ret->ip.bytes));
+	return true;
+}
+
 const char *cbx_ip_special(const struct cbx_ip *ip)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(specials); i++) {
-		struct cbx_ip_range r = { .ip.v6 = specials[i].v6, .bits = specials[i].bits };
+	struct cbx_ip_range r;
 
-		memcpy(r.ip.bytes, specials[i].bytes, sizeof(r.ip.bytes));
+	for (size_t i = 0; cbx_ip_special_range(i, &r); i++)
 		if (cbx_ip_range_has(&r, ip))
 			return specials[i].what;
-	}
 	return ip->v6 && (ip->bytes[0] & 0xe0) != 0x20 ? "not a global address" : NULL;
 }

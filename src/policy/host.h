@@ -35,18 +35,21 @@ bool cbx_port_parse(const char *s, size_t n, uint16_t *ret);
 /* An address as four or sixteen bytes; *ret is a literal then. */
 void cbx_host_of_ip(struct cbx_host *ret, const struct cbx_ip *ip);
 
-/* Why an address is not one of a public host ("loopback", "private", …); NULL: it is one. */
-const char *cbx_ip_special(const struct cbx_ip *ip);
-/* False: another family. */
-bool cbx_ip_from_sockaddr(struct cbx_ip *ret, const struct sockaddr *sa);
-socklen_t cbx_ip_to_sockaddr(const struct cbx_ip *ip, uint16_t port, struct sockaddr_storage *ret);
-void cbx_ip_print(const struct cbx_ip *ip, char ret[46]);
-
 /* Addresses that begin with the same bits. */
 struct cbx_ip_range {
 	struct cbx_ip ip; /* the other bits are zero */
 	uint8_t bits;
 };
+
+/* Why an address is not one of a public host ("loopback", "private", …); NULL: it is one. */
+const char *cbx_ip_special(const struct cbx_ip *ip);
+/* The ranges that they are in, by number; false: there are no more. Beside these, all IPv6 outside of 2000::/3. */
+bool cbx_ip_special_range(size_t i, struct cbx_ip_range *ret);
+/* False: another family. */
+bool cbx_ip_from_sockaddr(struct cbx_ip *ret, const struct sockaddr *sa);
+socklen_t cbx_ip_to_sockaddr(const struct cbx_ip *ip, uint16_t port, struct sockaddr_storage *ret);
+void cbx_ip_print(const struct cbx_ip *ip, char ret[46]);
+
 /* "10.1.2.3", "10.0.0.0/8", "fd00::/16"; why not, or NULL. */
 const char *cbx_ip_range_parse(const char *s, struct cbx_ip_range *ret);
 void cbx_ip_range_print(const struct cbx_ip_range *r, char ret[50]);

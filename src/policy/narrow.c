@@ -116,8 +116,9 @@ struct cbx_policy *cbx_policy_narrow(const struct cbx_policy *wide, const struct
 	p->code_from =
 		wide->code_from.line ? translate(p, wide, wide->code_from) : translate(p, narrow, narrow->code_from);
 	cbx_network_narrow(&p->network, &wide->network, &narrow->network);
-	p->network_from = wide->network.allow ? translate(p, narrow, narrow->network_from) :
-						translate(p, wide, wide->network_from);
+	p->network_from = wide->network.allow || wide->network.open ?
+				  translate(p, narrow, narrow->network_from) :
+				  translate(p, wide, wide->network_from);
 	for (size_t b = 0; b < 2; b++) {
 		for (size_t i = 0; i < both[b]->environment.n; i++)
 			cbx_environment_set(&p->environment, both[b]->environment.all[i].name,

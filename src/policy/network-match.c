@@ -293,9 +293,33 @@ static bool narrow_rule(struct cbx_net_rule *ret, const struct cbx_net_rule *a, 
 	return some && ret->nports;
 }
 
+/* What is open is public, to requests without secrets. */
+static void narrow_open(struct cbx_network *ret, const struct cbx_network *rules)
+{
+	size_t kept = 0;
+
+	cbx_network_copy(ret, rules);
+	for (size_t i = 0; i < ret->n; i++) {
+		struct cbx_network one = { .rules = cbx_xcalloc(1, sizeof(*one.rules)), .n = 1 };
+
+		one.rules[0] = ret->rules[i];
+		if (within_any(&one.rules[0]) && !one.rules[0].nsecrets) {
+			free(take_ptr(&one.rules[0].addresses));
+			one.rules[0].naddresses = 0;
+			ret->rules[kept++] = one.rules[0];
+			memset(&one.rules[0], 0, sizeof(one.rules[0]));
+		}
+		cbx_network_release(&one);
+	}
+	ret->n = kept;
+}
+
 void cbx_network_narrow(struct cbx_network *ret, const struct cbx_network *a, const struct cbx_network *b)
 {
 	memset(ret, 0, sizeof(*ret));
+	ret->open = a->open && b->open;
+	if (a->open != b->open)
+		narrow_open(ret, a->open ? b : a);
 	if (!a->allow || !b->allow)
 		return;
 	ret->allow = true;

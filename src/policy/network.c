@@ -279,8 +279,11 @@ static int parse(const struct cbx_net_bad *rd, const cJSON *v, struct cbx_networ
 
 	if (cJSON_IsString(v) && strcmp(v->valuestring, "none") == 0)
 		return 0;
+	net->open = cJSON_IsString(v) && strcmp(v->valuestring, "open") == 0;
+	if (net->open)
+		return 0;
 	if (!cJSON_IsObject(v) || !cJSON_GetObjectItemCaseSensitive(v, "allow"))
-		return REFUSE(rd, v, "give \"none\", or what may be reached, as in {\"allow\": [\"pypi.org\"]}");
+		return REFUSE(rd, v, "give \"none\", \"open\", or what may be reached, as in {\"allow\": [\"pypi.org\"]}");
 	net->allow = true;
 	net->connections = CBX_NETWORK_CONNECTIONS_DEFAULT;
 	net->time_ms = CBX_NETWORK_TIME_DEFAULT_MS;
@@ -358,7 +361,7 @@ cJSON *cbx_network_to_json(const struct cbx_network *net)
 	cJSON *o = cbx_json_new_obj(), *list;
 
 	if (!net->allow) {
-		cbx_json_set_str(o, "v", "none");
+		cbx_json_set_str(o, "v", net->open ? "open" : "none");
 		list = cJSON_DetachItemViaPointer(o, o->child);
 		cJSON_Delete(o);
 		return list;
@@ -376,7 +379,7 @@ cJSON *cbx_network_to_json(const struct cbx_network *net)
 void cbx_network_print(const struct cbx_network *net, struct cbx_buf *out)
 {
 	if (!net->allow)
-		cbx_buf_adds(out, "none");
+		cbx_buf_adds(out, net->open ? "open" : "none");
 	else if (!net->n)
 		cbx_buf_adds(out, "nothing");
 	for (size_t i = 0; i < net->n; i++) {
@@ -393,8 +396,8 @@ void cbx_network_print(const struct cbx_network *net, struct cbx_buf *out)
 cJSON *cbx_network_schema(void)
 {
 	static const char text[] =
-		"{\"description\":\"What sessions may reach: nothing but their own loopback, or these hosts, through a "
-		"proxy\",\"anyOf\":[{\"const\":\"none\"},{\"type\":\"object\",\"properties\":{"
+		"{\"description\":\"What sessions may reach: nothing but their own loopback, all that is public, or these "
+		"hosts, through a proxy\",\"anyOf\":[{\"enum\":[\"none\",\"open\"]},{\"type\":\"object\",\"properties\":{"
 		"\"allow\":{\"description\":\"Hosts: a name, *.name for all below it, * for all, an address or a range "
 		"of them\",\"type\":\"array\",\"maxItems\":64,\"items\":{\"anyOf\":[{\"type\":\"string\"},{"
 		"\"type\":\"object\",\"properties\":{\"host\":{\"type\":\"string\"},\"ports\":{\"description\":\"80 "

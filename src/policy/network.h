@@ -51,7 +51,8 @@ struct cbx_net_rule {
 
 /* A zeroed struct is "none". */
 struct cbx_network {
-	bool allow;
+	bool allow; /* by the proxy: what the rules say */
+	bool open;  /* all that is public, by a route; then nothing else here counts */
 	struct cbx_net_rule *rules;
 	size_t n;
 	uint64_t connections; /* at once */
@@ -63,10 +64,10 @@ struct cbx_network {
  * begin with "network". */
 int cbx_network_parse(const cJSON *v, struct cbx_network *ret, const cJSON **ret_bad, struct cbx_err *err);
 void cbx_network_release(struct cbx_network *net);
-/* "none", or an object that cbx_network_parse() reads as the same. */
+/* "none", "open", or an object that cbx_network_parse() reads as the same. */
 cJSON *cbx_network_to_json(const struct cbx_network *net);
 cJSON *cbx_network_schema(void);
-/* For people: "pypi.org, *.example.org:443"; nothing: "none". */
+/* For people: "pypi.org, *.example.org:443"; nothing: "none"; all: "open". */
 void cbx_network_print(const struct cbx_network *net, struct cbx_buf *out);
 void cbx_network_copy(struct cbx_network *to, const struct cbx_network *from);
 /* What both allow. */

@@ -9,13 +9,13 @@
  *  3  die with the supervisor (PDEATHSIG), in a session of our own; a cgroup
  *     namespace: made by clone3 it would show the way from the supervisor's group to ours. It begins at init's group, so
  *     what runs in "work" reads "/../work": the group above both may hold no process that could make the namespace, and
- *     to make it in "work" and then move init would cost every sandbox a move. Loopback up, and the proxy's listener on it
- *     handed out, where there is to be one; host name
+ *     to make it in "work" and then move init would cost every sandbox a move. Loopback up, and what a sandbox with a
+ *     route may not reach walled off; the proxy's listener handed out, where there is to be one; host name
  *  4  open the image's directories while we still have the ids that may reach them
  *  5  "go" is awaited; become the sandbox's user and group             -- PDEATHSIG is set again: this cleared it
  *  6  mount events private; the session's tmpfs; the root overlay on it, with the drivers; further layers
  *  7  /workspace, home, /tmp, /var/tmp: from the same tmpfs; /dev; mounts of the machine that were asked for; /proc
- *  8  pivot_root, nothing of the old root left
+ *  8  the route is there, where there is to be one. pivot_root, nothing of the old root left
  *  9  chdir to the workspace, and verify that it is within the root
  * 10  Landlock's ruleset, made of the new root's directories; the supervisor gets a copy of its descriptor
  * 11  descriptors: init's socket is 3, everything else is close-on-exec
@@ -60,6 +60,7 @@
 #include "sandbox/mounts.h"
 #include "sandbox/net.h"
 #include "sandbox/procfs.h"
+#include "sandbox/route.h"
 #include "sandbox/users.h"
 
 struct entry {
@@ -69,6 +70,7 @@ struct entry {
 	const struct cbx_program *program; /* NULL: codebox-init */
 	int init_sock;
 	int door;                        /* that the proxy's listener is handed out by; -1: there is none */
+	struct cbx_route *way;           /* NULL: it has no route */
 	int init_fd;                     /* codebox-init's file */
 	int layers[CBX_PLAN_LAYERS_MAX]; /* O_PATH of each lower directory */
 	int host;                        /* where the machine's mounts come from; -1: the plan has none */
@@ -106,6 +108,8 @@ static int leave_supervisor(const struct entry *e, struct cbx_err *err)
 	if (unshare(CLONE_NEWCGROUP) < 0)
 		return cbx_fail(err, errno, "make a cgroup namespace");
 	r = cbx_net_loopback_up(&e->outer->loopback, err);
+	if (r == 0 && e->way)
+		r = cbx_route_wall(e->way, e->plan, err);
 	if (r == 0 && e->door >= 0)
 		r = cbx_net_hand_out_listener(e->door, err);
 	if (r == 0 && sethostname(name, strlen(name)) < 0)
@@ -199,6 +203,8 @@ static int fill_upper(const struct entry *e, int upper, struct cbx_err *err)
 					    "etc",	"workspace", "home/user", "run/codebox" };
 	_cleanup_free_ char *hosts = cbx_xasprintf("127.0.0.1 localhost %s\n::1 localhost\n", e->plan->hostname);
 	_cleanup_free_ char *name = cbx_xasprintf("%s\n", e->plan->hostname);
+	_cleanup_free_ char *resolver = e->way ? cbx_xasprintf("nameserver %s\n", cbx_route_resolver(e->plan)) :
+						 cbx_xstrdup("");
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(dirs); i++)
@@ -216,7 +222,7 @@ static int fill_upper(const struct entry *e, int upper, struct cbx_err *err)
 	if (r == 0)
 		r = write_text(upper, "etc/hostname", name, err);
 	if (r == 0)
-		r = write_text(upper, "etc/resolv.conf", "", err);
+		r = write_text(upper, "etc/resolv.conf", resolver, err);
 	if (r == 0 && e->program)
 		r = write_text(upper, &CBX_INSIDE_ZYGOTE[1], "", err);
 	if (r == 0)
@@ -481,6 +487,8 @@ static int enter(struct entry *e, int *report, struct cbx_err *err)
 		return r;
 	if (e->watched && (r = cbx_handed_send(*report, e->shm, err)) < 0)
 		return r;
+	if (e->way && (r = cbx_route_await(e->way, err)) < 0)
+		return r;
 	r = e->program ? mount_zygote(e, err) : cbx_procfs_mount(e->root, e->store, e->outer, e->plan, err);
 	if (r < 0)
 		return r;
@@ -491,10 +499,11 @@ static int enter(struct entry *e, int *report, struct cbx_err *err)
 
 /* The cloned process. Does not return. */
 static void child(const struct cbx_outer *outer, const struct cbx_plan *plan, const struct cbx_lockdown *lockdown,
-		  const struct cbx_program *program, int init_sock, int door, int host, bool watched, int report)
+		  const struct cbx_program *program, int init_sock, int door, struct cbx_route *way, int host, bool watched,
+		  int report)
 {
 	struct entry e = { .outer = outer, .plan = plan, .lockdown = lockdown, .program = program,
-			   .init_sock = init_sock, .door = door, .host = host, .store = -1, .root = -1, .shm = -1,
+			   .init_sock = init_sock, .door = door, .way = way, .host = host, .store = -1, .root = -1, .shm = -1,
 			   .watched = watched };
 	struct cbx_err err = { 0 };
 	sigset_t none;
@@ -511,6 +520,8 @@ int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan
 		      int door, int cgroup, const struct cbx_program *program, struct cbx_starting *ret, struct cbx_err *err)
 {
 	_cleanup_fd_ int ours = -1, theirs = -1, pidfd = -1, host = -1;
+	_cleanup_(cbx_route_release) struct cbx_route way = CBX_ROUTE_NONE;
+	bool open = plan->flags & CBX_PLAN_OPEN && !program;
 	struct clone_args args = {
 		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
 			 CLONE_PIDFD,
@@ -534,6 +545,8 @@ int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan
 	}
 	if (r == 0 && plan->nmounts)
 		r = host = cbx_host_open(outer->host_ns, plan, &ret->opener, err);
+	if (r >= 0 && open)
+		r = cbx_route_prepare(&way, err);
 	if (r < 0)
 		return r;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -544,8 +557,10 @@ int cbx_sandbox_start(const struct cbx_outer *outer, const struct cbx_plan *plan
 	if (pid < 0)
 		return cbx_fail(err, errno, "make the sandbox's namespaces");
 	if (pid == 0)
-		child(outer, plan, &lockdown, program, init_sock, door, host, !program && cgroup < 0, theirs);
+		child(outer, plan, &lockdown, program, init_sock, door, open ? &way : NULL, host, !program && cgroup < 0, theirs);
 	r = program ? 0 : cbx_ids_write_sandbox(pid, outer_id, err);
+	if (r == 0 && open)
+		r = cbx_route_start(&way, plan, pid, &ret->route, err);
 	if (r == 0)
 		r = cbx_write_all(ours, "g", 1) < 0 ? cbx_refuse(err, "sandbox", EPIPE, "the sandbox died at its start")
 						    : 0;

@@ -27,6 +27,7 @@ struct cbx_program {
 struct cbx_starting {
 	pid_t pid;    /* init, as seen by the supervisor */
 	pid_t opener; /* a child that opens the machine's mounts for it, and ends then; left as it was when there is none */
+	pid_t route;  /* its pasta, the caller's to end and to reap; left as it was when it has no route */
 	int pidfd;    /* owned by the caller */
 	int report;   /* owned by the caller; see sandbox/handed.h */
 };

@@ -73,21 +73,24 @@ static size_t list_parts(const struct cbx_outer_paths *paths, struct part *parts
 			 cbx_outer_devices[i]);
 	add_part(parts, &n, "dev/" CBX_OUTER_TTY, CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NOEXEC, 0, 0, "/dev",
 		 CBX_OUTER_TTY);
+	add_part(parts, &n, "dev/net/tun", CBX_MOUNT_ATTR_NOSUID | CBX_MOUNT_ATTR_NOEXEC, 0, 1, "/dev", "net/tun");
 	return n;
 }
 
 /* Files shown as a mask must be what their names say: a /dev/null that is something else would be written to. */
 static int check_device(const struct part *p, struct cbx_err *err)
 {
-	bool tty = !strcmp(p->target, "dev/" CBX_OUTER_TTY);
+	bool tty = !strcmp(p->target, "dev/" CBX_OUTER_TTY), tun = !strcmp(p->target, "dev/net/tun");
 	struct stat st;
 
 	if (!strncmp(p->path, "/dev/", 5)) {
 		if (fstat(p->mount, &st) < 0)
 			return cbx_fail(err, errno, "look at %s", p->path);
-		if (!S_ISCHR(st.st_mode) || (tty ? st.st_rdev != makedev(5, 0) : major(st.st_rdev) != 1))
+		if (!S_ISCHR(st.st_mode) || (tty   ? st.st_rdev != makedev(5, 0) :
+					     tun ? st.st_rdev != makedev(10, 200) :
+						   major(st.st_rdev) != 1))
 			return cbx_refuse(err, "unsafe_device", EINVAL, "%s is not the %s device it should be", p->path,
-					  tty ? "terminal" : "memory");
+					  tty ? "terminal" : tun ? "tun" : "memory");
 	}
 	return 0;
 }
@@ -123,11 +126,13 @@ static int become_zero(struct cbx_err *err)
 
 static int make_places(int root, const struct part *parts, size_t n, struct cbx_err *err)
 {
-	static const char *const dirs[] = { "dev", "proc", "session", "newroot", "empty" };
+	static const char *const dirs[] = { "dev", "dev/net", "proc", "session", "newroot", "empty", "tmp", "etc" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
 		if (mkdirat(root, dirs[i], 0755) < 0)
 			return cbx_fail(err, errno, "make /%s", dirs[i]);
+	if (symlinkat("usr/lib", root, "lib") < 0 || symlinkat("usr/lib64", root, "lib64") < 0)
+		return cbx_fail(err, errno, "make /lib");
 	for (size_t i = 0; i < n; i++) {
 		if (parts[i].directory) {
 			if (mkdirat(root, parts[i].target, 0755) < 0)

@@ -12,6 +12,7 @@
  *   /dev       null, zero, full, random, urandom    /proc     of the outer pid namespace
  *   /zygote.so   what zygotes run in C              /session, /newroot   for a sandbox's set-up
  *   /null      of /dev/null: a mask, read-only      /empty    an empty layer
+ *   /lib, /lib64   links into /usr, and /tmp and /etc, empty: for pasta (route.h), which has /dev/net/tun, where that is there
  */
 #include <stdint.h>
 
@@ -40,6 +41,7 @@ struct cbx_outer_paths {
 
 extern const char *const cbx_outer_devices[]; /* NULL-terminated: "null", "zero", … */
 #define CBX_OUTER_DRIVERS "/drivers"           /* as a sandbox's root has them: below CBX_INSIDE_RUNTIMES */
+#define CBX_OUTER_PASTA "/usr/bin/pasta"
 #define CBX_OUTER_PACKAGES "/packages"
 #define CBX_OUTER_TTY "tty"                    /* and, but in strict, the controlling terminal */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandbox/plan.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -77,6 +78,14 @@ static int check_mounts(const struct cbx_plan *plan, struct cbx_err *err)
 	return 0;
 }
 
+static bool resolver_valid(const struct cbx_plan *plan)
+{
+	unsigned char address[16];
+
+	return terminated(plan->resolver, sizeof(plan->resolver)) &&
+	       (inet_pton(AF_INET, plan->resolver, address) == 1 || inet_pton(AF_INET6, plan->resolver, address) == 1);
+}
+
 int cbx_plan_check(const struct cbx_plan *plan, struct cbx_err *err)
 {
 	if (plan->version != CBX_PLAN_VERSION)
@@ -114,6 +123,9 @@ int cbx_plan_check(const struct cbx_plan *plan, struct cbx_err *err)
 		return refuse(err, "processor limit");
 	if (plan->flags & ~(uint32_t)CBX_PLAN_FLAGS)
 		return refuse(err, "flag");
+	if (plan->flags & CBX_PLAN_OPEN ? !resolver_valid(plan) || plan->profile == CBX_PROFILE_STRICT :
+					  plan->resolver[0] != '\0')
+		return refuse(err, "resolver");
 	if (plan->landlock >= CBX_LANDLOCK_MODES)
 		return refuse(err, "Landlock mode");
 	return check_mounts(plan, err);

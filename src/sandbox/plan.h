@@ -43,8 +43,9 @@ enum cbx_plan_flag {
 	CBX_PLAN_PROXY = 8,	/* a listener on its loopback is handed out by a socket that came with the request */
 	CBX_PLAN_PACKAGES = 16, /* there is a place for packages in the root */
 	CBX_PLAN_NODE = 32,	/* and CBX_INSIDE_MODULES */
+	CBX_PLAN_OPEN = 64,	/* it has a route (route.h) */
 };
-#define CBX_PLAN_FLAGS 63 /* all of them */
+#define CBX_PLAN_FLAGS 127 /* all of them */
 
 /* "strict", "default", "net", "dev"; NULL for another number. */
 const char *cbx_profile_name(unsigned profile);
@@ -79,11 +80,12 @@ struct cbx_plan {
 	uint32_t landlock;     /* enum cbx_landlock_mode */
 	uint32_t noexec_workspace; /* 1: no program is executed from what the session can write */
 	uint32_t flags;        /* enum cbx_plan_flag */
+	char resolver[48];     /* with CBX_PLAN_OPEN: an address of the machine's; else "" */
 	uint32_t nmounts;
 	struct cbx_plan_mount mounts[CBX_PLAN_MOUNTS_MAX];
 };
 
-#define CBX_PLAN_VERSION 1
+#define CBX_PLAN_VERSION 2
 
 /* The directory inside for whose sake nothing may be mounted at a clean absolute path; NULL: it may be. */
 const char *cbx_plan_target_refused(const char *target);

@@ -193,10 +193,16 @@ int cbx_session_rate(struct cbx_session *s, struct cbx_err *err);
 /* for the log */
 void cbx_session_note(struct cbx_session *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Its policy lets it reach something, and it has sockets to do so: the strict profile has none. */
+/* Its policy lets it reach something by its proxy, and it has sockets to do so: the strict profile has none. */
 static inline bool cbx_session_goes_out(const struct cbx_session *s)
 {
 	return s->policy->network.allow && s->spec.profile != CBX_PROFILE_STRICT;
+}
+
+/* Likewise, and what it reaches it reaches by a route of its own: there is no proxy. */
+static inline bool cbx_session_is_open(const struct cbx_session *s)
+{
+	return s->policy->network.open && s->spec.profile != CBX_PROFILE_STRICT;
 }
 
 void cbx_session_work(struct cbx_session *s);				 /* have `work` run soon */

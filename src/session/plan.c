@@ -245,6 +245,10 @@ int cbx_session_plan(struct cbx_session *s, struct cbx_plan *plan, struct cbx_er
 	plan->flags = (s->spec.write_xor_execute ? CBX_PLAN_MDWE : 0) | (s->spec.own_cores ? CBX_PLAN_CORE_SCHED : 0) |
 		      (s->spec.no_speculation ? CBX_PLAN_SPECULATION : 0) |
 		      (cbx_session_goes_out(s) ? CBX_PLAN_PROXY : 0);
+	if (cbx_session_is_open(s)) {
+		plan->flags |= CBX_PLAN_OPEN;
+		snprintf(plan->resolver, sizeof(plan->resolver), "%s", cbx_egress_resolver(&s->engine->boxes));
+	}
 	if (s->has_packages)
 		plan->flags |= CBX_PLAN_PACKAGES | (has_node(s) ? CBX_PLAN_NODE : 0);
 	plan->cpus_milli = s->spec.cpus_milli;

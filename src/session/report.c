@@ -54,7 +54,7 @@ static cJSON *protections(const struct cbx_session *s)
 	cJSON *o = cbx_json_new_obj();
 
 	cbx_json_set_str(o, "namespaces", "user, pid, mount, network, ipc, uts, cgroup");
-	cbx_json_set_str(o, "network", cbx_session_goes_out(s) ? "proxy" : "none");
+	cbx_json_set_str(o, "network", cbx_session_goes_out(s) ? "proxy" : cbx_session_is_open(s) ? "open" : "none");
 	cbx_json_set_str(o, "profile", cbx_profile_name(s->spec.profile));
 	cbx_json_set_u64(o, "seccomp_rules", f->seccomp_rules[s->spec.profile]);
 	/* 0: not in force, for want of it or because it was switched off */
@@ -70,10 +70,18 @@ static cJSON *network(const struct cbx_session *s)
 {
 	cJSON *o, *rules;
 
+	if (cbx_session_is_open(s)) {
+		o = cbx_json_new_obj();
+		cbx_json_set_str(o, "mode", "open");
+		cbx_json_set_str(o, "state", s->box.cut ? "failed" : s->box.init.ready ? "up" : "starting");
+		if (s->box.cut)
+			cbx_json_set_str(o, "why", CBX_EGRESS_CUT);
+		return o;
+	}
 	if (!cbx_session_goes_out(s)) {
 		o = cbx_json_new_obj();
 		cbx_json_set_str(o, "mode", "none");
-		if (s->policy->network.allow)
+		if (s->policy->network.allow || s->policy->network.open)
 			cbx_json_set_str(o, "why", "the profile strict has no sockets");
 		return o;
 	}

@@ -107,6 +107,7 @@ static int create(struct supervisor *s, const struct cbx_request *q, int *fds, s
 	r = cbx_sandbox_start(&s->outer, &q->plan, outer_id, fds[0], proxy ? fds[own] : -1, own == 3 ? fds[1] : -1, NULL, &started, err);
 	if (r < 0) {
 		end_helper(started.opener);
+		end_helper(started.route);
 		return r;
 	}
 	s->all = cbx_xrealloc(s->all, (s->n + 1) * sizeof(*s->all));
@@ -114,7 +115,7 @@ static int create(struct supervisor *s, const struct cbx_request *q, int *fds, s
 	*b = (struct sandbox){ .id = q->sandbox, .pid = started.pid, .pidfd = started.pidfd, .report = started.report,
 			       .handed = CBX_HANDED_NONE, .outer_id = outer_id,
 			       .held.limit = q->plan.memory_bytes,
-			       .groups = { -1, -1 }, .opener = started.opener,
+			       .groups = { -1, -1 }, .opener = started.opener, .route = started.route,
 			       .free = q->plan.profile == CBX_PROFILE_DEV };
 	if (own == 3)
 		b->groups = (struct cbx_groups){ take_fd(&fds[1]), take_fd(&fds[2]) };
@@ -131,6 +132,7 @@ static void forget(struct supervisor *s, struct sandbox *b)
 	cbx_handed_release(&b->handed);
 	cbx_groups_release(&b->groups);
 	end_helper(b->opener);
+	end_helper(b->route);
 	end_helper(b->attaching);
 	hold_forget(b);
 	zygote_forget(b);
@@ -152,6 +154,16 @@ static void attached(struct sandbox *b, int status)
 	send_about(CBX_EVENT_PACKAGES, b->id, &err);
 }
 
+/* Before its sandbox is there, that fails, and says why. */
+static void route_ended(struct sandbox *b, int status)
+{
+	struct cbx_event e = { .type = CBX_EVENT_CUT, .sandbox = b->id, .status = status };
+
+	b->route = 0;
+	if (b->report < 0 && !b->failed)
+		send_event(&e);
+}
+
 static void reap(struct supervisor *s)
 {
 	int status;
@@ -168,6 +180,8 @@ static void reap(struct supervisor *s)
 
 			if (b->opener == pid)
 				b->opener = 0;
+			if (b->route == pid)
+				route_ended(b, status);
 			if (b->attaching == pid)
 				attached(b, status);
 			if (b->pid != pid)

@@ -74,6 +74,7 @@ enum cbx_event_type {
 	CBX_EVENT_ZYGOTE_GONE = 11,  /* likewise; err says why */
 	CBX_EVENT_MEASURED = 12,     /* memory_peak: sum of PSS now, bytes */
 	CBX_EVENT_PACKAGES = 13,     /* answers PACKAGES. err.code 0: they are there */
+	CBX_EVENT_CUT = 14,	     /* it had a route, which has ended with wait status `status` */
 };
 
 /* What protections and facilities are in force; shown in a session's info. */

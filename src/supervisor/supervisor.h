@@ -52,6 +52,7 @@ struct sandbox {
 	int pidfd;
 	int report; /* -1 once set-up is done */
 	pid_t opener; /* of its mounts, until that has ended; 0: none */
+	pid_t route; /* its pasta, until that has ended; 0: none */
 	pid_t attaching; /* packages, until it has ended; 0: none */
 	struct cbx_handed handed; /* the ruleset is for an interpreter that is placed in it, and then released */
 	int failed; /* set-up failed: no GONE event */

@@ -66,7 +66,7 @@ int cbx_tool_download(struct cbx_tool_call *call, struct cbx_session *session, c
 		return cbx_refuse(err, "invalid_argument", EINVAL, "url: give one that begins with http:// or https://");
 	if (!cbx_session_reaches_hosts(session))
 		return cbx_refuse(err, "network_denied", EPERM,
-				  "url: the network policy of this session allows no hosts (\"network\", codebox-policy(5)); %s",
+				  "url: the network policy of this session names no hosts (\"network\", codebox-policy(5)); %s",
 				  instead);
 	snprintf(most, sizeof(most), "%" PRIu64,
 		 d->most_bytes && d->most_bytes < CBX_DOWNLOAD_MAX ? d->most_bytes : (uint64_t)CBX_DOWNLOAD_MAX);

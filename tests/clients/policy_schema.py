@@ -22,14 +22,15 @@ BAD = ['[]', '{"memroy": 1}', '{"limits": {"memroy": 1}}', '{"limits": {"memory"
        '{"limits": {"memory": "1Q"}}',
        '{"limits": {"memory": 1}}', '{"limits": {"memory": {}}}', '{"limits": {"memory": {"min": 5}}}',
        '{"limits": {"timeout": "5 m"}}', '{"limits": {"processes": 9.5}}', '{"limits": {"sessions": {"max": 3}}}',
-       '{"network": "open"}', '{"images": []}', '{"images": ["../x"]}', '{"environment": {"CODEBOX_X": "1"}}',
+       '{"network": "all"}', '{"images": []}', '{"images": ["../x"]}', '{"environment": {"CODEBOX_X": "1"}}',
        '{"mounts": {"allow": [{"path": "srv"}]}}', '{"mounts": {"allow": [{}]}}', '{"mounts": {"deny": []}}',
        '{"mounts": {"roots": "yes"}}',
        '{"environment": {"1": "1"}}', '{"environment": {"A": 1}}', '{"include": "strict"}']
 GOOD = ['{}', '{"mounts": {"allow": [{"path": "/srv/a", "writable": true}], "roots": true}}',
         '{"limits": {"memory": 1073741824, "timeout": 1.5, "processes": "12", "ttl": "90"}}',
         '{"limits": {"memory": {"max": "1GiB"}, "idle_timeout": {"default": "500s", "max": "10m"}}}',
-        '{"images": ["a", "b.c"], "environment": {"_A1": "", "B": "x"}, "network": "none", "include": ["strict"]}']
+        '{"images": ["a", "b.c"], "environment": {"_A1": "", "B": "x"}, "network": "none", "include": ["strict"]}',
+        '{"network": "open"}']
 
 
 def strip(text):

@@ -24,6 +24,9 @@ NEWNS, NEWUSER, NEWNET = 0x20000, 0x10000000, 0x40000000
 PUBLIC, OTHER, CLOSED = "93.184.216.34", "93.184.216.35", "93.184.216.36"
 GOOD, WRONG, OLD = "93.184.216.37", "93.184.216.38", "93.184.216.39"
 PUBLIC6 = "2606:2800:220:1::1"
+NAME_SERVER = "10.0.0.5"
+# With a router: its addresses, and the machine's.
+ROUTER, MACHINE, SECOND, ROUTER6, MACHINE6 = "93.184.216.49", "93.184.216.50", "93.184.216.60", "2606:2800:220:2::1", "2606:2800:220:2::2"
 V4 = [PUBLIC, OTHER, CLOSED, GOOD, WRONG, OLD, "10.0.0.5", "169.254.169.254", "100.64.0.1", "192.0.2.1", "198.18.0.1", "203.0.113.9"]
 V6 = [PUBLIC6, "fd00::5", "64:ff9b::a00:5", "2002:a00:5::1", "2001:0:a00:5::1", "2001:db8::1"]
 # What the name server says; a list of lists: one after the other, for each question.
@@ -249,7 +252,7 @@ def authority(directory):
 
 
 def serve(pem):
-    servers = [socketserver.ThreadingUDPServer(("127.0.0.1", 53), Names)]
+    servers = [socketserver.ThreadingUDPServer((host, 53), Names) for host in ("127.0.0.1", NAME_SERVER)]
     for port, handler in ((80, Web), (8080, Web), (25, Banner), (2525, Banner)):
         servers += [TCP(("0.0.0.0", port), handler), TCP6(("::", port), handler)]
     certified = {address: name for addresses, name, _, _ in OF_MACHINE for address in addresses}
@@ -268,8 +271,40 @@ def serve(pem):
     return silent
 
 
-def enter():
-    """Returns the directory of the certificate. To be called while there is one thread."""
+def behind(beyond):
+    """Move to a network namespace of the machine's own, which has what is there so far beyond a router: the process
+    `beyond` is in that. Of the machine's own is a web server, at port 8081; its name server has a private address."""
+    def ip(*args, there=False):
+        r = subprocess.run([*(["nsenter", "-t", str(beyond), "-n"] if there else []), "ip", *args], capture_output=True, text=True)
+        if r.returncode:
+            raise Impossible(f"ip {' '.join(args)}: {r.stderr.strip()}")
+
+    unshare(NEWNET)
+    ip("link", "set", "lo", "up")
+    ip("link", "add", "ext", "type", "veth", "peer", "name", "int", "netns", str(beyond))
+    for there, device, four, six in ((True, "int", ROUTER + "/30", ROUTER6 + "/64"), (False, "ext", MACHINE + "/30", MACHINE6 + "/64")):
+        ip("addr", "add", four, "dev", device, there=there)
+        ip("link", "set", device, "up", there=there)
+        ip("-6", "addr", "add", six, "dev", device, "nodad", there=there)
+    ip("addr", "add", SECOND + "/32", "dev", "lo")
+    ip("route", "add", "default", "via", ROUTER)
+    ip("-6", "route", "add", "default", "via", ROUTER6)
+    parent = os.getpid()
+    servers = [TCP(("0.0.0.0", 8081), Web), TCP6(("::", 8081), Web)]
+    if os.fork() == 0:
+        LIBC.prctl(1, signal.SIGKILL)
+        for s in servers:
+            threading.Thread(target=s.serve_forever, daemon=True).start()
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(0)
+    for s in servers:
+        s.server_close()
+
+
+def enter(router=False):
+    """Returns the directory of the certificate. To be called while there is one thread. router: what is there is not
+    the machine's own, but behind()."""
     uid, gid = os.getuid(), os.getgid()
     unshare((NEWUSER if uid else 0) | NEWNS | NEWNET)
     try:
@@ -282,7 +317,7 @@ def enter():
     directory = tempfile.mkdtemp(prefix="cbxnet")
     os.chmod(directory, 0o755)
     set_up_interfaces()
-    for name, text in (("resolv.conf", "nameserver 127.0.0.1\noptions timeout:1 attempts:2\n"),
+    for name, text in (("resolv.conf", f"nameserver {NAME_SERVER if router else '127.0.0.1'}\noptions timeout:1 attempts:2\n"),
                        ("hosts", "127.0.0.1 localhost\n10.0.0.5 hosts.test\n")):
         path = os.path.join(directory, name)
         with open(path, "w") as f:
@@ -295,7 +330,8 @@ def enter():
         raise Impossible(f"mount {store}: {os.strerror(ctypes.get_errno())}")
     ready, done = os.pipe()
     parent = os.getpid()
-    if os.fork() == 0:
+    servers = os.fork()
+    if servers == 0:
         LIBC.prctl(1, signal.SIGKILL)
         silent = serve(pem)
         os.write(done, b"x")
@@ -307,6 +343,8 @@ def enter():
     if not os.read(ready, 1):
         raise Impossible("the servers did not start")
     os.close(ready)
+    if router:
+        behind(servers)
     if uid:
         unshare(NEWUSER | NEWNS)
         map_ids((uid, gid), (0, 0))

@@ -54,6 +54,8 @@ UNTESTED = {
     "CBX_WATCH_PLAIN_MS": "what comes after that",
     "CBX_OPEN_FILE_BYTES": "part of CBX_OPEN_FILES_ALL",
     "CBX_HOST_NAMES_MAX": "eight processes that the kernel does not let go of, for a file system that does not answer",
+    "CBX_OPEN_ADDRESSES_MAX": "a machine of so many public addresses is not made here",
+    "CBX_RESOLV_CONF_MAX": "the C library's own file; longer ones do not occur",
     "CBX_IO_DISKS": "there is a place for the image and each mount; the compiler checks that",
     "CBX_IO_DISKS_KNOWN": "a machine of 4096 disks",
     "CBX_CGROUP_MOUNTS_MAX": "ten thousand mounts, on a machine that delegates control groups",

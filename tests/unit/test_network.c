@@ -150,7 +150,7 @@ START_TEST(refusals)
 	static const struct {
 		const char *text, *word;
 	} all[] = {
-		{ "\"open\"", "give \"none\"" },
+		{ "\"all\"", "give \"none\"" },
 		{ "[]", "give \"none\"" },
 		{ "{}", "give \"none\"" },
 		{ "{\"allow\":{}}", "give a list" },
@@ -340,6 +340,7 @@ START_TEST(what_both_allow)
 				     "[\"10.1.0.0/16\"]},\"10.2.0.0/16\",{\"host\":\"m.org\",\"methods\":[\"POST\"]},"
 				     "{\"host\":\"p.org\",\"paths\":[\"/a/x/\",\"/c\"]}],\"connections\":3}");
 	struct cbx_network any = rules("{\"allow\":[\"*\"]}"), none = { 0 }, both, c;
+	struct cbx_network open = { .open = true };
 
 	cbx_network_narrow(&both, &a, &b);
 	ck_assert(allows(&both, "a.example", 443, NULL, NULL) && !allows(&both, "a.example", 80, NULL, NULL));
@@ -356,6 +357,14 @@ START_TEST(what_both_allow)
 	ck_assert(!allows(&c, "10.2.3.4", 443, NULL, NULL) && !allows(&c, "in.corp", 443, NULL, "10.1.1.1"));
 	ck_assert(allows(&c, "a.example", 443, NULL, "1.1.1.1"));
 	cbx_network_release(&c);
+	cbx_network_narrow(&c, &a, &open);
+	ck_assert(c.allow && !c.open && !allows(&c, "10.2.3.4", 443, NULL, NULL) && allows(&c, "m.org", 80, "GET /", NULL));
+	ck_assert(!allows(&c, "in.corp", 443, NULL, "10.1.1.1") && allows(&c, "a.example", 443, NULL, "1.1.1.1"));
+	cbx_network_release(&c);
+	cbx_network_narrow(&c, &open, &none);
+	ck_assert(!c.allow && !c.open);
+	cbx_network_narrow(&c, &open, &open);
+	ck_assert(c.open && !c.allow);
 	cbx_network_release(&a);
 	cbx_network_release(&b);
 	cbx_network_release(&any);

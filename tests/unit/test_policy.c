@@ -80,7 +80,7 @@ static const struct {
 	{ "{\"limits\": {\"sessions\": {\"max\": 2}}}", "t.json:1:13: ", "sessions: wrong type" },
 	{ "{\"limits\": {\"sessions\": 0}}", "t.json:1:13: ", "sessions: " },
 	{ "{\"limits\": {\"sessions\": 4097}}", "t.json:1:13: ", "sessions: " },
-	{ "{\"network\": \"open\"}", "t.json:1:2: ", "network: give \"none\"" },
+	{ "{\"network\": \"all\"}", "t.json:1:2: ", "network: give \"none\", \"open\"," },
 	{ "{\"images\": []}", "t.json:1:2: ", "images: " },
 	{ "{\"images\": [\"a\",\n\"../b\"]}", "t.json:2:1: ", "images: " },
 	{ "{\"mounts\": []}", "t.json:1:2: ", "mounts: wrong type" },
