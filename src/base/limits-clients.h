@@ -13,6 +13,8 @@
 #define CBX_CODE_MAX MIB(1)              /* session: code of one cell; longer: error "code_too_long"
 					 * [unit/test_mcp_tools.c:code_too_long] */
 #define CBX_NOTEBOOK_MAX MIB(64)	 /* cli: a notebook; larger: refused [cli/notebook.py:what_is_not_a_notebook] */
+#define CBX_KERNEL_HISTORY_MAX 1000      /* cli: cells that a Jupyter kernel remembers; more: the oldest goes
+					 * [cli/kernel.py:jupyters_client] */
 #define CBX_CLIENT_QUEUE_MAX MIB(64)     /* daemon: bytes waiting for a client that does not read; then: closed
 					 * [daemon/floods.py:clients_that_never_read] */
 #define CBX_CLIENT_PAUSE MIB(8)          /* daemon: likewise; more: no further request of it is read until it has

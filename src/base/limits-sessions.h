@@ -25,6 +25,8 @@
 					 * [daemon/floods.py:a_full_queue] */
 #define CBX_WATCHERS_MAX 32              /* session: calls that wait for the end of one execution; more: error
 					 * "too_many_watchers" [daemon/floods.py:too_many_wait_for_one_cell] */
+#define CBX_INSPECT_MAX KIB(32)          /* session: what is said of a name; more: the rest is omitted
+					 * [cli/kernel.py:jupyters_client] */
 #define CBX_QUERIES_MAX 16               /* session: questions about code, such as completions, that one interpreter has
 					 * not answered; more: error "busy"
 					 * [daemon/hostile.py:an_interpreter_that_does_not_read_is_not_asked_without_end] */

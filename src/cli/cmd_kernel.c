@@ -18,6 +18,8 @@
 #include "base/dirs.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/languages.h"
+#include "image/store.h"
 
 static int run_kernel(int argc, char **argv)
 {
@@ -37,12 +39,37 @@ static char *data_dir(void)
 	return home && home[0] == '/' ? cbx_xasprintf("%s/.local/share/jupyter", home) : NULL;
 }
 
+/* What is asked for, or the image's own, where the image is there already. */
+static char *language_of(const struct cbx_mcp_args *mcp)
+{
+	_cleanup_json_ cJSON *list = NULL;
+	const cJSON *image, *has = NULL;
+	struct cbx_dirs dirs;
+	struct cbx_err ignored;
+	const char *own = NULL;
+
+	if (mcp->language || !mcp->image || cbx_dirs_init(&dirs, &ignored) < 0)
+		return cbx_xstrdup(mcp->language ? mcp->language : cbx_language_own(0));
+	(void)cbx_image_list(dirs.images, &list, &ignored);
+	cbx_dirs_release(&dirs);
+	cJSON_ArrayForEach(image, list)
+		if (strcmp(cbx_cli_str(image, "name"), mcp->image) == 0)
+			has = cJSON_GetObjectItemCaseSensitive(image, "interpreters");
+	for (unsigned i = 0; has && (own = cbx_language_own(i)) && !cJSON_GetObjectItemCaseSensitive(has, own);)
+		i++;
+	return cbx_xstrdup(own ? own : has && has->child ? has->child->string : cbx_language_own(0));
+}
+
 static void print_spec(struct cbx_buf *out, const char *program, const char *name, const struct cbx_mcp_args *mcp)
 {
 	_cleanup_json_ cJSON *spec = cbx_json_new_obj();
-	_cleanup_free_ char *title = strcmp(name, "codebox") == 0 ? cbx_xstrdup("Python (codebox)")
-								  : cbx_xasprintf("Python (codebox: %s)", name);
+	_cleanup_free_ char *language = language_of(mcp);
+	const struct cbx_language *known = cbx_language_of(language);
+	_cleanup_free_ char *title = cbx_xasprintf(strcmp(name, "codebox") == 0 ? "%s (codebox)" : "%s (codebox: %s)",
+						   known ? known->title : language, name);
 	const char *const options[][2] = { { "--session", mcp->session },
+					   { "--image", mcp->image },
+					   { "--language", mcp->language },
 					   { "--policy", mcp->policy },
 					   { "--workspace", mcp->workspace ? mcp->dir : NULL } };
 	cJSON *argv = cbx_json_new_arr();
@@ -59,7 +86,7 @@ static void print_spec(struct cbx_buf *out, const char *program, const char *nam
 	cbx_json_push_str(argv, "{connection_file}");
 	cbx_json_set(spec, "argv", argv);
 	cbx_json_set_str(spec, "display_name", title);
-	cbx_json_set_str(spec, "language", "python");
+	cbx_json_set_str(spec, "language", language);
 	cbx_json_set_str(spec, "interrupt_mode", "message");
 	cbx_json_print_indented(out, spec, 1);
 	cbx_buf_addc(out, '\n');
@@ -118,11 +145,13 @@ static const char help[] =
 	"Usage: codebox kernel [OPTION]... -f FILE\n"
 	"\n"
 	"A kernel for Jupyter, which starts it: JupyterLab, nbconvert, Visual Studio Code. Cells run in a sandbox,\n"
-	"whose session ends with the kernel. codebox register jupyter makes it known to them.\n"
+	"whose session ends with the kernel; a restart gives it new interpreters, and keeps its files.\n"
+	"codebox register jupyter makes it known to them.\n"
 	"\n"
 	"  -f FILE          the connection file\n"
 	"  --workspace DIR  the workspace is this directory of yours; the notebook's own is not seen without it\n"
 	"  --session ID     use this session, which stays\n"
+	"  -l, --language NAME  of the cells (default: the image's own)\n"
 	"  --policy NAME, --timeout TIME, --image NAME, --memory SIZE, --disk SIZE, --env NAME=VALUE,\n"
 	"  -v, --mount DIR[:TARGET][:rw], --set KEY=VALUE\n"
 	"                   as in codebox run --help\n"

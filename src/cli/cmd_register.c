@@ -281,11 +281,13 @@ static int parse_options(int argc, char **argv, struct options *o)
 						 { "folder", required_argument, NULL, 'F' },
 						 { "profile", required_argument, NULL, 'T' },
 						 { "workspace", required_argument, NULL, 'W' },
+						 { "image", required_argument, NULL, 'i' },
+						 { "language", required_argument, NULL, 'l' },
 						 { 0 } };
 	int c;
 
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":", options, NULL)) >= 0) {
+	while ((c = getopt_long(argc, argv, ":l:", options, NULL)) >= 0) {
 		switch (c) {
 		case 'd':
 			o->dry_run = true;
@@ -314,6 +316,12 @@ static int parse_options(int argc, char **argv, struct options *o)
 		case 'W':
 			o->mcp.workspace = optarg;
 			break;
+		case 'i':
+			o->mcp.image = optarg;
+			break;
+		case 'l':
+			o->mcp.language = optarg;
+			break;
 		case 'T':
 			o->mcp.profile = optarg;
 			break;
@@ -329,10 +337,11 @@ static int parse_options(int argc, char **argv, struct options *o)
 	if (o->print && (o->remove || o->dry_run))
 		return cbx_cli_usage("register",
 				     "--print changes nothing; it goes with neither --remove nor --dry-run");
-	if (o->remove && (o->mcp.session || o->mcp.policy || o->mcp.folder || o->mcp.workspace || o->mcp.profile))
+	if (o->remove && (o->mcp.session || o->mcp.policy || o->mcp.folder || o->mcp.workspace || o->mcp.profile ||
+			  o->mcp.image || o->mcp.language))
 		return cbx_cli_usage("register",
 				     "--remove takes the entry out; it goes with none of --session, --policy, "
-				     "--folder, --workspace and --profile");
+				     "--folder, --workspace, --profile, --image and --language");
 	return 0;
 }
 
@@ -392,6 +401,9 @@ static int run_register(int argc, char **argv)
 				     "unknown client \"%s\": use " KNOWN
 				     ". Any MCP client works with the command \"codebox mcp\"",
 				     argv[optind]);
+	if (o.mcp.image || o.mcp.language)
+		return cbx_cli_usage("register", "%s is for jupyter alone; a model's tools take the image of a session",
+				     o.mcp.image ? "--image" : "--language");
 	status = cbx_mcp_args_check(&o.mcp);
 	if (status == 0)
 		status = put(&o, program);
@@ -421,6 +433,8 @@ static const char help[] =
 	"  --workspace DIR  /workspace is this folder of yours, which stays; permission likewise\n"
 	"  --profile NAME  offer the tools of another server in place of codebox's own: codebox-ai, codeboxmcp,\n"
 	"                code-sandbox, mcp-code-sandbox\n"
+	"  --image NAME, -l, --language NAME  for jupyter: the image of the kernel, and the language of its cells\n"
+	"                (default: the image's own)\n"
 	"  --force       make the file even if the client seems unused, and take over a name\n"
 	"                that belongs to another server\n"
 	"\n"
@@ -428,7 +442,8 @@ static const char help[] =
 	"  codebox register claude-desktop\n"
 	"  codebox register --session notes --folder ~/notes claude-desktop\n"
 	"  codebox register --dry-run cursor\n"
-	"  codebox register --remove vscode\n";
+	"  codebox register --remove vscode\n"
+	"  codebox register --image javascript --name js jupyter\n";
 
 const struct cbx_command cbx_cmd_register = {
 	.name = "register",

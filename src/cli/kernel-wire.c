@@ -42,6 +42,18 @@ static void sign(const struct cbx_wire *w, const struct cbx_buf parts[PARTS], ch
 		snprintf(hex + 2 * i, 3, "%02x", digest[i]);
 }
 
+/* Without a key there is nothing that another process could not have, too. */
+static void make_name(struct cbx_wire *w)
+{
+	struct cbx_buf parts[PARTS] = { { .data = (char[]){ "session" }, .len = strlen("session") } };
+	char hex[HEX + 1];
+
+	sign(w, parts, hex);
+	if (!hex[0])
+		cbx_random_name(hex, 12);
+	snprintf(w->name, sizeof(w->name), "jupyter-%.12s", hex);
+}
+
 static bool same(const struct cbx_buf *frame, const char *hex)
 {
 	unsigned char differ = 0;
@@ -104,6 +116,7 @@ int cbx_wire_open(const char *file, struct cbx_wire *w, struct cbx_err *err)
 	if (key)
 		cbx_buf_adds(&w->key, key);
 	cbx_random_name(w->session, sizeof(w->session) - 1);
+	make_name(w);
 	w->zmq = zmq_ctx_new();
 	if (!w->zmq || !(w->heartbeat = bind_one(w, ZMQ_REP, doc.root, "hb_port", err)) ||
 	    !(w->iopub = bind_one(w, ZMQ_PUB, doc.root, "iopub_port", err)) ||
@@ -253,6 +266,11 @@ static void send_one(struct cbx_wire *w, void *socket, const struct cbx_buf *ids
 void cbx_wire_reply(struct cbx_wire *w, const struct cbx_wire_request *q, const char *type, cJSON *content)
 {
 	send_one(w, q->socket, q->ids, q->nids, q, type, content);
+}
+
+void cbx_wire_ask(struct cbx_wire *w, const struct cbx_wire_request *q, const char *type, cJSON *content)
+{
+	send_one(w, w->input, q->ids, q->nids, q, type, content);
 }
 
 void cbx_wire_publish(struct cbx_wire *w, const struct cbx_wire_request *q, const char *type, cJSON *content)

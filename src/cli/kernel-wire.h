@@ -15,6 +15,7 @@ struct cbx_wire {
 	void *zmq, *shell, *control, *input, *iopub, *heartbeat;
 	struct cbx_buf key; /* of the signatures; empty: there are none */
 	char session[33];
+	char name[24]; /* one for a session of codebox: the same for the same connection file */
 	uint64_t serial;
 };
 
@@ -35,9 +36,11 @@ void cbx_wire_close(struct cbx_wire *w);
 /* The next request of a socket. 1; 0: there is none, or it was not one, or not signed by this client: dropped. */
 int cbx_wire_receive(struct cbx_wire *w, void *socket, struct cbx_wire_request *ret);
 void cbx_wire_release(struct cbx_wire_request *q);
-/* Send a message that belongs to the request: to who asked, or to all (iopub). Takes content. */
+/* Send a message that belongs to the request: to who asked, to all (iopub), or to who
+ * asked where he types (stdin). Takes content. */
 void cbx_wire_reply(struct cbx_wire *w, const struct cbx_wire_request *q, const char *type, cJSON *content);
 void cbx_wire_publish(struct cbx_wire *w, const struct cbx_wire_request *q, const char *type, cJSON *content);
+void cbx_wire_ask(struct cbx_wire *w, const struct cbx_wire_request *q, const char *type, cJSON *content);
 void cbx_wire_echo(struct cbx_wire *w); /* a heartbeat */
 
 #endif

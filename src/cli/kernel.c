@@ -2,8 +2,8 @@
 /*
  * Theory of operation: codebox-kernel, executed by `codebox kernel`, is what a Jupyter client starts as a kernel. It
  * holds no interpreter: each request becomes one to codeboxd, whose events become messages. While a cell runs,
- * heartbeats and the control socket are served, so that an interrupt is heard; all else waits for its end. The session
- * ends with this process, unless it has a name.
+ * heartbeats, the control socket and what the user types are served, so that an interrupt is heard; all else waits for
+ * its end.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -16,27 +16,12 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
-#include "cli/cli.h"
-#include "cli/kernel-wire.h"
+#include "client/protocol.h"
+#include "cli/kernel.h"
 
 #define LOOK_MS	 1000 /* after the parent, which may have died */
 #define QUIET_MS 20   /* without more of a stream: what there is goes out */
 #define TEXT_MAX 65536
-
-struct kernel {
-	struct cbx_wire wire;
-	struct cbx_cli_spec spec;
-	struct cbx_client client; /* fd -1: there is no daemon */
-	char session[CBX_NAME_MAX + 1];
-	const char *file;
-	struct cbx_buf text; /* of a stream, not sent yet */
-	char stream[8];
-	uint64_t count, run; /* cells; the request that runs, 0: none */
-	uint64_t execution;  /* of that request; 0: it waits, perhaps for a cell of somebody else */
-	pid_t parent;
-	bool ended, abort;
-	bool interrupted; /* before there was an execution */
-};
 
 static void status(struct kernel *k, const struct cbx_wire_request *q, const char *state)
 {
@@ -46,36 +31,19 @@ static void status(struct kernel *k, const struct cbx_wire_request *q, const cha
 	cbx_wire_publish(&k->wire, q, "status", o);
 }
 
-static cJSON *ok(void)
-{
-	cJSON *o = cbx_json_new_obj();
-
-	cbx_json_set_str(o, "status", "ok");
-	return o;
-}
-
-static void lose_daemon(struct kernel *k)
-{
-	if (k->client.fd >= 0)
-		cbx_client_close(&k->client);
-	k->client.fd = -1;
-	k->session[0] = '\0';
-}
-
 /* ---- a cell ---- */
 
-static cJSON *run_params(const struct kernel *k, const char *code)
+static cJSON *run_params(const struct kernel *k, const char *code, bool asks)
 {
 	cJSON *params = cbx_json_new_obj();
 
-	if (k->session[0]) {
-		cbx_json_set_str(params, "session_id", k->session);
-	} else {
-		cbx_cli_spec_json(&k->spec, params);
-		if (k->spec.session)
-			cbx_json_set_bool(params, "create", true);
-	}
+	cbx_cli_spec_json(&k->spec, params);
+	cJSON_DeleteItemFromObjectCaseSensitive(params, "session_id");
+	cbx_json_set_str(params, "session_id", k->session);
 	cbx_json_set_str(params, "code", code);
+	cbx_json_set_str(params, "language", cbx_cli_cell_language(k->language, code));
+	if (asks)
+		cbx_json_set_bool(params, "asks", true);
 	if (k->spec.timeout)
 		cbx_json_set_str(params, "timeout", k->spec.timeout);
 	else
@@ -139,6 +107,47 @@ static void stop_cell(struct kernel *k)
 	(void)cbx_client_send(&k->client, "interrupt", params, NULL, &err);
 }
 
+/* ---- what the user types ---- */
+
+static void ask_user(struct kernel *k, const struct cbx_wire_request *q, const cJSON *msg)
+{
+	struct cbx_wire_request late;
+	cJSON *o = cbx_json_new_obj();
+
+	while (cbx_wire_receive(&k->wire, k->wire.input, &late) > 0)
+		cbx_wire_release(&late);
+	send_stream(k, q);
+	cbx_json_set_str(o, "prompt", cbx_cli_str(msg, "prompt"));
+	cbx_json_set_bool(o, "password", cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(msg, "password")));
+	cbx_wire_ask(&k->wire, q, "input_request", o);
+}
+
+/* The answer: a line of the cell's input. */
+static int serve_input(struct kernel *k, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf line = { 0 }, data = { 0 };
+	struct cbx_wire_request q;
+	cJSON *params;
+	int r = 0;
+
+	if (cbx_wire_receive(&k->wire, k->wire.input, &q) > 0 && strcmp(q.type, "input_reply") == 0) {
+		cbx_buf_adds(&line, cbx_cli_str(q.content, "value"));
+		if (line.len >= CBX_CONTROL_INPUT) {
+			cbx_cli_say("what was typed is longer than the %d bytes of one line; its end is dropped",
+				    CBX_CONTROL_INPUT);
+			line.len = CBX_CONTROL_INPUT - 1;
+		}
+		cbx_buf_addc(&line, '\n');
+		cbx_base64_encode(&data, line.data, line.len);
+		params = cbx_json_new_obj();
+		cbx_json_set_u64(params, "request", k->run);
+		cbx_json_set_str(params, "data", cbx_buf_str(&data));
+		r = cbx_client_send(&k->client, "input", params, NULL, err);
+	}
+	cbx_wire_release(&q);
+	return r;
+}
+
 static void on_event(struct kernel *k, const struct cbx_wire_request *q, const cJSON *msg)
 {
 	const char *event = cbx_cli_str(msg, "event"), *session = cbx_cli_str(msg, "session_id");
@@ -161,6 +170,8 @@ static void on_event(struct kernel *k, const struct cbx_wire_request *q, const c
 		send_stream(k, q);
 		cbx_json_set_bool(o, "wait", cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(msg, "wait")));
 		cbx_wire_publish(&k->wire, q, "clear_output", o);
+	} else if (strcmp(event, "ask") == 0) {
+		ask_user(k, q, msg);
 	}
 }
 
@@ -171,7 +182,8 @@ static int step(struct kernel *k, const struct cbx_wire_request *q, cJSON **ret,
 {
 	zmq_pollitem_t p[] = { { .socket = k->wire.control, .events = ZMQ_POLLIN },
 			       { .socket = k->wire.heartbeat, .events = ZMQ_POLLIN },
-			       { .fd = k->client.fd, .events = ZMQ_POLLIN } };
+			       { .fd = k->client.fd, .events = ZMQ_POLLIN },
+			       { .socket = k->wire.input, .events = ZMQ_POLLIN } };
 	bool there = cbx_client_pending(&k->client);
 	_cleanup_json_ cJSON *msg = NULL;
 	int r;
@@ -183,6 +195,8 @@ static int step(struct kernel *k, const struct cbx_wire_request *q, cJSON **ret,
 		send_stream(k, q);
 	if (p[1].revents)
 		cbx_wire_echo(&k->wire);
+	if (p[3].revents && serve_input(k, err) < 0)
+		return -err->code;
 	if (p[0].revents)
 		serve_control(k);
 	if (k->ended || getppid() != k->parent)
@@ -204,15 +218,14 @@ static int step(struct kernel *k, const struct cbx_wire_request *q, cJSON **ret,
 static int run_code(struct kernel *k, const struct cbx_wire_request *q, const char *code, cJSON **ret,
 		    struct cbx_err *err)
 {
-	int r = k->client.fd < 0 ? cbx_cli_client(true, &k->client, err) : 1;
+	bool asks = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(q->content, "allow_stdin"));
+	int r = cbx_kernel_begin(k, err);
 
-	if (r <= 0) {
-		k->client.fd = -1;
-		return r < 0 ? r : cbx_refuse(err, "no_daemon", ENOENT, "there is no codeboxd");
-	}
+	if (r < 0)
+		return r;
 	k->execution = 0;
 	k->interrupted = false;
-	r = cbx_client_send(&k->client, "run", run_params(k, code), &k->run, err);
+	r = cbx_client_send(&k->client, "run", run_params(k, code, asks), &k->run, err);
 	for (bool sent = r >= 0; sent && r >= 0;) {
 		r = step(k, q, ret, err);
 		if (r > 0)
@@ -221,7 +234,7 @@ static int run_code(struct kernel *k, const struct cbx_wire_request *q, const ch
 	k->run = k->execution = 0;
 	send_stream(k, q);
 	if (r < 0 && (strcmp(err->kind, "daemon_gone") == 0 || strcmp(err->kind, "ended") == 0))
-		lose_daemon(k);
+		cbx_kernel_lose(k);
 	else if (r < 0 && (strcmp(err->kind, "session_not_found") == 0 || strcmp(err->kind, "session_expired") == 0))
 		k->session[0] = '\0';
 	return r < 0 ? r : 0;
@@ -284,6 +297,8 @@ static void execute(struct kernel *k, const struct cbx_wire_request *q)
 		cJSON_Delete(input);
 	else
 		cbx_wire_publish(&k->wire, q, "execute_input", input);
+	if (!silent && !cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(q->content, "store_history")))
+		cbx_kernel_remember(k, code);
 	if (code[strspn(code, " \t\r\n")])
 		error = run_code(k, q, code, &x, &err) < 0 ? failure(&err) : error_of(x);
 	cbx_json_set_str(reply, "status", error ? "error" : "ok");
@@ -303,71 +318,6 @@ static void execute(struct kernel *k, const struct cbx_wire_request *q)
 
 /* ---- the other requests ---- */
 
-static void kernel_info(struct kernel *k, const struct cbx_wire_request *q)
-{
-	cJSON *o = ok();
-
-	cbx_json_set_str(o, "protocol_version", "5.3");
-	cbx_json_set_str(o, "implementation", "codebox");
-	cbx_json_set_str(o, "implementation_version", PACKAGE_VERSION);
-	cbx_json_set_str(o, "banner", "Python in a sandbox of codebox " PACKAGE_VERSION);
-	cbx_json_set(o, "help_links", cbx_json_new_arr());
-	cbx_json_set(
-		o, "language_info",
-		cJSON_Parse(
-			"{\"name\":\"python\",\"version\":\"3\",\"mimetype\":\"text/x-python\","
-			"\"file_extension\":\".py\",\"pygments_lexer\":\"ipython3\",\"nbconvert_exporter\":\"python\","
-			"\"codemirror_mode\":{\"name\":\"ipython\",\"version\":3}}"));
-	cbx_wire_reply(&k->wire, q, "kernel_info_reply", o);
-}
-
-/* The answer of codeboxd; NULL: there is no session, or it cannot say. */
-static cJSON *ask(struct kernel *k, const char *method, cJSON *params)
-{
-	cJSON *result = NULL;
-	struct cbx_err err;
-
-	if (k->client.fd < 0 || !k->session[0] || k->run) {
-		cJSON_Delete(params);
-		return NULL;
-	}
-	cbx_json_set_str(params, "session_id", k->session);
-	return cbx_client_call(&k->client, method, params, &result, &err) < 0 ? NULL : result;
-}
-
-static void complete(struct kernel *k, const struct cbx_wire_request *q)
-{
-	cJSON *params = cbx_json_new_obj(), *o = ok();
-	double cursor = cbx_json_number(q->content, "cursor_pos", 0);
-	_cleanup_json_ cJSON *found = NULL;
-	const cJSON *matches;
-
-	cbx_json_set_str(params, "code", cbx_cli_str(q->content, "code"));
-	cbx_json_set_u64(params, "cursor", cursor > 0 ? (uint64_t)cursor : 0);
-	found = ask(k, "complete", params);
-	matches = cJSON_GetObjectItemCaseSensitive(found, "matches");
-	cbx_json_set(o, "matches", matches ? cJSON_Duplicate(matches, 1) : cbx_json_new_arr());
-	cbx_json_set_u64(o, "cursor_start", (uint64_t)cbx_json_number(found, "start", cursor));
-	cbx_json_set_u64(o, "cursor_end", (uint64_t)cbx_json_number(found, "end", cursor));
-	cbx_json_set(o, "metadata", cbx_json_new_obj());
-	cbx_wire_reply(&k->wire, q, "complete_reply", o);
-}
-
-static void is_complete(struct kernel *k, const struct cbx_wire_request *q)
-{
-	cJSON *params = cbx_json_new_obj(), *o = cbx_json_new_obj();
-	_cleanup_json_ cJSON *said = NULL;
-	const char *state;
-
-	cbx_json_set_str(params, "code", cbx_cli_str(q->content, "code"));
-	said = ask(k, "is_complete", params);
-	state = cbx_json_text(said, "status");
-	cbx_json_set_str(o, "status", state ? state : "unknown");
-	if (state && strcmp(state, "incomplete") == 0)
-		cbx_json_set_str(o, "indent", cbx_cli_str(said, "indent"));
-	cbx_wire_reply(&k->wire, q, "is_complete_reply", o);
-}
-
 static void reply_with(struct kernel *k, const struct cbx_wire_request *q, const char *type, const char *json)
 {
 	cbx_wire_reply(&k->wire, q, type, cJSON_Parse(json));
@@ -376,14 +326,17 @@ static void reply_with(struct kernel *k, const struct cbx_wire_request *q, const
 static void interrupt(struct kernel *k, const struct cbx_wire_request *q)
 {
 	stop_cell(k);
-	cbx_wire_reply(&k->wire, q, "interrupt_reply", ok());
+	cbx_wire_reply(&k->wire, q, "interrupt_reply", cbx_kernel_ok());
 }
 
 static void shut_down(struct kernel *k, const struct cbx_wire_request *q)
 {
-	cJSON *o = ok();
+	bool again = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(q->content, "restart"));
+	cJSON *o = cbx_kernel_ok();
 
-	cbx_json_set_bool(o, "restart", cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(q->content, "restart")));
+	if (again)
+		cbx_kernel_hand_over(k);
+	cbx_json_set_bool(o, "restart", again);
 	cbx_wire_reply(&k->wire, q, "shutdown_reply", o);
 	k->ended = true;
 }
@@ -392,19 +345,19 @@ static void serve(struct kernel *k, const struct cbx_wire_request *q)
 {
 	status(k, q, "busy");
 	if (strcmp(q->type, "kernel_info_request") == 0)
-		kernel_info(k, q);
+		cbx_kernel_info(k, q);
 	else if (strcmp(q->type, "execute_request") == 0 && q->socket == k->wire.shell && k->abort)
 		reply_with(k, q, "execute_reply", "{\"status\":\"aborted\"}");
 	else if (strcmp(q->type, "execute_request") == 0 && q->socket == k->wire.shell)
 		execute(k, q);
 	else if (strcmp(q->type, "complete_request") == 0)
-		complete(k, q);
+		cbx_kernel_complete(k, q);
 	else if (strcmp(q->type, "is_complete_request") == 0)
-		is_complete(k, q);
+		cbx_kernel_is_complete(k, q);
 	else if (strcmp(q->type, "inspect_request") == 0)
-		reply_with(k, q, "inspect_reply", "{\"status\":\"ok\",\"found\":false,\"data\":{},\"metadata\":{}}");
+		cbx_kernel_inspect(k, q);
 	else if (strcmp(q->type, "history_request") == 0)
-		reply_with(k, q, "history_reply", "{\"status\":\"ok\",\"history\":[]}");
+		cbx_kernel_history(k, q);
 	else if (strcmp(q->type, "comm_info_request") == 0)
 		reply_with(k, q, "comm_info_reply", "{\"status\":\"ok\",\"comms\":{}}");
 	else if (strcmp(q->type, "interrupt_request") == 0)
@@ -456,13 +409,17 @@ static int serve_all(struct kernel *k, struct cbx_err *err)
 
 static int parse_options(int argc, char **argv, struct kernel *k)
 {
-	static const struct option options[] = { CBX_CLI_SESSION_OPTIONS, { 0 } };
+	static const struct option options[] = { CBX_CLI_SESSION_OPTIONS,
+						 { "language", required_argument, NULL, 'l' },
+						 { 0 } };
 	int c, r = 0;
 
 	opterr = 0;
-	while (r == 0 && (c = getopt_long(argc, argv, "+:f:v:", options, NULL)) >= 0) {
+	while (r == 0 && (c = getopt_long(argc, argv, "+:f:l:v:", options, NULL)) >= 0) {
 		if (c == 'f')
 			k->file = optarg;
+		else if (c == 'l')
+			k->language = optarg;
 		else
 			r = cbx_cli_spec_option("kernel", &k->spec, c, argv);
 	}
@@ -488,9 +445,10 @@ int main(int argc, char **argv)
 		if (cbx_wire_open(k.file, &k.wire, &err) < 0 || serve_all(&k, &err) < 0)
 			r = cbx_cli_fail(&err);
 	}
-	lose_daemon(&k);
+	cbx_kernel_lose(&k);
 	cbx_wire_close(&k.wire);
 	cbx_buf_release(&k.text);
+	cJSON_Delete(k.history);
 	cbx_cli_spec_release(&k.spec);
 	return r;
 }

@@ -69,7 +69,7 @@ int cbx_mcp_profile_check(const char *command, const char **profile)
 
 int cbx_mcp_args_check(struct cbx_mcp_args *a)
 {
-	struct cbx_cli_spec spec = { .session = a->session, .policy = a->policy };
+	struct cbx_cli_spec spec = { .session = a->session, .policy = a->policy, .image = a->image };
 	int status = cbx_cli_spec_check("register", &spec);
 
 	if (status == 0)

@@ -7,6 +7,7 @@
 
 struct cbx_mcp_args {
 	const char *session, *policy, *folder, *workspace, *profile; /* as typed; NULL: none */
+	const char *image, *language; /* of a kernel of Jupyter alone */
 	char *dir; /* the folder or the workspace, absolute and without links; owned */
 };
 

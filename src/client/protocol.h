@@ -14,6 +14,7 @@
  *   session.info {"session_id"}               -> session description
  *   session.close {"session_id"}              -> {}
  *   session.restart {"session_id"}            -> {"ended"}, cells that ran or waited
+ *   session.bind {"session_id","detached"?}    -> {}   it ends with this connection; detached: not any more
  *   session.history {"session_id","execution_id"?: after this one} -> cbx_session_history()
  *   watch {"session_id","execution_id"}
  *       A cell that runs or waits, whoever asked for it. Events: {"event":"cell","request":N, members of
@@ -33,6 +34,8 @@
  *         A client that does not read slows its cell, as any slow reader of a pipe does; no file of the output is made.
  *       "input": true: the cell's standard input is what "input" requests bring; else it is /dev/null.
  *         The answer's "input_unread" is how many of their bytes were not read, if any.
+ *       "asks": true: instead of "input"; what wants a line of the user, such as Python's input(), asks for it:
+ *               {"event":"ask","request":N,"prompt":"…","password":bool}, which "input" answers.
  *       "argv": ["…"]: the program's arguments. "file": "NAME": run as a program, from /workspace/NAME; code is its
  *         bytes in base64. "last": true: nothing follows in this session, so that its end is waited for.
  *       "unlimited": true: without a time limit but that of the policy.
@@ -41,6 +44,7 @@
  *   interrupt {"session_id", "execution_id"?}  -> {}   (without execution_id: whatever runs)
  *   is_complete {"session_id","code"}          -> {"status","indent"}
  *   complete {"session_id","code","cursor"}    -> {"matches","start","end"}
+ *   inspect {"session_id","code","cursor"}     -> {"found","text"}: what is known of the name at the cursor
  *   file.read {"session_id","path","offset"?,"length"?}  -> {"data": base64, "size", "eof"}
  *   file.write {"session_id","path","data": base64,"offset"? | "append"?,"truncate"?,"executable"?} -> {"written"}
  *   file.stat {"session_id","path"}            -> {"type":"file"|"directory"|"symlink"|"other","size","mode","mtime"}

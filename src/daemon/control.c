@@ -141,6 +141,7 @@ static const struct {
 	{ "connection", TEXT, offsetof(struct cbx_control_args, connection) },
 	{ "parameters", LIST, offsetof(struct cbx_control_args, parameters) },
 	{ "artifact_id", TEXT, offsetof(struct cbx_control_args, artifact_id) },
+	{ "asks", FLAG, offsetof(struct cbx_control_args, asks) },
 };
 
 static int check_keys(const struct cbx_control_method *m, const cJSON *params, struct cbx_err *err)
@@ -149,7 +150,7 @@ static int check_keys(const struct cbx_control_method *m, const cJSON *params, s
 	size_t n = m->spec ? cbx_session_spec_keys(keys) : 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(args); i++)
-		if ((m->needs | m->takes) & 1u << i)
+		if ((m->needs | m->takes) & 1ull << i)
 			keys[n++] = args[i].name;
 	keys[n] = NULL;
 	return cbx_json_only(params, keys, err);
@@ -178,14 +179,14 @@ static int parse_args(const struct cbx_control *c, const struct cbx_control_meth
 
 	a->params = params;
 	for (size_t i = 0; i < ARRAY_SIZE(args) && r >= 0; i++) {
-		if (!((m->needs | m->takes) & 1u << i))
+		if (!((m->needs | m->takes) & 1ull << i))
 			continue;
 		r = get_arg(params, i, (char *)a + args[i].at, err);
 		if (r > 0)
-			a->given |= 1u << i;
-		else if (r == 0 && m->needs & 1u << i)
+			a->given |= 1ull << i;
+		else if (r == 0 && m->needs & 1ull << i)
 			return cbx_refuse(err, "invalid_argument", EINVAL, "missing argument: %s", args[i].name);
-		if (r > 0 && 1u << i == CBX_ARG_SESSION_ID)
+		if (r > 0 && 1ull << i == CBX_ARG_SESSION_ID)
 			r = cbx_session_find(&c->caller, a->session_id, &a->session, err);
 	}
 	return r < 0 ? r : 0;

@@ -11,47 +11,48 @@
 #include "session/commands.h"
 
 enum cbx_control_arg {
-	CBX_ARG_SESSION_ID = 1 << 0,
-	CBX_ARG_PATH = 1 << 1,
-	CBX_ARG_CODE = 1 << 2,
-	CBX_ARG_FILE = 1 << 3,
-	CBX_ARG_DATA = 1 << 4,
-	CBX_ARG_OFFSET = 1 << 5,
-	CBX_ARG_LENGTH = 1 << 6,
-	CBX_ARG_SKIP = 1 << 7,
-	CBX_ARG_CURSOR = 1 << 8,
-	CBX_ARG_EXECUTION = 1 << 9,
-	CBX_ARG_REQUEST = 1 << 10,
-	CBX_ARG_APPEND = 1 << 11,
-	CBX_ARG_TRUNCATE = 1 << 12,
-	CBX_ARG_EXECUTABLE = 1 << 13,
-	CBX_ARG_CREATE = 1 << 14,
-	CBX_ARG_RAW = 1 << 15,
-	CBX_ARG_INPUT = 1 << 16,
-	CBX_ARG_LAST = 1 << 17,
-	CBX_ARG_UNLIMITED = 1 << 18,
-	CBX_ARG_ARGV = 1 << 19,
-	CBX_ARG_LANGUAGE = 1 << 20,
-	CBX_ARG_DIRECTORY = 1 << 21,
-	CBX_ARG_VARIABLES = 1 << 22,
-	CBX_ARG_TERMINAL = 1 << 23,
-	CBX_ARG_ROWS = 1 << 24,
-	CBX_ARG_COLUMNS = 1 << 25,
-	CBX_ARG_DETACHED = 1 << 26,
-	CBX_ARG_SIGNAL = 1 << 27,
-	CBX_ARG_PACKAGES = 1 << 28,
-	CBX_ARG_CONNECTION = 1 << 29,
-	CBX_ARG_PARAMETERS = 1 << 30,
-	CBX_ARG_ARTIFACT = 1u << 31,
+	CBX_ARG_SESSION_ID = 1ull << 0,
+	CBX_ARG_PATH = 1ull << 1,
+	CBX_ARG_CODE = 1ull << 2,
+	CBX_ARG_FILE = 1ull << 3,
+	CBX_ARG_DATA = 1ull << 4,
+	CBX_ARG_OFFSET = 1ull << 5,
+	CBX_ARG_LENGTH = 1ull << 6,
+	CBX_ARG_SKIP = 1ull << 7,
+	CBX_ARG_CURSOR = 1ull << 8,
+	CBX_ARG_EXECUTION = 1ull << 9,
+	CBX_ARG_REQUEST = 1ull << 10,
+	CBX_ARG_APPEND = 1ull << 11,
+	CBX_ARG_TRUNCATE = 1ull << 12,
+	CBX_ARG_EXECUTABLE = 1ull << 13,
+	CBX_ARG_CREATE = 1ull << 14,
+	CBX_ARG_RAW = 1ull << 15,
+	CBX_ARG_INPUT = 1ull << 16,
+	CBX_ARG_LAST = 1ull << 17,
+	CBX_ARG_UNLIMITED = 1ull << 18,
+	CBX_ARG_ARGV = 1ull << 19,
+	CBX_ARG_LANGUAGE = 1ull << 20,
+	CBX_ARG_DIRECTORY = 1ull << 21,
+	CBX_ARG_VARIABLES = 1ull << 22,
+	CBX_ARG_TERMINAL = 1ull << 23,
+	CBX_ARG_ROWS = 1ull << 24,
+	CBX_ARG_COLUMNS = 1ull << 25,
+	CBX_ARG_DETACHED = 1ull << 26,
+	CBX_ARG_SIGNAL = 1ull << 27,
+	CBX_ARG_PACKAGES = 1ull << 28,
+	CBX_ARG_CONNECTION = 1ull << 29,
+	CBX_ARG_PARAMETERS = 1ull << 30,
+	CBX_ARG_ARTIFACT = 1ull << 31,
+	CBX_ARG_ASKS = 1ull << 32,
 };
 
 /* What a request brings, for as long as its method is called. What is not given is 0. */
 struct cbx_control_args {
-	unsigned given; /* of enum cbx_control_arg */
+	uint64_t given; /* of enum cbx_control_arg */
 	struct cbx_session *session;
 	const char *session_id, *path, *code, *file, *data, *language, *directory, *connection, *artifact_id;
 	uint64_t offset, length, skip, cursor, execution, request, rows, columns, signal;
-	bool append, truncate, executable, create, raw, input, last, unlimited, terminal, detached;
+	bool append, truncate, executable, create, raw, input, last, unlimited, terminal, detached, asks;
 	const cJSON *argv, *variables, *packages, *parameters;
 	const cJSON *params; /* all of it, for cbx_session_spec_parse() */
 };
@@ -63,7 +64,7 @@ struct cbx_control_request;
 struct cbx_control_method {
 	const char *name; /* NULL ends a table */
 	int (*fn)(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err);
-	unsigned needs, takes; /* of enum cbx_control_arg; a session that is needed is looked up */
+	uint64_t needs, takes; /* of enum cbx_control_arg; a session that is needed is looked up */
 	bool spec;	       /* the members of cbx_session_spec_parse(), too */
 };
 

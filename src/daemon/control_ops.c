@@ -177,6 +177,20 @@ static int op_session_restart(struct cbx_control_request *q, const struct cbx_co
 	return 0;
 }
 
+/* It ends with this connection; detached: not any more. A connection has one at most, so another one is let go. */
+static int op_session_bind(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
+{
+	struct cbx_control *c = q->control;
+	struct cbx_session *before;
+
+	if (c->own[0] && cbx_session_find(&c->caller, c->own, &before, err) == 0)
+		cbx_session_bind(before, false);
+	cbx_session_bind(a->session, !a->detached);
+	snprintf(c->own, sizeof(c->own), "%s", a->detached ? "" : cbx_session_id(a->session));
+	cbx_control_answer(q, NULL, NULL);
+	return 0;
+}
+
 static int op_session_history(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
 {
 	cJSON *o;
@@ -312,6 +326,16 @@ static void answer_run(struct cbx_control_request *q, struct cbx_execution *x)
 	cbx_control_answer(q, failure ? NULL : cbx_execution_to_json(x, false), failure);
 }
 
+static void send_ask(struct cbx_control_request *q, const char *prompt, bool password)
+{
+	cJSON *o = cbx_json_new_obj();
+
+	cbx_json_set_str(o, "event", "ask");
+	cbx_json_set_str(o, "prompt", prompt);
+	cbx_json_set_bool(o, "password", password);
+	cbx_control_event(q, o);
+}
+
 static void run_progress(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress)
 {
 	struct cbx_control_request *q = cbx_container_of(op, struct cbx_control_request, run);
@@ -326,6 +350,8 @@ static void run_progress(struct cbx_watch_op *op, struct cbx_execution *x, const
 		send_display(q, progress->bundle);
 	else if (progress->what == CBX_ENDED)
 		answer_run(q, x);
+	else if (progress->what == CBX_ASKED && !q->watches)
+		send_ask(q, progress->prompt, progress->password);
 }
 
 int cbx_control_session(struct cbx_control *c, bool create, struct cbx_session_spec *spec, struct cbx_session **ret,
@@ -396,6 +422,7 @@ static int op_run(struct cbx_control_request *q, const struct cbx_control_args *
 				      .file = a->file,
 				      .argv = a->argv,
 				      .input = a->input,
+				      .asks = a->asks,
 				      .last = a->last,
 				      .unlimited = a->unlimited,
 				      .streamed = a->raw };
@@ -496,10 +523,25 @@ static int op_is_complete(struct cbx_control_request *q, const struct cbx_contro
 	return cbx_session_is_complete(a->session, a->language, a->code, answer_op(q), err);
 }
 
+/* The cursor; the end, if none is given. */
+static int cursor_of(const struct cbx_control_args *a, uint64_t *ret, struct cbx_err *err)
+{
+	*ret = strlen(a->code);
+	return cbx_json_get_u64(a->params, "cursor", 0, CBX_CODE_MAX, ret, err);
+}
+
+static int op_inspect(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
+{
+	uint64_t cursor;
+	int r = cursor_of(a, &cursor, err);
+
+	return r < 0 ? r : cbx_session_inspect(a->session, a->language, a->code, cursor, answer_op(q), err);
+}
+
 static int op_complete(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
 {
-	uint64_t cursor = strlen(a->code);
-	int r = cbx_json_get_u64(a->params, "cursor", 0, CBX_CODE_MAX, &cursor, err);
+	uint64_t cursor;
+	int r = cursor_of(a, &cursor, err);
 
 	return r < 0 ? r : cbx_session_complete(a->session, a->language, a->code, cursor, answer_op(q), err);
 }
@@ -522,6 +564,7 @@ const struct cbx_control_method cbx_control_methods[] = {
 	{ "session.info", op_session_info, SESSION },
 	{ "session.close", op_session_close, SESSION },
 	{ "session.restart", op_session_restart, SESSION, CBX_ARG_LANGUAGE },
+	{ "session.bind", op_session_bind, SESSION, CBX_ARG_DETACHED },
 	{ "session.history", op_session_history, SESSION, CBX_ARG_EXECUTION },
 	{ "watch", op_watch, SESSION | CBX_ARG_EXECUTION },
 	{ "packages.install", op_packages_install, SESSION | CBX_ARG_PACKAGES },
@@ -531,7 +574,7 @@ const struct cbx_control_method cbx_control_methods[] = {
 	{ "sql.schema", op_sql_schema, 0, CBX_ARG_CONNECTION },
 	{ "run", op_run, CBX_ARG_CODE,
 	  CBX_ARG_CREATE | CBX_ARG_RAW | CBX_ARG_INPUT | CBX_ARG_ARGV | CBX_ARG_FILE | CBX_ARG_LAST |
-		  CBX_ARG_UNLIMITED | CBX_ARG_LANGUAGE,
+		  CBX_ARG_UNLIMITED | CBX_ARG_LANGUAGE | CBX_ARG_ASKS,
 	  .spec = true },
 	{ "artifact.list", cbx_control_artifact_list },
 	{ "artifact.read", cbx_control_artifact_read, CBX_ARG_ARTIFACT, CBX_ARG_OFFSET | CBX_ARG_LENGTH },
@@ -541,6 +584,7 @@ const struct cbx_control_method cbx_control_methods[] = {
 	{ "interrupt", op_interrupt, SESSION, CBX_ARG_EXECUTION },
 	{ "is_complete", op_is_complete, SESSION | CBX_ARG_CODE, CBX_ARG_LANGUAGE },
 	{ "complete", op_complete, SESSION | CBX_ARG_CODE, CBX_ARG_CURSOR | CBX_ARG_LANGUAGE },
+	{ "inspect", op_inspect, SESSION | CBX_ARG_CODE, CBX_ARG_CURSOR | CBX_ARG_LANGUAGE },
 	{ "command.start", cbx_control_command_start, 0,
 	  CBX_ARG_ARGV | CBX_ARG_CREATE | CBX_ARG_INPUT | CBX_ARG_DIRECTORY | CBX_ARG_VARIABLES | CBX_ARG_TERMINAL |
 		  CBX_ARG_ROWS | CBX_ARG_COLUMNS | CBX_ARG_DETACHED,

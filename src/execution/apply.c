@@ -170,6 +170,18 @@ static void show(struct cbx_execution *x, const struct cbx_frame *f)
 	cbx_watch_tell(x, &(struct cbx_progress){ .what = CBX_SHOWN, .bundle = bundle });
 }
 
+static void asked(struct cbx_execution *x, const struct cbx_frame *f)
+{
+	_cleanup_free_ char *prompt = NULL;
+
+	if (!x->asks || x->asking || !x->feed)
+		return;
+	x->asking = true;
+	prompt = copy_text(f->prompt, VALUE_MAX);
+	cbx_watch_tell(
+		x, &(struct cbx_progress){ .what = CBX_ASKED, .prompt = prompt, .password = f->password });
+}
+
 static void judged(struct cbx_execution *x, const struct cbx_frame *f)
 {
 	if (!x->ruled || x->judged)
@@ -192,6 +204,8 @@ void cbx_apply_frame(struct cbx_execution *x, const struct cbx_frame *f)
 		clear(x);
 	} else if (f->kind == CBX_FRAME_JUDGED) {
 		judged(x, f);
+	} else if (f->kind == CBX_FRAME_ASK) {
+		asked(x, f);
 	} else {
 		show(x, f);
 	}

@@ -80,8 +80,8 @@ int cbx_cells_add(struct cbx_seat *seat, const struct cbx_cell_spec *cell, struc
 	return 0;
 }
 
-int cbx_cells_ask(struct cbx_seat *seat, bool completion, const char *code, uint64_t cursor, struct cbx_answer_op *op,
-		  struct cbx_err *err)
+int cbx_cells_ask(struct cbx_seat *seat, enum cbx_question question, const char *code, uint64_t cursor,
+		  struct cbx_answer_op *op, struct cbx_err *err)
 {
 	struct cbx_interp *in = &seat->interp;
 	struct cbx_cells *c = seat->cells;
@@ -93,8 +93,7 @@ int cbx_cells_ask(struct cbx_seat *seat, bool completion, const char *code, uint
 	if (c->running || c->nqueued || in->queries.n >= CBX_QUERIES_MAX)
 		return cbx_refuse(err, "busy", EBUSY, "a cell is running in session %s; ask again when it has ended",
 				  c->id);
-	return cbx_query_add(&in->queries, in->base, completion ? CBX_ASK_COMPLETE : CBX_ASK_IS_COMPLETE, code, cursor, op,
-			     err);
+	return cbx_query_add(&in->queries, in->base, question, code, cursor, op, err);
 }
 
 bool cbx_cells_ask_stale(struct cbx_cells *c, struct cbx_answer_op *op)
@@ -453,6 +452,7 @@ int cbx_execution_input(struct cbx_execution *x, const char *p, size_t n, struct
 	if (!x->feed || x->finishing)
 		return cbx_refuse(err, "no_input", EPIPE, "execution %llu takes no standard input",
 				  (unsigned long long)x->id);
+	x->asking = false;
 	if (n)
 		return cbx_feed_give(x->feed, p, n, op, err);
 	return cbx_feed_finish(&x->feed, err);

@@ -12,8 +12,8 @@ void cbx_cells_free(struct cbx_cells *c);
 int cbx_cells_add(struct cbx_seat *seat, const struct cbx_cell_spec *cell, struct cbx_watch_op *watch,
 		  struct cbx_execution **ret, struct cbx_err *err);
 /* The same for a question; "busy" while there are cells. */
-int cbx_cells_ask(struct cbx_seat *seat, bool completion, const char *code, uint64_t cursor, struct cbx_answer_op *op,
-		  struct cbx_err *err);
+int cbx_cells_ask(struct cbx_seat *seat, enum cbx_question question, const char *code, uint64_t cursor,
+		  struct cbx_answer_op *op, struct cbx_err *err);
 /* Ask the Python that runs, if it has nothing to do: which of the packages that it has imported are not in the version
  * that is installed now. False: nobody can be asked; a cell that runs tells it itself at its end. */
 bool cbx_cells_ask_stale(struct cbx_cells *c, struct cbx_answer_op *op);

@@ -42,6 +42,7 @@ struct cbx_cell_spec {
 	bool unlimited;	     /* no time limit but the policy's ceiling; timeout_ms is 0 */
 	bool streamed;	     /* the watch takes all that is printed, and slows the cell: no file of its output is made */
 	bool input;	     /* its standard input is what cbx_execution_input() gives it; else /dev/null */
+	bool asks;	     /* instead: it asks for each line of it, where its language can */
 	const cJSON *argv;   /* strings, for the program's arguments; NULL: as they are */
 	const char *file;    /* run as a program, from a file of this name; code is then in base64. NULL: a cell */
 	const struct cbx_via *via; /* who asked; NULL: not known */
@@ -55,10 +56,12 @@ struct cbx_cell_spec {
 /* What an execution does, the last of which is that it ends. */
 struct cbx_progress {
 	/* judged: rules for code let it run, or not; cleared: all that came before is void */
-	enum { CBX_STARTED, CBX_JUDGED, CBX_PRINTED, CBX_SHOWN, CBX_CLEARED, CBX_ENDED } what;
+	enum { CBX_STARTED, CBX_JUDGED, CBX_PRINTED, CBX_SHOWN, CBX_CLEARED, CBX_ASKED, CBX_ENDED } what;
 	const char *stream; /* printed: "stdout" or "stderr", and the bytes as they came */
 	const char *p;
 	size_t n;
+	const char *prompt;  /* asked: what for; a line of input is the answer */
+	bool password;	     /* asked: it is not to be seen */
 	bool refused;	     /* judged: it is not run */
 	bool at_once;	     /* cleared: else something comes in its place, now */
 	const cJSON *bundle; /* shown: {"data":{…},"metadata":{…},"is_result"?} */

@@ -75,7 +75,8 @@ struct cbx_execution {
 	cJSON *program; /* likewise: what its frame has beside the code; NULL: nothing */
 	char *file;	/* of the program, in the workspace; NULL: a cell */
 	uint32_t link_s; /* of its files; 0: as the policy says */
-	bool streamed, wants_input;
+	bool streamed, wants_input, asks;
+	bool asking; /* it waits for an answer: what else it asks is ignored */
 	bool ruled, judged, refused; /* it has rules for code; their word has come; and it is no */
 	struct cbx_feed *feed; /* its standard input; NULL: it has none, or that has ended */
 	uint64_t unread;       /* bytes of it that were left in the pipe */

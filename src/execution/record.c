@@ -36,6 +36,8 @@ static cJSON *program(const struct cbx_cell_spec *cell)
 
 	if (cell->input)
 		cbx_json_set_bool(o, "input", true);
+	if (cell->asks)
+		cbx_json_set_bool(o, "asks", true);
 	if (cell->argv)
 		cbx_json_set(o, "argv", cJSON_Duplicate(cell->argv, 1));
 	cbx_json_set_str(o, "file", cell->file);
@@ -106,7 +108,8 @@ struct cbx_execution *cbx_execution_new(struct cbx_seat *seat, const struct cbx_
 	memccpy(x->head, cell->file ? cell->file : cell->code, '\0', CBX_CODE_HEAD);
 	x->program = program(cell);
 	x->streamed = cell->streamed;
-	x->wants_input = cell->input;
+	x->wants_input = cell->input || cell->asks;
+	x->asks = cell->asks;
 	x->link_s = cell->link_s;
 	x->ruled = cell->rules;
 	x->file = cell->file ? cbx_xstrdup(cell->file) : NULL;

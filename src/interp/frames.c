@@ -116,9 +116,14 @@ static bool get(const cJSON *json, struct cbx_frame *f)
 	case CBX_FRAME_JUDGED:
 		f->refused = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "refused"));
 		return true;
+	case CBX_FRAME_ASK:
+		f->prompt = text_of(json, "prompt");
+		f->password = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "password"));
+		return f->prompt;
 	case CBX_FRAME_IS_COMPLETE:
 	case CBX_FRAME_COMPLETE:
 	case CBX_FRAME_STALE:
+	case CBX_FRAME_INSPECT:
 		return true; /* query.c looks at it */
 	}
 	return false;
@@ -130,9 +135,9 @@ int cbx_frame_decode(const cJSON *json, struct cbx_frame *f, struct cbx_err *err
 		[CBX_FRAME_READY] = "ready",	 [CBX_FRAME_DISPLAY] = "display",
 		[CBX_FRAME_RESULT] = "result",	 [CBX_FRAME_ERROR] = "error",
 		[CBX_FRAME_CLEAR] = "clear",	 [CBX_FRAME_DONE] = "done",
-		[CBX_FRAME_JUDGED] = "judged",
+		[CBX_FRAME_JUDGED] = "judged",	 [CBX_FRAME_ASK] = "ask",
 		[CBX_FRAME_IS_COMPLETE] = "is_complete", [CBX_FRAME_COMPLETE] = "complete",
-		[CBX_FRAME_STALE] = "stale",
+		[CBX_FRAME_STALE] = "stale",	 [CBX_FRAME_INSPECT] = "inspect",
 	};
 	const char *ev = text_of(json, "ev");
 	double id = 0;

@@ -20,9 +20,11 @@ enum cbx_frame_kind {
 	CBX_FRAME_CLEAR,
 	CBX_FRAME_DONE,
 	CBX_FRAME_JUDGED,
+	CBX_FRAME_ASK,
 	CBX_FRAME_IS_COMPLETE, /* an answer, and all that follow, in the order of enum cbx_question */
 	CBX_FRAME_COMPLETE,    /* likewise */
 	CBX_FRAME_STALE,       /* likewise */
+	CBX_FRAME_INSPECT,     /* likewise */
 };
 
 enum cbx_frame_status { CBX_DONE_OK, CBX_DONE_ERROR, CBX_DONE_INTERRUPTED, CBX_DONE_EXIT };
@@ -45,6 +47,8 @@ struct cbx_frame {
 	const char *name, *value, *traceback;  /* ERROR */
 	bool wait;			       /* CLEAR: when something is shown next */
 	bool refused;			       /* JUDGED: it is not run */
+	const char *prompt;		       /* ASK */
+	bool password;			       /* ASK: what is typed is not to be seen */
 	enum cbx_frame_status status;	       /* DONE, and the rest too */
 	bool has_exit_code;
 	int64_t exit_code;

@@ -17,6 +17,7 @@
  *                                                    added to the environment; interpreters may be made before sessions
  *   {"op":"run","id":N,"code":"…","silent":false}    run a cell. Cells come one at a time.
  *      "input":true     its standard input is the pipe that was descriptor 0 at the start; else /dev/null
+ *      "asks":true      instead: who wants a line of the user asks for it ("ask"), and reads it from that pipe
  *      "argv":["…"]     sys.argv from now on
  *      "file":"NAME"    run a program: code is its bytes in base64. It is put into the file NAME of the workspace, and
  *                       run as the interpreter runs a file: argv[0] and messages name the file, and no value is shown
@@ -25,6 +26,7 @@
  *      "rules":{…}      to Python: judge the code by them before it is run (policy/code.h has their names)
  *   {"op":"is_complete","id":N,"code":"…"}           only while no cell runs
  *   {"op":"complete","id":N,"code":"…","cursor":N}   completions; only while no cell runs; cursor in code points
+ *   {"op":"inspect","id":N,"code":"…","cursor":N}    what is the name at the cursor; likewise
  *   {"op":"stale","id":N}                            to Python, after packages were installed; only while no cell runs
  * From the driver:
  *   {"ev":"ready","language":"python","version":"3.11.2","kind":"ipython"|"plain"}        once, at start
@@ -34,11 +36,14 @@
  *   {"ev":"clear","id":N,"wait":bool}                                       clear_output()
  *   {"ev":"judged","id":N,"refused":bool}     before anything else of a cell with rules; refused: only its error and
  *                                             "done" follow
+ *   {"ev":"ask","id":N,"prompt":"…","password":bool}  a line is wanted, of a cell that asks; password: it is not to be
+ *                                             seen. The next is sent when it has been read
  *   {"ev":"done","id":N,"status":"ok"|"error"|"interrupted"|"exit","count":N,"exit_code":N,"usage":{…},
  *    "workspace":"empty"}
  *                                                                            the cell has ended
  *   {"ev":"is_complete","id":N,"status":"complete"|"incomplete"|"invalid","indent":"    "}
  *   {"ev":"complete","id":N,"matches":["…"],"start":N,"end":N}
+ *   {"ev":"inspect","id":N,"text":"…"}        what is known of the name at the cursor; "": nothing
  *   {"ev":"stale","id":N,"packages":[{"name":"…","version":"…"}]}           imported, and not in this version any more
  * "exit" is SystemExit: the cell asked to exit with exit_code; the interpreter stays alive. With "error", and without an
  * error frame, exit_code is what the code ended with. "usage" (may be left out)

@@ -103,6 +103,7 @@ static const char *const names[] = {
 	[CBX_ASK_IS_COMPLETE] = "is_complete",
 	[CBX_ASK_COMPLETE] = "complete",
 	[CBX_ASK_STALE] = "stale",
+	[CBX_ASK_INSPECT] = "inspect",
 };
 
 cJSON *cbx_query_next(struct cbx_queries *qs)
@@ -121,7 +122,7 @@ cJSON *cbx_query_next(struct cbx_queries *qs)
 	cbx_json_set_u64(frame, "id", q->id);
 	if (q->question != CBX_ASK_STALE)
 		cbx_json_set_str(frame, "code", q->code);
-	if (q->question == CBX_ASK_COMPLETE)
+	if (q->question == CBX_ASK_COMPLETE || q->question == CBX_ASK_INSPECT)
 		cbx_json_set_u64(frame, "cursor", q->cursor);
 	return frame;
 }
@@ -168,6 +169,21 @@ static cJSON *completions(const cJSON *frame)
 	return o;
 }
 
+/* A text that is too long ends early. */
+static cJSON *inspection(const cJSON *frame)
+{
+	const char *text = text_of(frame, "text");
+	size_t n = strlen(text);
+	cJSON *o = cbx_json_new_obj();
+
+	if (n > CBX_INSPECT_MAX)
+		for (n = CBX_INSPECT_MAX; ((unsigned char)text[n] & 0xc0) == 0x80; n--)
+			;
+	cbx_json_set_bool(o, "found", n > 0);
+	cbx_json_set_strn(o, "text", text, n);
+	return o;
+}
+
 /* Names and versions are for who asked to judge. */
 static cJSON *stale(const cJSON *frame)
 {
@@ -196,6 +212,7 @@ int cbx_query_answered(struct cbx_queries *qs, uint64_t id, enum cbx_question qu
 		[CBX_ASK_IS_COMPLETE] = completeness,
 		[CBX_ASK_COMPLETE] = completions,
 		[CBX_ASK_STALE] = stale,
+		[CBX_ASK_INSPECT] = inspection,
 	};
 	_cleanup_json_ cJSON *answer = NULL;
 	struct cbx_query *q;

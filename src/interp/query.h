@@ -3,7 +3,7 @@
 #define CBX_INTERP_QUERY_H
 
 /*
- * Questions that an interpreter answers between cells: about code (is it complete, what could follow), and which of the
+ * Questions that an interpreter answers between cells: about code (is it complete, what could follow, what is the name in it), and which of the
  * packages that it has imported are not those that the session has now. Each ends with an answer, or with an error after
  * CBX_QUERY_WAIT_MS.
  */
@@ -18,7 +18,7 @@
 
 struct cbx_query;
 
-enum cbx_question { CBX_ASK_IS_COMPLETE, CBX_ASK_COMPLETE, CBX_ASK_STALE };
+enum cbx_question { CBX_ASK_IS_COMPLETE, CBX_ASK_COMPLETE, CBX_ASK_STALE, CBX_ASK_INSPECT };
 
 /* Those of one interpreter. */
 struct cbx_queries {

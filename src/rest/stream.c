@@ -125,6 +125,7 @@ static void on_progress(struct cbx_watch_op *op, struct cbx_execution *x, const 
 		send_display(call, progress->bundle);
 		break;
 	case CBX_JUDGED:
+	case CBX_ASKED:
 		break;
 	case CBX_ENDED:
 		send_end(call, x);

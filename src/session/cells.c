@@ -88,8 +88,8 @@ int cbx_session_run(struct cbx_session *s, const char *code, uint64_t timeout_ms
 	return cbx_session_start(s, &cell, watch, ret, err);
 }
 
-static int ask(struct cbx_session *s, const char *language, bool completion, const char *code, uint64_t cursor,
-	       struct cbx_answer_op *op, struct cbx_err *err)
+static int ask(struct cbx_session *s, const char *language, enum cbx_question question, const char *code,
+	       uint64_t cursor, struct cbx_answer_op *op, struct cbx_err *err)
 {
 	const struct cbx_runtime *own = s->cells.first.runtime;
 	struct cbx_cell_spec cell = { .code = code, .language = language || !own ? language : own->language };
@@ -98,19 +98,25 @@ static int ask(struct cbx_session *s, const char *language, bool completion, con
 
 	if (r >= 0)
 		r = cbx_session_seat(s, &cell, &seat, err);
-	return r < 0 ? r : begun(s, cbx_cells_ask(seat, completion, code, cursor, op, err));
+	return r < 0 ? r : begun(s, cbx_cells_ask(seat, question, code, cursor, op, err));
 }
 
 int cbx_session_is_complete(struct cbx_session *s, const char *language, const char *code, struct cbx_answer_op *op,
 			    struct cbx_err *err)
 {
-	return ask(s, language, false, code, 0, op, err);
+	return ask(s, language, CBX_ASK_IS_COMPLETE, code, 0, op, err);
 }
 
 int cbx_session_complete(struct cbx_session *s, const char *language, const char *code, uint64_t cursor,
 			 struct cbx_answer_op *op, struct cbx_err *err)
 {
-	return ask(s, language, true, code, cursor, op, err);
+	return ask(s, language, CBX_ASK_COMPLETE, code, cursor, op, err);
+}
+
+int cbx_session_inspect(struct cbx_session *s, const char *language, const char *code, uint64_t cursor,
+			struct cbx_answer_op *op, struct cbx_err *err)
+{
+	return ask(s, language, CBX_ASK_INSPECT, code, cursor, op, err);
 }
 
 static const struct cbx_via *via_of(const struct cbx_caller *by)

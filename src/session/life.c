@@ -541,6 +541,11 @@ bool cbx_session_reaches_hosts(const struct cbx_session *s)
 	return cbx_session_goes_out(s);
 }
 
+void cbx_session_bind(struct cbx_session *s, bool on)
+{
+	s->spec.one_shot = on;
+}
+
 bool cbx_session_one_shot(const struct cbx_session *s)
 {
 	return s->spec.one_shot;

@@ -122,6 +122,8 @@ bool cbx_session_reaches_hosts(const struct cbx_session *session);
 bool cbx_session_judges(const struct cbx_session *session);
 /* It was made as a connection's own. Such ids are made up: one that another session has got since is no such. */
 bool cbx_session_one_shot(const struct cbx_session *session);
+/* From now on it is a connection's own, or not any more. */
+void cbx_session_bind(struct cbx_session *session, bool on);
 /* Why it ended before it was ready; NULL when it was ready once, or may still be. For the end of cells that were
  * queued in a session that could not be made. */
 const struct cbx_err *cbx_session_failure(const struct cbx_session *session);
@@ -219,6 +221,10 @@ int cbx_session_is_complete(struct cbx_session *session, const char *language, c
 			    struct cbx_answer_op *op, struct cbx_err *err);
 int cbx_session_complete(struct cbx_session *session, const char *language, const char *code, uint64_t cursor,
 			 struct cbx_answer_op *op, struct cbx_err *err);
+
+/* Likewise, what is known of the name at the cursor: {"found","text"}. */
+int cbx_session_inspect(struct cbx_session *session, const char *language, const char *code, uint64_t cursor,
+			struct cbx_answer_op *op, struct cbx_err *err);
 
 /* ---- files ------------------------------------------------------------------------------------------------------
  * Paths are relative to /workspace unless absolute; they are resolved inside the sandbox.

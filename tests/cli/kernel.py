@@ -79,6 +79,9 @@ def execute(code, **more):
     reply = c.execute_interactive(code, timeout=120, output_hook=out.append, **more)
     return reply["content"], [(o["msg_type"], o["content"]) for o in out if o["msg_type"] != "status"]
 
+# Before the first cell, too.
+r = c.complete("prin", reply=True, timeout=120)["content"]
+assert "print" in r["matches"], r
 reply, out = execute("x = 6\\nprint('hi')\\nx * 7")
 assert reply["status"] == "ok" and [t for t, _ in out] == ["execute_input", "stream", "execute_result"], (reply, out)
 assert out[2][1]["data"]["text/plain"] == "42" and out[2][1]["execution_count"] == reply["execution_count"] == 1, out
@@ -95,15 +98,58 @@ while True:
     except queue.Empty:
         break
 assert execute("y = 1")[0]["status"] == "ok"
-r = c.complete("os.pa", reply=True, timeout=120)["content"]
 execute("import os")
 r = c.complete("os.pat", reply=True, timeout=120)["content"]
 assert "os.path" in r["matches"] or "path" in r["matches"], r
 for code, said in ("for i in x:", "incomplete"), ("x", "complete"):
     c.is_complete(code)
     assert c.get_shell_msg(timeout=120)["content"]["status"] == said
-assert c.history(reply=True, timeout=120)["content"]["history"] == []
-assert c.inspect("os", reply=True, timeout=120)["content"]["found"] is False
+def history(**kw):
+    return [tuple(e) for e in c.history(reply=True, timeout=120, raw=True, output=False, **kw)["content"]["history"]]
+
+assert history(hist_access_type="tail", n=2) == [(1, 4, "y = 1"), (1, 5, "import os")], history(hist_access_type="tail", n=9)
+assert history(hist_access_type="range", session=0, start=1, stop=3) == \\
+    [(1, 1, "x = 6\\nprint('hi')\\nx * 7"), (1, 2, "1/0")]
+assert history(hist_access_type="search", pattern="*os*", n=10) == [(1, 5, "import os")]
+r = c.inspect("os.path.join(", 12, reply=True, timeout=120)["content"]
+assert r["found"] and "Signature:" in r["data"]["text/plain"] and "\\x1b" not in r["data"]["text/plain"], r
+assert c.inspect("never_defined", reply=True, timeout=120)["content"]["found"] is False
+execute("def long(): pass\\nlong.__doc__ = 'x' * 200000")
+r = c.inspect("long", reply=True, timeout=120)["content"]
+assert r["found"] and 30000 < len(r["data"]["text/plain"]) <= 32768, len(r["data"]["text/plain"])
+execute("\\n".join(["pass"]))
+
+# What the user types, where he can.
+def typed(code, *answers):
+    asked, left = [], list(answers)
+    def hook(m):
+        asked.append((m["content"]["prompt"], m["content"]["password"]))
+        c.input(left.pop(0))
+    reply, out = c.execute_interactive(code, timeout=120, allow_stdin=True, stdin_hook=hook, output_hook=outs.append), None
+    return reply["content"], asked
+
+outs = []
+reply, asked = typed("import getpass\\nname = input('who? ')\\nsecret = getpass.getpass('secret: ')\\nagain = input()",
+                     "Böb", "s3cret", "")
+assert reply["status"] == "ok" and asked == [("who? ", False), ("secret: ", True), ("", False)], (reply, asked)
+assert not any(o["msg_type"] == "stream" for o in outs), outs
+reply, out = execute("name, secret, again")
+assert out[-1][1]["data"]["text/plain"] == "('Böb', 's3cret', '')", out
+reply, asked = typed("import sys; line = sys.stdin.readline(); breakpoint(); z = 1", "a line", "c")
+assert reply["status"] == "ok" and asked[0] == ("", False) and "Pdb" in asked[1][0], (reply, asked)
+reply, asked = typed("long = len(input())", "x" * 300000)
+assert reply["status"] == "ok", reply
+reply = c.execute_interactive("input()", timeout=120, allow_stdin=False, output_hook=lambda m: None)["content"]
+assert reply["ename"] == "EOFError", reply
+c.execute("input('stop me')", allow_stdin=True)
+assert c.get_stdin_msg(timeout=120)["content"]["prompt"] == "stop me"
+m.interrupt_kernel()
+assert c.get_shell_msg(timeout=120)["content"]["ename"] == "KeyboardInterrupt"
+while True:
+    try:
+        c.get_iopub_msg(timeout=0.2)
+    except queue.Empty:
+        break
 # An interrupt ends the cell, also one that has not begun, and variables stay.
 c.execute("while True: pass")
 while c.get_iopub_msg(timeout=120)["msg_type"] != "execute_input":
@@ -118,10 +164,13 @@ while True:
         break
 reply, out = execute("x")
 assert out[-1][1]["data"]["text/plain"] == "6", out
-# A restart is a new session.
+# A restart gives it a new interpreter; its files stay.
+execute("open('kept', 'w').write('a file')")
 m.restart_kernel()
 c.wait_for_ready(timeout=120)
 assert execute("x")[0]["ename"] == "NameError"
+reply, out = execute("open('kept').read()")
+assert out[-1][1]["data"]["text/plain"] == "'a file'", out
 execute("import os; print(os.getcwd())")
 c.stop_channels()
 m.shutdown_kernel()
@@ -132,8 +181,42 @@ print("all well")
 def test_jupyters_client():
     bin_ = venv()
     r = subprocess.run([os.path.join(bin_, "python"), "-c", CLIENT], env=box.env, text=True, capture_output=True)
-    assert r.stdout == "all well\n", r
+    assert r.stdout == "all well\n", r.stderr
     assert wait_until(lambda: not box.sessions())
+
+
+LANGUAGE = """
+import sys
+from jupyter_client.manager import start_new_kernel
+name, language, extension, code, said, word, known = sys.argv[1:]
+m, c = start_new_kernel(kernel_name=name, startup_timeout=120)
+info = c.kernel_info(reply=True, timeout=120)["content"]["language_info"]
+assert (info["name"], info["file_extension"]) == (language, extension), info
+r = c.inspect(word, reply=True, timeout=120)["content"]
+assert r["found"] and known in r["data"]["text/plain"], r
+out = []
+c.execute_interactive(code, timeout=120, output_hook=out.append)
+assert said in [o["content"].get("text", o["content"].get("data", {}).get("text/plain")) for o in out], out
+c.stop_channels()
+m.shutdown_kernel()
+print("all well")
+"""
+
+
+def test_other_languages():
+    bin_ = venv()
+    box.image("javascript")
+    for args, name, language, extension, code, said, word, known in (
+            (("--image", "javascript"), "js", "javascript", ".js", "[1, 2].map((x) => x * 2)", "[ 2, 4 ]", "Math.max", "Signature: Math.max("),
+            (("-l", "bash"), "sh", "bash", ".sh", "echo $((6 * 7))", "42\n", "declare", "declare is a shell builtin")):
+        assert box("register", *args, "--name", name, "jupyter").returncode == 0
+        with open(SPEC.replace("/codebox/", f"/{name}/")) as f:
+            spec = json.load(f)
+        assert spec["language"] == language, spec
+        r = subprocess.run([os.path.join(bin_, "python"), "-c", LANGUAGE, name, language, extension, code, said, word, known],
+                           env=box.env, text=True, capture_output=True)
+        assert r.stdout == "all well\n", r.stderr
+    assert box("register", "--image", "javascript", "cursor").returncode == 2
 
 
 SIGNED = """
@@ -160,7 +243,7 @@ print("all well")
 
 def test_what_is_not_signed_is_dropped():
     r = subprocess.run([os.path.join(venv(), "python"), "-c", SIGNED], env=box.env, text=True, capture_output=True)
-    assert r.stdout == "all well\n", r
+    assert r.stdout == "all well\n", r.stderr
 
 
 def test_a_wrong_command_line():

@@ -176,6 +176,35 @@ __codebox_complete() {
 	__codebox_send "$list"
 }
 
+# What a name stands for.
+__codebox_describe() {
+	if [[ -v $1 ]]; then
+		builtin declare -p -- "$1"
+	fi
+	case $(builtin type -t -- "$1") in
+	builtin | keyword) builtin type -- "$1" && builtin help "$1" ;;
+	'') [[ -v $1 ]] || builtin type -- "$1" ;;
+	*) builtin type -- "$1" ;;
+	esac
+}
+
+# The name at the cursor.
+__codebox_inspect() {
+	builtin local code cursor word rest line text=
+	code=${__codebox_frame#*\"code\":\"}
+	cursor=${code##*\"cursor\":}
+	cursor=${cursor%%[!0-9]*}
+	__codebox_unquote code "${code%\",\"cursor\":*}"
+	word=${code:0:cursor} rest=${code:cursor}
+	word=${word##*[!A-Za-z0-9_.-]}${rest%%[!A-Za-z0-9_.-]*}
+	while [[ $word ]] && IFS= builtin read -r line; do
+		__codebox_quote "$line"
+		text+=${__codebox_text:1:-1}\\n
+	done < <(__codebox_describe "$word" 2>/dev/null | head -n 500)
+	builtin local LC_ALL=C
+	__codebox_send "{\"ev\":\"inspect\",\"id\":$__codebox_id,\"text\":\"$text\"}"
+}
+
 # The next cell, into __codebox_code.
 __codebox_begin() {
 	builtin local op
@@ -191,6 +220,7 @@ __codebox_begin() {
 		session\"*) __codebox_environment ;;
 		is_complete\"*) __codebox_complete_cell ;;
 		complete\"*) __codebox_complete ;;
+		inspect\"*) __codebox_inspect ;;
 		esac
 		__codebox_receive
 	done
@@ -268,6 +298,9 @@ ${__codebox_empty:+,\"workspace\":\"empty\"}}" >&251 || builtin exit 1
 		fi
 	else
 		__codebox_begin
+	fi
+	if [[ $__codebox_code == [A-Za-z_]*([A-Za-z0-9_.-])'?' ]]; then
+		__codebox_code="__codebox_describe ${__codebox_code%?}"
 	fi
 	((++__codebox_count))
 	builtin trap "$__codebox_on_interrupt" INT

@@ -398,6 +398,8 @@ const executed = async (m) => {
 		if (m.argv) process.argv = [process.execPath, ...m.argv.slice(m.file ? 0 : 1)];
 		if (m.dialect === 'typescript' && !m.file) m.code = strip(m.code);
 		if (m.dialect === 'typescript' && m.file && !process.features.typescript) strip('');
+		const asked = m.file ? null : QUESTION.exec(m.code);
+		if (asked) return { value: display.text(await described(asked[1]) ?? `There is no ${asked[1]}.`) };
 		let r = m.file ? await program(m.file, Buffer.from(m.code, 'base64')) : await evaluate(m.code);
 		if (m.last && !r.interrupted && !r.exit && !r.error) r = { ...await finish(), value: r.value };
 		if (m.last) process.emit('exit', r.exit?.code ?? process.exitCode ?? 0);
@@ -445,8 +447,12 @@ const run = async (m) => {
 
 const INCOMPLETE = /Unexpected end of input|Unterminated template|missing \) after argument list|Unterminated regular/;
 
+// "NAME?", as in IPython.
+const QUESTION = /^\s*([\p{ID_Start}$_][\p{ID_Continue}$.]*)\s*\?{1,2}\s*$/u;
+
 const isComplete = (m) => {
 	let status = 'complete';
+	if (QUESTION.test(m.code)) return send({ ev: 'is_complete', id: m.id, status, indent: '' });
 	try {
 		new vm.Script(`(async () => {${imports(m.code)}\n})`);
 	} catch (e) {
@@ -483,6 +489,46 @@ const complete = async (m) => {
 	send({ ev: 'complete', id: m.id, matches, start: m.cursor - [...word].length, end: m.cursor });
 };
 
+const READABLE = /([\p{ID_Start}$_][\p{ID_Continue}$.]*)$/u;
+
+// What is known of a value, in lines.
+const describe = (name, value) => {
+	const lines = [];
+	if (typeof value === 'function') {
+		const source = Function.prototype.toString.call(value), native = /\{\s*\[native code\]\s*\}$/.test(source);
+		const head = native ? '' : /^class\b[^{]*|^[^]*?\)(?=\s*(?:=>|\{))|^[^=]*(?==>)/.exec(source)?.[0].trim();
+		lines.push(`Signature: ${head || `${name}(${['no arguments', 'one argument'][value.length] ?? `${value.length} arguments`})`}`);
+	}
+	lines.push(`Type: ${value === null ? 'null' : typeof value === 'object' ? value.constructor?.name ?? 'object' : typeof value}`);
+	lines.push(`Value: ${util.inspect(value, { depth: 1, maxArrayLength: 20, maxStringLength: 1000, getters: false })}`);
+	const members = value !== null && (typeof value === 'object' || typeof value === 'function') ? Object.getOwnPropertyNames(value)
+		.filter((key) => !['length', 'name', 'prototype', 'caller', 'arguments'].includes(key)) : [];
+	if (members.length && !Array.isArray(value)) lines.push(`Members: ${members.slice(0, 100).join(', ')}`);
+	return lines.join('\n');
+};
+
+// The description of a name; null: there is none.
+const described = async (name) => {
+	const r = await post('Runtime.evaluate', { expression: name, throwOnSideEffect: true, silent: true,
+		objectGroup: 'complete', replMode: true });
+	if (r.exceptionDetails) return null;
+	return describe(name, (await valueOf(r.result))[0]);
+};
+
+// Of the name that the cursor is at, or else of the function whose call it is in.
+const inspection = async (m) => {
+	const all = [...m.code], before = all.slice(0, m.cursor).join(''), after = all.slice(m.cursor).join('');
+	const name = READABLE.exec(before), call = READABLE.exec(/^(.*)\([^()]*$/s.exec(before)?.[1] ?? '');
+	let text = null;
+	try {
+		if (name) text = await described(name[1] + /^[\p{ID_Continue}$]*/u.exec(after)[0]);
+		if (call) text ??= await described(call[1]);
+	} catch {
+		// nothing is known of it
+	}
+	send({ ev: 'inspect', id: m.id, text: (text ?? '').slice(0, 100000) });
+};
+
 // User code broke something that the driver needs: the cell must end still.
 const emergency = (e) => {
 	const text = `The interpreter's driver failed after the cell: ${e?.name}`;
@@ -501,6 +547,7 @@ const serve = async () => {
 		else if (m.op === 'session') Object.assign(process.env, m.environment);
 		else if (m.op === 'is_complete') isComplete(m);
 		else if (m.op === 'complete') await complete(m);
+		else if (m.op === 'inspect') await inspection(m);
 	}
 	serving = false;
 };
@@ -539,6 +586,12 @@ process.on('SIGINT', () => { if (cell) leave?.({ interrupted: true }); });
 const hidden = (name, value) => Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
 hidden('__codebox_import', load);
 hidden('display', display);
+const help = (...values) => {
+	for (const value of values) display.text(describe(value?.name ?? 'it', value));
+	if (!values.length) display.text(help[util.inspect.custom]());
+};
+help[util.inspect.custom] = () => 'NAME? or help(VALUE) says what is known of a value, such as Math.max? or help(Math.max); TAB completes.';
+hidden('help', help);
 hidden('module', { exports: {} });
 hidden('exports', {});
 Object.defineProperty(globalThis, 'require', { configurable: true, get: () => here().require,

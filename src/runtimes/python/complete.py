@@ -142,6 +142,28 @@ def _keys(ns, name, part):
     return [k for k in keys if isinstance(k, str) and k.startswith(part)]
 
 
+# ---- what is known of a name ----
+
+def describe(ns, code, cursor):
+    """Of the name that the cursor is at, or else of the function whose call it is in; "": nothing."""
+    import inspect
+    before, after = re.search(r"[\w.]*$", code[:cursor]).group(), re.match(r"\w*", code[cursor:]).group()
+    call = CALL.search(code[:cursor])
+    for name in (before + after, call and call.group(1)):
+        try:
+            value = _value(ns, name)
+        except Exception:
+            continue
+        try:
+            parts = ["Signature: " + name + str(inspect.signature(value))]
+        except Exception:
+            parts = []
+        if not callable(value):
+            parts.append("String form: " + repr(value)[:1000])
+        return "\n".join([*parts, "Type: " + type(value).__name__, "Docstring:\n" + (inspect.getdoc(value) or "")])
+    return ""
+
+
 # ---- files ----
 
 def _open_string(line):

@@ -58,6 +58,7 @@ _settrace, _get_depth, _set_depth = sys.settrace, sys.getrecursionlimit, sys.set
 DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 PROTOCOL_FD_MIN = 200  # out of the way of programs that close or count on low descriptors
 FRAME_MAX = 12 << 20   # codeboxd kills an interpreter that sends more
+INSPECT_MAX = 100000  # characters of what is said of a name; codeboxd keeps less
 READ_MAX = 8192    # codeboxd's pipe holds no more
 WRITE_SAFE = 4096  # so much goes into a pipe in one piece; a signal handler that raises could cut a longer write
 WARM_UP_AFTER = 0.05   # seconds without a request, when there is to be one
@@ -426,6 +427,11 @@ class Driver:
     def clear(self, wait):
         self.send({"ev": "clear", "id": self.cell, "wait": bool(wait)}, True)
 
+    def ask(self, prompt, password):
+        if self.channel.child:
+            raise EOFError("a forked process cannot ask")
+        self.send({"ev": "ask", "id": self.cell, "prompt": self.bundles.safe_str(prompt), "password": bool(password)})
+
     def error(self, value, tb=None, text=None):
         """Report an exception; text replaces the traceback."""
         try:
@@ -465,6 +471,7 @@ class Driver:
         value = None
         self.streams.begin()
         self.streams.give_input(bool(message.get("input")))
+        self.streams.let_ask(self.ask if message.get("asks") else None)
         if "argv" in message:
             sys.argv = list(message["argv"])
         before = _getrusage and used()
@@ -495,6 +502,7 @@ class Driver:
                 self.error(e)
         interrupts.end()
         self.streams.give_input(False)
+        self.streams.let_ask(None)
         _settrace(None)
         done = {"ev": "done", "id": cell, "status": "ok", "count": count}
         if isinstance(value, SystemExit):
@@ -531,7 +539,7 @@ class Driver:
     def answer(self, message):
         op = message["op"]
         nothing = {"status": "invalid", "indent": ""} if op == "is_complete" else {"packages": []} if op == "stale" else \
-            {"matches": [], "start": message["cursor"], "end": message["cursor"]}
+            {"text": ""} if op == "inspect" else {"matches": [], "start": message["cursor"], "end": message["cursor"]}
         try:
             if op == "is_complete":
                 status, indent = self.shell.is_complete(message["code"])
@@ -539,6 +547,9 @@ class Driver:
             elif op == "stale":
                 self.packages.installed_since()
                 reply = {"packages": [{"name": name, "version": old} for name, old, new in self.packages.stale()]}
+            elif op == "inspect":
+                text = self.shell.inspect(message["code"], message["cursor"])
+                reply = {"text": self.bundles.text(text)[:INSPECT_MAX]}
             else:
                 matches, start, end = self.shell.complete(message["code"], message["cursor"])
                 reply = {"matches": [self.bundles.text(m) for m in matches[:500]], "start": start, "end": end}
@@ -582,7 +593,7 @@ class Driver:
             try:
                 if message["op"] == "run":
                     self.run(message)
-                elif message["op"] in ("is_complete", "complete", "stale"):
+                elif message["op"] in ("is_complete", "complete", "inspect", "stale"):
                     self.answer(message)
                 elif message["op"] == "session":
                     os.environ.update(message["environment"])

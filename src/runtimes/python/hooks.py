@@ -120,6 +120,8 @@ class Hooks:
         def no_getpass(prompt="Password: ", stream=None, **kwargs):
             if sys.stdin is streams.stdin:
                 raise EOFError(NO_INPUT % "getpass()")
+            if hasattr(sys.stdin, "ask"):
+                return sys.stdin.ask(prompt, True)
             return real(prompt, stream, **kwargs)
 
         getpass.getpass = no_getpass
@@ -213,6 +215,8 @@ def replace_input(driver):
         """Raises EOFError: there is nobody to type. Reads sys.stdin if user code has put something else there."""
         if sys.stdin is driver.streams.stdin:
             raise EOFError(NO_INPUT % "input()")
+        if hasattr(sys.stdin, "ask"):
+            return sys.stdin.ask(prompt)
         return real(prompt)
 
     def breakpoint(*args, **kwargs):

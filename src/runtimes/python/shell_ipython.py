@@ -7,6 +7,7 @@ only its terminal needs; those imports are kept out while it loads, and work lat
 """
 import codeop
 import os
+import re
 import sys
 from ast import Expr, PyCF_ONLY_AST
 from types import ModuleType
@@ -65,6 +66,8 @@ if IPython.version_info[0] < 7:
     raise ImportError("IPython %s is too old" % IPython.__version__)
 
 INCOMPLETE = getattr(codeop, "PyCF_ALLOW_INCOMPLETE_INPUT", 0) | getattr(codeop, "PyCF_DONT_IMPLY_DEDENT", 0)
+
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 WARM_UP = ("None", "import sys\n1 + 1\n2 + 2")
 
@@ -553,6 +556,13 @@ class IPythonShell:
         line = code[start:] if end < 0 else code[start:end]
         text, matches = self.ip.complete(None, line, cursor - start)
         return list(matches), cursor - len(text or ""), cursor
+
+    def inspect(self, code, cursor):
+        from IPython.utils.tokenutil import token_at_cursor
+        name = token_at_cursor(code, cursor)
+        if not name or not self.ip._object_find(name).found:
+            return ""
+        return COLOURS.sub("", self.ip.object_inspect_mime(name)["text/plain"])
 
     # Figures
 

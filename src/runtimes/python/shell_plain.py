@@ -375,6 +375,9 @@ class PlainShell:
             return "complete", ""
         return "incomplete", indent + "    " if _opens_block(last) else indent
 
+    def inspect(self, code, cursor):
+        return self.driver.part("complete").describe(self.ns, code, cursor)
+
     def complete(self, code, cursor):
         return self.driver.part("complete").complete(self.ns, code, cursor)
 

@@ -51,6 +51,47 @@ class Pipe(io.FileIO):
                 self._streams.sleep(0.001)
 
 
+class Asking(io.TextIOBase):
+    """sys.stdin of a cell whose user is asked for each line."""
+
+    name, encoding, errors = "<stdin>", "utf-8", "surrogateescape"
+
+    def __init__(self, fd, ask):
+        super().__init__()
+        self._fd, self._ask, self._read = fd, ask, os.read
+
+    def readable(self):
+        return True
+
+    def fileno(self):
+        return 0
+
+    def ask(self, prompt, password=False):
+        line = b""
+        self._ask(prompt, password)
+        while not line.endswith(b"\n"):
+            more = self._read(self._fd, 4096)
+            if not more:
+                raise EOFError("the user has ended the input")
+            line += more
+        return line[:-1].decode("utf-8", "surrogateescape")
+
+    def readline(self, size=-1):
+        try:
+            return self.ask("") + "\n"
+        except EOFError:
+            return ""
+
+    def __next__(self):
+        line = self.readline()
+        if not line:
+            raise StopIteration
+        return line
+
+    def read(self, size=-1):
+        return "".join(self)
+
+
 class Streams:
     def __init__(self):
         self.now, self.sleep, self.os_write = time.monotonic, time.sleep, os.write
@@ -118,6 +159,14 @@ class Streams:
             self.stdin = sys.stdin
             sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)
         else:
+            sys.stdin = self.stdin
+
+    def let_ask(self, ask):
+        """None: not any more."""
+        if ask and self.inputs:
+            self.stdin = sys.stdin
+            sys.stdin = Asking(self.inputs[0], ask)
+        elif not ask and isinstance(sys.stdin, Asking):
             sys.stdin = self.stdin
 
     def watch(self, fd, send_held):

@@ -24,6 +24,7 @@ class Driver
       when 'run' then run(m)
       when 'is_complete' then send(ev: m['op'], id: m['id'], **completeness(m['code']))
       when 'complete' then send(ev: m['op'], id: m['id'], **completions(m['code'][0, m['cursor']]))
+      when 'inspect' then send(ev: m['op'], id: m['id'], text: '')
       end
     end
   end
