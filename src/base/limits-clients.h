@@ -13,6 +13,8 @@
 #define CBX_CODE_MAX MIB(1)              /* session: code of one cell; longer: error "code_too_long"
 					 * [unit/test_mcp_tools.c:code_too_long] */
 #define CBX_NOTEBOOK_MAX MIB(64)	 /* cli: a notebook; larger: refused [cli/notebook.py:what_is_not_a_notebook] */
+#define CBX_SEEN_MAX 100                 /* cli: sessions of which a prompt remembers what was seen; more: the one that was
+					 * used longest ago is forgotten [cli/repl.py:back_to_a_session] */
 #define CBX_KERNEL_HISTORY_MAX 1000      /* cli: cells that a Jupyter kernel remembers; more: the oldest goes
 					 * [cli/kernel.py:jupyters_client] */
 #define CBX_CLIENT_QUEUE_MAX MIB(64)     /* daemon: bytes waiting for a client that does not read; then: closed

@@ -96,7 +96,10 @@ static void on_event(struct cbx_cell *cell, const cJSON *msg, uint64_t id, cJSON
 
 	if (cbx_json_number(msg, "request", 0) != (double)id)
 		return;
-	if (strcmp(event, "start") == 0) {
+	if (strcmp(event, "cell") == 0) {
+		cell->execution = (uint64_t)cbx_json_number(msg, "execution_id", 0);
+		cell->on_found(cell->arg, msg);
+	} else if (strcmp(event, "start") == 0) {
 		const char *session = cbx_cli_str(msg, "session_id");
 
 		if (cbx_name_valid(session))
@@ -284,7 +287,7 @@ static int receive(struct cbx_cell *cell, cJSON *displays, cJSON **ret, struct c
 	return r;
 }
 
-int cbx_cell_run(struct cbx_cell *cell, const char *code, cJSON *params, cJSON **ret, struct cbx_err *err)
+static int perform(struct cbx_cell *cell, const char *method, cJSON *params, cJSON **ret, struct cbx_err *err)
 {
 	_cleanup_json_ cJSON *displays = cbx_json_new_arr(), *result = NULL;
 	int r;
@@ -295,12 +298,11 @@ int cbx_cell_run(struct cbx_cell *cell, const char *code, cJSON *params, cJSON *
 		cbx_rows_begin(cell->out->rows);
 	cell->raw_left = cell->raw_at = cell->raw.len = 0;
 	cell->unread.len = cell->piece = 0;
-	cbx_json_set_str(params, "code", code);
 	if (!cell->collect && !cell->on_event)
 		cbx_json_set_bool(params, "raw", true);
 	if (cell->input >= 0)
 		cbx_json_set_bool(params, "input", true);
-	r = cbx_client_send(cell->client, "run", params, &cell->request, err);
+	r = cbx_client_send(cell->client, method, params, &cell->request, err);
 	while (r >= 0) {
 		r = step(cell, err);
 		if (r > 0)
@@ -317,6 +319,21 @@ int cbx_cell_run(struct cbx_cell *cell, const char *code, cJSON *params, cJSON *
 	}
 	*ret = take_ptr(&result);
 	return 0;
+}
+
+int cbx_cell_run(struct cbx_cell *cell, const char *code, cJSON *params, cJSON **ret, struct cbx_err *err)
+{
+	cbx_json_set_str(params, "code", code);
+	return perform(cell, "run", params, ret, err);
+}
+
+int cbx_cell_follow(struct cbx_cell *cell, const char *session, uint64_t execution, cJSON **ret, struct cbx_err *err)
+{
+	cJSON *params = cbx_json_new_obj();
+
+	cbx_json_set_str(params, "session_id", session);
+	cbx_json_set_u64(params, "execution_id", execution);
+	return perform(cell, "watch", params, ret, err);
 }
 
 void cbx_cell_release(struct cbx_cell *cell)

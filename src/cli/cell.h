@@ -18,6 +18,7 @@ struct cbx_cell {
 	int sigfd;    /* signalfd of SIGINT (blocked), or -1 */
 	bool collect; /* nothing is written; displays are put into the execution object */
 	void (*on_event)(void *arg, const cJSON *msg); /* who gets outputs and displays instead; NULL: nobody */
+	void (*on_found)(void *arg, const cJSON *msg); /* of one that is followed: what it is, and has done so far */
 	void *arg;
 	struct cbx_term *out, *errs, *notes;
 	struct cbx_figures *figures;
@@ -48,6 +49,8 @@ int cbx_cell_signals(struct cbx_err *err);
  * Ctrl-C interrupts the code; one more than `patience` of them gives up: -EINTR, kind "interrupted".
  */
 int cbx_cell_run(struct cbx_cell *cell, const char *code, cJSON *params, cJSON **ret, struct cbx_err *err);
+/* Likewise, of one that runs or waits already. Errors: "ended", and those of the session. */
+int cbx_cell_follow(struct cbx_cell *cell, const char *session, uint64_t execution, cJSON **ret, struct cbx_err *err);
 /* Traceback and explanation, as they belong on standard error. */
 void cbx_cell_explain(struct cbx_cell *cell, const cJSON *execution);
 void cbx_cell_release(struct cbx_cell *cell);

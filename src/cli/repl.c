@@ -3,7 +3,9 @@
  * Theory of operation: codebox-repl, executed by `codebox repl`. Lines are collected until the interpreter says that
  * they are a complete cell; then the cell runs as with `codebox run`, and what is typed meanwhile is its standard input;
  * what it does not read of that is read by the prompt. Without --session the first, empty cell makes a
- * session that belongs to this connection, so that nothing stays behind however this program ends.
+ * session that belongs to this connection, so that nothing stays behind however this program ends. In a session with a
+ * name a cell goes on when a person's connection breaks; the next prompt shows what there was meanwhile, and follows
+ * the cell.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -19,8 +21,10 @@
 #include "base/str.h"
 #include "cli/cell.h"
 #include "cli/cli.h"
+#include "cli/follow.h"
 #include "cli/lines.h"
 #include "cli/mountask.h"
+#include "cli/seen.h"
 
 #define CANDIDATES_MAX 10000
 
@@ -34,6 +38,9 @@ struct repl {
 	struct cbx_figures figures;
 	bool figures_asked; /* --out */
 	struct cbx_lines *lines;
+	struct cbx_log log;    /* of a session that has a name */
+	char created[40];      /* when it was made; "": there is nothing to come back to */
+	char *seen;	       /* the file of what was seen; NULL: none */
 	int status; /* of the last cell */
 };
 
@@ -177,6 +184,12 @@ static int read_cell(struct repl *repl, struct cbx_buf *code)
 	}
 }
 
+static void note_seen(const struct repl *repl, uint64_t cell)
+{
+	if (repl->seen && repl->created[0])
+		cbx_seen_put(repl->seen, repl->cell.session, repl->created, cell);
+}
+
 /* 0, or negative when the prompt must end. */
 static int run_cell(struct repl *repl, const char *code, struct cbx_err *err)
 {
@@ -188,6 +201,8 @@ static int run_cell(struct repl *repl, const char *code, struct cbx_err *err)
 		cbx_json_set_str(params, "timeout", repl->spec.timeout);
 	else
 		cbx_json_set_bool(params, "unlimited", true);
+	if (repl->spec.session && cbx_lines_terminal(repl->lines))
+		cbx_json_set_bool(params, "detached", true);
 	repl->cell.typed = cbx_lines_terminal(repl->lines);
 	repl->cell.input = repl->cell.typed ? STDIN_FILENO : -1;
 	r = cbx_cell_run(&repl->cell, code, params, &execution, err);
@@ -204,15 +219,83 @@ static int run_cell(struct repl *repl, const char *code, struct cbx_err *err)
 	cbx_cell_explain(&repl->cell, execution);
 	cbx_term_fresh_line(&repl->term_out);
 	repl->status = cbx_cell_exit_status(execution);
+	note_seen(repl, repl->cell.execution);
 	return 0;
+}
+
+/* ---- back to a session ---- */
+
+static void on_found(void *arg, const cJSON *msg)
+{
+	cbx_log_begin(arg, msg);
+}
+
+/* The cell that runs, which gets what is typed, and Ctrl-C. 0: it has ended. */
+static int follow(struct repl *repl, uint64_t id, struct cbx_err *err)
+{
+	_cleanup_json_ cJSON *execution = NULL;
+	int r;
+
+	repl->cell.on_found = on_found;
+	repl->cell.arg = &repl->log;
+	repl->cell.typed = cbx_lines_terminal(repl->lines);
+	repl->cell.input = repl->cell.typed ? STDIN_FILENO : -1;
+	r = cbx_cell_follow(&repl->cell, repl->spec.session, id, &execution, err);
+	repl->cell.input = -1;
+	if (r < 0)
+		return strcmp(err->kind, "ended") == 0 || strcmp(err->kind, "execution_not_found") == 0 ? 0 : r;
+	cbx_lines_typed(repl->lines, &repl->cell.unread);
+	cbx_log_end(&repl->log, execution);
+	repl->log.after = id;
+	return 0;
+}
+
+/* What has happened since a prompt was here last, and then what runs. */
+static int catch_up(struct repl *repl, struct cbx_err *err)
+{
+	uint64_t next = 1, seen = 0;
+	bool known = repl->seen && cbx_seen_get(repl->seen, repl->spec.session, repl->created, &seen);
+	int r = 0;
+
+	repl->log.tail = !known; /* none of what was before */
+	repl->log.after = seen;
+	while (r >= 0 && next) {
+		next = 0;
+		r = cbx_log_ended(&repl->log, &next, err);
+		if (r < 0 && strcmp(err->kind, "history_off") == 0)
+			return 0;
+		if (r >= 0 && next)
+			r = follow(repl, next, err);
+	}
+	return r < 0 ? r : 0;
+}
+
+/* 1: the session is there; 0: it is to be made. */
+static int come_back(struct repl *repl, struct cbx_err *err)
+{
+	_cleanup_json_ cJSON *info = NULL;
+	int r;
+
+	memccpy(repl->cell.session, repl->spec.session, '\0', sizeof(repl->cell.session));
+	repl->log = (struct cbx_log){ .client = &repl->client, .session = repl->spec.session, .out = &repl->term_out };
+	r = cbx_client_call(&repl->client, "session.info", session_params(repl), &info, err);
+	if (r < 0 && (strcmp(err->kind, "session_not_found") == 0 || strcmp(err->kind, "session_expired") == 0))
+		return 0;
+	if (r < 0)
+		return r;
+	snprintf(repl->created, sizeof(repl->created), "%s", cbx_cli_str(info, "created"));
+	r = catch_up(repl, err);
+	return r < 0 ? r : 1;
 }
 
 /* The session: named, or this connection's own. */
 static int begin(struct repl *repl, struct cbx_err *err)
 {
-	_cleanup_json_ cJSON *execution = NULL, *params = cbx_json_new_obj();
-	int r;
+	_cleanup_json_ cJSON *execution = NULL, *params = cbx_json_new_obj(), *info = NULL;
+	int r = repl->spec.session && cbx_lines_terminal(repl->lines) ? come_back(repl, err) : 0;
 
+	if (r < 0)
+		return r;
 	cbx_cli_spec_json(&repl->spec, params);
 	cbx_json_set_str(params, "language", repl->language);
 	if (repl->spec.session)
@@ -227,6 +310,10 @@ static int begin(struct repl *repl, struct cbx_err *err)
 	if (strcmp(cbx_cli_str(execution, "status"), "ok") != 0)
 		return cbx_refuse(err, "internal", EIO, "the interpreter did not start: %s",
 				  cbx_cli_str(execution, "message"));
+	if (repl->spec.session && !repl->created[0] &&
+	    cbx_client_call(&repl->client, "session.info", session_params(repl), &info, err) >= 0)
+		snprintf(repl->created, sizeof(repl->created), "%s", cbx_cli_str(info, "created"));
+	note_seen(repl, repl->cell.execution);
 	return 0;
 }
 
@@ -293,9 +380,12 @@ static int run(struct repl *repl, const struct cbx_dirs *dirs)
 	repl->cell.sigfd = cbx_cell_signals(&err);
 	if (cbx_dirs_make_private(dirs->state, 0700, &err) == 0)
 		history = cbx_xasprintf("%s/history", dirs->state);
+	if (history)
+		repl->seen = cbx_xasprintf("%s/seen", dirs->state);
 	repl->lines = cbx_lines_new(history, complete, repl);
 	status = loop(repl);
 	cbx_lines_free(repl->lines);
+	free(repl->seen);
 	cbx_figures_release(&repl->figures);
 	cbx_cell_release(&repl->cell);
 	cbx_client_close(&repl->client);

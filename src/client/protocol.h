@@ -20,6 +20,7 @@
  *       A cell that runs or waits, whoever asked for it. Events: {"event":"cell","request":N, members of
  *       cbx_execution_entry()}, what there is so far; then as of run, and as answer. Error: "ended".
  *       A client that disconnects leaves the cell alone; one that reads slowly is told how much it missed.
+ *       "raw" and "input" as of run: "input" requests can bring what a cell with "input" reads.
  *   run {"session_id"?, "code", "timeout"?, spec members when no session_id}
  *       events: {"event":"start","request":N,"session_id","execution_id"}
  *               {"event":"output","request":N,"stream":"stdout"|"stderr","text":"…"}   UTF-8, no character is split
@@ -28,7 +29,7 @@
  *       -> cbx_execution_to_json(x, false)
  *       Without session_id a session is made for this connection's runs and closed with the connection. A session_id
  *       that does not exist is made when "create" is true.
- *       A client that disconnects while its run is going interrupts it.
+ *       A client that disconnects while its run is going interrupts it, unless "detached" is true.
  *       "raw": true: all of the output comes, as bytes:
  *               {"event":"output","request":N,"stream":"stdout"|"stderr","bytes":M} and M bytes behind the newline
  *         A client that does not read slows its cell, as any slow reader of a pipe does; no file of the output is made.

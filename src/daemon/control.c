@@ -2,7 +2,7 @@
 /*
  * Theory of operation: a line is checked as a whole before any of it is carried out: JSON, a numeric id, a method that
  * exists, members that the method knows. A request lives until its answer. When the connection goes first, runs are
- * interrupted, and all that its requests wait for is cancelled.
+ * interrupted, unless they are detached, and all that its requests wait for is cancelled.
  */
 #include "daemon/control.h"
 
@@ -289,7 +289,7 @@ static void control_close(void *state)
 	struct cbx_err err;
 
 	TAILQ_FOREACH(q, &c->requests, entry) {
-		q->runs = cbx_op_pending(&q->run.op) && !q->watches;
+		q->runs = cbx_op_pending(&q->run.op) && !q->watches && !q->detached;
 		q->starts = q->starts && cbx_op_pending(&q->command.op);
 		if (q->stalled)
 			stall(q, false);

@@ -444,6 +444,7 @@ static int op_run(struct cbx_control_request *q, const struct cbx_control_args *
 	if (r < 0)
 		return r;
 	q->raw = a->raw;
+	q->detached = a->detached;
 	cell.via = q->control->caller.via;
 	q->run = (struct cbx_watch_op){
 		.op.ops = &q->control->caller.ops,
@@ -462,6 +463,8 @@ static int op_watch(struct cbx_control_request *q, const struct cbx_control_args
 	if (r < 0)
 		return r;
 	q->watches = true;
+	q->raw = a->raw;
+	q->feeds = a->input;
 	q->run = (struct cbx_watch_op){
 		.op.ops = &q->control->caller.ops,
 		.on_progress = run_progress,
@@ -489,7 +492,7 @@ static int op_input(struct cbx_control_request *q, const struct cbx_control_args
 	int r;
 
 	TAILQ_FOREACH(run, &q->control->requests, entry)
-		if (((cbx_op_pending(&run->run.op) && !run->watches) || cbx_op_pending(&run->command.op)) &&
+		if (((cbx_op_pending(&run->run.op) && (run->feeds || !run->watches)) || cbx_op_pending(&run->command.op)) &&
 		    run->id == a->request)
 			break;
 	if (!run)
@@ -566,7 +569,7 @@ const struct cbx_control_method cbx_control_methods[] = {
 	{ "session.restart", op_session_restart, SESSION, CBX_ARG_LANGUAGE },
 	{ "session.bind", op_session_bind, SESSION, CBX_ARG_DETACHED },
 	{ "session.history", op_session_history, SESSION, CBX_ARG_EXECUTION },
-	{ "watch", op_watch, SESSION | CBX_ARG_EXECUTION },
+	{ "watch", op_watch, SESSION | CBX_ARG_EXECUTION, CBX_ARG_RAW | CBX_ARG_INPUT },
 	{ "packages.install", op_packages_install, SESSION | CBX_ARG_PACKAGES },
 	{ "packages.lock", op_packages_lock, SESSION | CBX_ARG_PACKAGES | CBX_ARG_PARAMETERS },
 	{ "packages.list", op_packages_list, SESSION },
@@ -574,7 +577,7 @@ const struct cbx_control_method cbx_control_methods[] = {
 	{ "sql.schema", op_sql_schema, 0, CBX_ARG_CONNECTION },
 	{ "run", op_run, CBX_ARG_CODE,
 	  CBX_ARG_CREATE | CBX_ARG_RAW | CBX_ARG_INPUT | CBX_ARG_ARGV | CBX_ARG_FILE | CBX_ARG_LAST |
-		  CBX_ARG_UNLIMITED | CBX_ARG_LANGUAGE | CBX_ARG_ASKS,
+		  CBX_ARG_UNLIMITED | CBX_ARG_LANGUAGE | CBX_ARG_ASKS | CBX_ARG_DETACHED,
 	  .spec = true },
 	{ "artifact.list", cbx_control_artifact_list },
 	{ "artifact.read", cbx_control_artifact_read, CBX_ARG_ARTIFACT, CBX_ARG_OFFSET | CBX_ARG_LENGTH },

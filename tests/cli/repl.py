@@ -3,6 +3,7 @@
 """codebox repl with a real daemon and a real image, without a terminal and on one."""
 import json
 import os
+import signal
 import stat
 import sys
 import textwrap
@@ -79,6 +80,7 @@ def test_keys_on_a_terminal():
     t.type("\u00fcber\t\t")  # two candidates: they are listed
     t.see("überlang  übermut".encode())
     t.type("\x03")
+    t.see(b"^C")
     t.see(b">>> ")
     t.type("display({'image/svg+xml': '<svg/>'}, raw=True)\n")
     t.see(b"figure-1.svg")  # a figure is saved and named
@@ -291,6 +293,98 @@ def test_the_end_within_a_block():
     t.see(b"xxx\r\nyyy")
     t.see(b">>> ")
     leave(t)
+
+
+def killed(t):
+    os.kill(t.pid, signal.SIGKILL)
+    os.close(t.fd)
+    os.waitpid(t.pid, 0)
+
+
+def let_go(name):
+    box("exec", "back", "--", "touch", f"/workspace/{name}", check=True)
+
+
+WAITS = "import os, time; print('be' + 'gun')\nwhile not os.path.exists('%s'): time.sleep(0.02)\n\nprint('went' + ' on'); %s\n"
+
+
+def typed(t, code):
+    t.paste(code)
+    t.type("\n")
+
+
+def test_back_to_a_session():
+    """A prompt that is killed leaves its cell alone, and the next one shows what there was, and follows it."""
+    args = ("--session", "back", "--image", image())
+    t = prompt(*args)
+    t.type("print('be' + 'fore')\n")
+    t.see(b"before\r\n")
+    t.see(b">>> ")
+    typed(t, WAITS % ("one", "kept = 1"))
+    t.see(b"begun\r\n")
+    killed(t)
+    state = lambda: box.json("session", "info", "--json", "back")["state"]
+    assert wait_until(lambda: box.hello()["mcp_clients"] == 0) and state() == "busy"
+    # It runs still: what it printed is there, what it prints comes, and then the prompt.
+    t = Terminal([CODEBOX, "repl", *args], box.env, box.dir)
+    seen = t.see(b"begun\r\n")
+    assert b"In [" in seen and b"os.path.exists('one')" in seen and b"before" not in seen, seen
+    let_go("one")
+    t.see(b"went on\r\n")
+    t.see(b">>> ")
+    t.type("kept + 41\n")
+    t.see(b"42\r\n")
+    t.see(b">>> ")
+    # It ends before anybody comes back.
+    typed(t, WAITS % ("two", "kept = 2; 6 * 7"))
+    t.see(b"begun\r\n")
+    killed(t)
+    let_go("two")
+    box("run", "--session", "back", "-c", "print('from ' + 'elsewhere')", check=True)
+    t = Terminal([CODEBOX, "repl", *args], box.env, box.dir)
+    seen = t.see(b"image ")
+    assert b"kept + 41" not in seen and b"begun\r\nwent on\r\nOut[" in seen and b": 42\r\n" in seen and \
+        b"from elsewhere\r\n" in seen, seen
+    t.see(b">>> ")
+    # It reads what the next one types; Ctrl-C is for it, too.
+    t.type("name = input('wh' + 'o? '); print('it is', name)\n")
+    t.see(b"who? ")
+    killed(t)
+    t = Terminal([CODEBOX, "repl", *args], box.env, box.dir)
+    t.see(b"who? ")
+    t.type("Eve\n")
+    t.see(b"it is Eve\r\n")
+    t.see(b">>> ")
+    typed(t, WAITS % ("three", "1"))
+    t.see(b"begun\r\n")
+    killed(t)
+    t = Terminal([CODEBOX, "repl", *args], box.env, box.dir)
+    t.see(b"begun\r\n")
+    t.type("\x03")
+    t.see(b"KeyboardInterrupt")
+    t.see(b">>> ")
+    leave(t)
+    # What was seen is not shown again; a session of the same name that is made anew has nothing to show.
+    t = Terminal([CODEBOX, "repl", *args], box.env, box.dir)
+    assert b"In [" not in t.see(b">>> ")
+    leave(t)
+    box("session", "rm", "back", check=True)
+    box("run", "--session", "back", "--image", image(), "-c", "print('an' + 'other')", check=True)
+    t = Terminal([CODEBOX, "repl", *args], box.env, box.dir)
+    assert b"another" not in t.see(b">>> ")
+    leave(t)
+    with open(os.path.join(box.env["CODEBOX_STATE_DIR"], "seen")) as f:
+        assert [line.split(" ")[0] for line in f].count("back") == 1
+    box("session", "rm", "back", check=True)
+
+
+def test_without_a_name_a_killed_prompt_leaves_nothing():
+    before = box.sessions()
+    t = prompt("--image", image())
+    t.type("import time; print('be' + 'gun'); time.sleep(600)\n")
+    t.see(b"begun\r\n")
+    killed(t)
+    assert wait_until(lambda: box.sessions() == before)
 
 
 if __name__ == "__main__":
