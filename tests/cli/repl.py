@@ -295,6 +295,35 @@ def test_the_end_within_a_block():
     leave(t)
 
 
+def test_a_question_mark():
+    """What is known of a name, in each language."""
+    t = prompt("--image", image())
+    for typed, seen in ("len?", b"Signature:"), ("x = {}", b""), ("x?", b"Type:"), ("len.nothing?", b"not found"):
+        t.type(typed + "\n")
+        t.see(seen or b"\r\n")
+        t.see(b"\x1b[?2004h>>> ")
+    leave(t)
+    t = prompt("--session", plain_session())
+    for typed, seen in ("len?", b"Docstring:"), ("? len", b"Docstring:"), ("never.there?", b"not found"), ("x = 5", b""), ("x?", b"Type: int"):
+        t.type(typed + "\n")
+        t.see(seen or b"\r\n")
+        t.see(b"\x1b[?2004h>>> ")
+    leave(t)
+    t = prompt("--image", image(), "-l", "bash")
+    t.type("declare?\n")
+    t.see(b"declare is a shell builtin")
+    t.see(b"\x1b[?2004h>>> ")
+    leave(t)
+    t = prompt("--image", box.image("javascript"))
+    t.type("Math?\n")  # at once, without a line that continues it
+    t.see(b"Members: abs")
+    t.see(b"\x1b[?2004h>>> ")
+    t.type("Math.max?\n")
+    t.see(b"Signature: Math.max(")
+    t.see(b"\x1b[?2004h>>> ")
+    leave(t)
+
+
 def killed(t):
     os.kill(t.pid, signal.SIGKILL)
     os.close(t.fd)

@@ -399,7 +399,7 @@ const executed = async (m) => {
 		if (m.dialect === 'typescript' && !m.file) m.code = strip(m.code);
 		if (m.dialect === 'typescript' && m.file && !process.features.typescript) strip('');
 		const asked = m.file ? null : QUESTION.exec(m.code);
-		if (asked) return { value: display.text(await described(asked[1]) ?? `There is no ${asked[1]}.`) };
+		if (asked) return { value: say(await described(asked[1]) ?? `There is no ${asked[1]}.`) };
 		let r = m.file ? await program(m.file, Buffer.from(m.code, 'base64')) : await evaluate(m.code);
 		if (m.last && !r.interrupted && !r.exit && !r.error) r = { ...await finish(), value: r.value };
 		if (m.last) process.emit('exit', r.exit?.code ?? process.exitCode ?? 0);
@@ -488,6 +488,8 @@ const complete = async (m) => {
 		!n.startsWith('__codebox')).sort().slice(0, 500);
 	send({ ev: 'complete', id: m.id, matches, start: m.cursor - [...word].length, end: m.cursor });
 };
+
+const say = (text) => void process.stdout.write(`${text}\n`);
 
 const READABLE = /([\p{ID_Start}$_][\p{ID_Continue}$.]*)$/u;
 
@@ -587,8 +589,8 @@ const hidden = (name, value) => Object.defineProperty(globalThis, name, { value,
 hidden('__codebox_import', load);
 hidden('display', display);
 const help = (...values) => {
-	for (const value of values) display.text(describe(value?.name ?? 'it', value));
-	if (!values.length) display.text(help[util.inspect.custom]());
+	for (const value of values) say(describe(value?.name ?? 'it', value));
+	if (!values.length) say(help[util.inspect.custom]());
 };
 help[util.inspect.custom] = () => 'NAME? or help(VALUE) says what is known of a value, such as Math.max? or help(Math.max); TAB completes.';
 hidden('help', help);

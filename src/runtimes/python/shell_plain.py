@@ -10,6 +10,7 @@ import builtins
 import inspect
 import linecache
 import os
+import re
 import sys
 from types import ModuleType
 
@@ -22,6 +23,7 @@ METHODS = (
 AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 NO_MAGIC = "%s needs IPython, which this image does not have. Available here: !command, %%cd, %%pip, %%uv, %%sql, %%env, %%time, " \
     "%%%%bash and %%%%sh."
+QUESTION = re.compile(r"\s*(?:\?\s*([A-Za-z_][\w.]*)|([A-Za-z_][\w.]*)\s*\?{1,2})\s*$")  # "?len", "len?"
 
 
 class MagicError(Exception):
@@ -96,6 +98,12 @@ class PlainShell:
             self.driver.error(value)
 
     def _run(self, code, name, number, silent):
+        asked = QUESTION.match(code)
+        if asked:
+            of = asked.group(1) or asked.group(2)
+            text = self.driver.part("complete").describe(self.ns, of, len(of))
+            print(text or "Object `%s` not found." % of)
+            return
         source = self._transform(code)
         lines = [line + "\n" for line in _dedent(code).splitlines()]  # as written: lines are kept one to one
         linecache.cache[name] = (len(code), None, lines, name)
@@ -295,7 +303,6 @@ class PlainShell:
 
     def _expand(self, command):
         """{expression} and $name, as IPython has them; what does not evaluate stays as it is."""
-        import re
 
         def value(match):
             try:
@@ -364,6 +371,8 @@ class PlainShell:
         indent = last[:len(last) - len(last.lstrip())]
         if code.lstrip().startswith("%%"):
             return ("complete", "") if ended else ("incomplete", indent)
+        if QUESTION.match(code):
+            return "complete", ""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
