@@ -2,9 +2,9 @@
 /*
  * Theory of operation: one function says what must not pass. A model is to read words: whole control sequences are left
  * out for it. A person gets colours (ESC [ digits m), but nothing that writes over what is there: movements of the
- * cursor and erasing, which progress bars use, are omitted. What else was tried is shown, with its escape as ^[. For
- * that a small machine collects a sequence in `pending` and lets it pass or shows it when its last byte has come; a
- * character of UTF-8 that is split over two pieces waits there, too.
+ * cursor and erasing, which progress bars use, are omitted, or handed to who knows how far they may go. What else was
+ * tried is shown, with its escape as ^[. For that a small machine collects a sequence in `pending` and lets it pass or
+ * shows it when its last byte has come; a character of UTF-8 that is split over two pieces waits there, too.
  */
 #include "base/clean.h"
 
@@ -162,11 +162,32 @@ static bool is_sequence(const char *seq, size_t n, const char *letters)
 	return true;
 }
 
+#define MOVE_MAX 10000u
+
+static void move(struct cbx_cleaner *c, struct cbx_buf *out)
+{
+	unsigned n = 0;
+	size_t i = 2;
+
+	for (; i < c->npending - 1 && c->pending[i] >= '0' && c->pending[i] <= '9'; i++)
+		n = n < MOVE_MAX ? n * 10 + (unsigned)(c->pending[i] - '0') : n;
+	if (c->move && i == c->npending - 1)
+		c->move(c->arg, out, c->pending[i], n);
+}
+
+/* Whether the cursor is seen: of no use here, and no harm. */
+static bool is_cursor(const char *seq, size_t n)
+{
+	return n == 6 && (memcmp(seq + 1, "[?25l", 5) == 0 || memcmp(seq + 1, "[?25h", 5) == 0);
+}
+
 static void end_sequence(struct cbx_cleaner *c, struct cbx_buf *out)
 {
 	if (is_sequence(c->pending, c->npending, "m")) {
 		cbx_buf_add(out, c->pending, c->npending);
-	} else if (!is_sequence(c->pending, c->npending, "ABCDEFGHJK")) {
+	} else if (is_sequence(c->pending, c->npending, "ABCDEFGHJK")) {
+		move(c, out);
+	} else if (!is_cursor(c->pending, c->npending)) {
 		cbx_buf_adds(out, "^[");
 		cbx_buf_add(out, c->pending + 1, c->npending - 1);
 	}

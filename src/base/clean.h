@@ -31,6 +31,10 @@ void cbx_clean(struct cbx_buf *out, const char *text);
 struct cbx_cleaner {
 	char pending[32]; /* a control sequence or a character that has not ended yet */
 	size_t npending;
+	/* Who obeys a movement of the cursor or an erasure: ESC [ n letter. What came before it is in out. NULL: it is
+	 * omitted. */
+	void (*move)(void *arg, struct cbx_buf *out, char letter, unsigned n);
+	void *arg;
 };
 
 void cbx_cleaner_feed(struct cbx_cleaner *c, struct cbx_buf *out, const char *p, size_t n);

@@ -41,7 +41,8 @@ void cbx_rows_begin(struct cbx_rows *r)
 	if (r->fd < 0)
 		return;
 	r->width = size_of(r).ws_col;
-	r->rows = 0;
+	r->rows = r->most = 0;
+	r->start = r->column;
 }
 
 static void advance(struct cbx_rows *r, uint32_t code)
@@ -87,28 +88,101 @@ static void one(struct cbx_rows *r, unsigned char c)
 
 void cbx_rows_write(struct cbx_rows *r, const char *p, size_t n)
 {
-	for (size_t i = 0; r->fd >= 0 && i < n; i++)
+	for (size_t i = 0; r->fd >= 0 && i < n; i++) {
 		one(r, (unsigned char)p[i]);
+		r->most = r->rows > r->most ? r->rows : r->most;
+	}
+}
+
+/* Rows above the cursor that were written, and are on the screen still. */
+static unsigned above(const struct cbx_rows *r)
+{
+	unsigned below = r->most - r->rows, height = size_of(r).ws_row,
+		 most = height > below + 1 ? height - 1 - below : 0;
+
+	return r->rows < most ? r->rows : most;
+}
+
+static void go_down(struct cbx_rows *r, struct cbx_buf *out, unsigned n)
+{
+	n = n < r->most - r->rows ? n : r->most - r->rows;
+	if (n)
+		cbx_buf_addf(out, "\033[%uB", n);
+	r->rows += n;
+}
+
+static void go_up(struct cbx_rows *r, struct cbx_buf *out, unsigned n)
+{
+	n = n < above(r) ? n : above(r);
+	if (n)
+		cbx_buf_addf(out, "\033[%uA", n);
+	r->rows -= n;
+}
+
+static void go_to_column(struct cbx_rows *r, struct cbx_buf *out, unsigned column)
+{
+	r->column = column < r->width ? column : r->width - 1;
+	cbx_buf_addf(out, "\033[%uG", r->column + 1);
+}
+
+static void erase(const struct cbx_rows *r, struct cbx_buf *out, char letter, unsigned n)
+{
+	bool whole = letter == 'K' && (n == 1 || n == 2); /* what is left of the cursor, too */
+
+	if (n == 0 || (whole && (r->rows || !r->start)))
+		cbx_buf_addf(out, "\033[%u%c", n, letter);
+}
+
+void cbx_rows_move(struct cbx_rows *r, struct cbx_buf *out, char letter, unsigned n)
+{
+	unsigned steps = n ? n : 1, column = r->column < r->width ? r->column : r->width - 1;
+
+	if (r->fd < 0 || letter == 'H')
+		return;
+	if (letter == 'J' || letter == 'K') {
+		erase(r, out, letter, n);
+		return;
+	}
+	if (letter == 'A' || letter == 'F')
+		go_up(r, out, steps);
+	else if (letter == 'B' || letter == 'E')
+		go_down(r, out, steps);
+	if (letter == 'C')
+		go_to_column(r, out, column + steps);
+	else if (letter == 'D')
+		go_to_column(r, out, column > steps ? column - steps : 0);
+	else if (letter == 'G')
+		go_to_column(r, out, steps - 1);
+	else if (letter == 'E' || letter == 'F')
+		go_to_column(r, out, 0);
+	else
+		r->column = column;
+}
+
+void cbx_rows_leave(struct cbx_rows *r, struct cbx_buf *out)
+{
+	if (r->fd >= 0)
+		go_down(r, out, r->most);
 }
 
 void cbx_rows_moved(struct cbx_rows *r, unsigned rows)
 {
 	r->rows += rows;
+	r->most = r->rows > r->most ? r->rows : r->most;
 	r->column = 0;
 }
 
 void cbx_rows_erase(struct cbx_rows *r, struct cbx_buf *out)
 {
-	unsigned most, up;
+	unsigned up;
 
 	if (r->fd < 0)
 		return;
-	most = size_of(r).ws_row - 1u;
-	up = r->rows < most ? r->rows : most;
+	up = above(r);
 	cbx_buf_addc(out, '\r');
 	if (up)
 		cbx_buf_addf(out, "\033[%uA", up);
 	cbx_buf_adds(out, "\033[J");
-	cbx_rows_begin(r);
 	r->column = 0;
+	cbx_rows_begin(r);
 }

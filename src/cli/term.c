@@ -14,17 +14,6 @@
 #include "base/clean.h"
 #include "base/fd.h"
 
-void cbx_term_init(struct cbx_term *t, int fd)
-{
-	struct stat st;
-
-	memset(t, 0, sizeof(*t));
-	t->fd = fd;
-	t->filter = isatty(fd) == 1;
-	t->pipe = fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
-	t->last = '\n';
-}
-
 static void emit(struct cbx_term *t, const char *p, size_t n)
 {
 	if (!n || t->failed)
@@ -34,6 +23,30 @@ static void emit(struct cbx_term *t, const char *p, size_t n)
 	t->last = p[n - 1];
 	if (t->rows)
 		cbx_rows_write(t->rows, p, n);
+}
+
+/* The rows know what they have only of what is written. */
+static void move(void *arg, struct cbx_buf *out, char letter, unsigned n)
+{
+	struct cbx_term *t = arg;
+
+	emit(t, out->data, out->len);
+	out->len = 0;
+	if (t->rows)
+		cbx_rows_move(t->rows, out, letter, n);
+}
+
+void cbx_term_init(struct cbx_term *t, int fd)
+{
+	struct stat st;
+
+	memset(t, 0, sizeof(*t));
+	t->fd = fd;
+	t->filter = isatty(fd) == 1;
+	t->pipe = fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+	t->last = '\n';
+	t->cleaner.move = move;
+	t->cleaner.arg = t;
 }
 
 void cbx_term_write(struct cbx_term *t, const char *p, size_t n)
@@ -88,7 +101,12 @@ void cbx_term_flush(struct cbx_term *t)
 
 void cbx_term_fresh_line(struct cbx_term *t)
 {
+	_cleanup_buf_ struct cbx_buf down = { 0 };
+
 	cbx_term_flush(t);
+	if (t->rows)
+		cbx_rows_leave(t->rows, &down);
+	emit(t, down.data, down.len);
 	if (t->last != '\n')
 		emit(t, "\n", 1);
 }

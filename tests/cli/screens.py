@@ -2,15 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a person sees of cells on a terminal: output that clear_output() takes back; pictures, where the terminal answers that
 it can show them, and files elsewhere."""
+import ast
 import base64
 import os
 import re
 import struct
+import subprocess
 import sys
 import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, CODEBOX, run  # noqa: E402
+from cbxtest import Box, CODEBOX, Skip, run  # noqa: E402
 from screen import Screen  # noqa: E402
 
 box = Box(LC_ALL="C.UTF-8")
@@ -41,6 +43,76 @@ def test_more_than_a_screen():
     """What has scrolled out stays, what the screen shows goes."""
     lines = screen(CLEAR + "for i in range(30): print(i)\nclear_output()\nprint('z')", rows=10)
     assert lines == [*map(str, range(21)), "z", ""], lines
+
+
+BARS = '''
+import io, sys
+out = io.StringIO()
+def tqdm_nested(leave):
+    from tqdm import tqdm
+    kw = dict(file=out, ncols=30, ascii=True, mininterval=0, bar_format="{desc}|{bar}|{n_fmt}/{total_fmt}")
+    for i in tqdm(range(3), desc="outer", **kw):
+        for j in tqdm(range(4), desc="inner", leave=leave, **kw):
+            for k in tqdm(range(2), desc="deep", leave=False, **kw):
+                pass
+    tqdm.write("written", file=out)
+def rich_bars():
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    console = Console(file=out, force_terminal=True, width=38, legacy_windows=False)
+    with Progress(TextColumn("{task.description}"), BarColumn(10), MofNCompleteColumn(), console=console, auto_refresh=False) as p:
+        tasks = [p.add_task(name, total=3) for name in ("one", "two", "three")]
+        for i in range(3):
+            for task in tasks:
+                p.advance(task)
+                p.refresh()
+            p.console.print("line", i)
+eval(sys.argv[1])
+sys.stdout.write(ascii(out.getvalue()))
+'''
+
+
+def test_progress_bars_redraw():
+    """What tqdm and rich write to a terminal looks as it does without a sandbox between."""
+    r = subprocess.run([os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "clients", "setup.sh"), "bars"],
+                       capture_output=True, text=True)
+    if r.returncode == 77:
+        raise Skip(r.stderr.strip().splitlines()[-1])
+    python = os.path.join(r.stdout.strip(), "bin", "python")
+    for what, last in ("tqdm_nested(False)", "written"), ("tqdm_nested(True)", None), ("rich_bars()", "three ━━━━━━━━━━ 3/3"):
+        text = ast.literal_eval(subprocess.run([python, "-c", BARS, what], check=True, capture_output=True, text=True).stdout)
+        assert "\x1b[" in text and ("A" in text), text
+        want = Screen.of(text.encode())
+        got = screen(f"import sys; sys.stderr.write({text!r}); sys.stderr.flush()", rows=12)
+        assert got == want and len(got) < 12, (what, got, want)
+        assert last is None or last in got, (what, got)
+
+
+def test_nothing_above_the_cell_is_reached():
+    t = Screen([CODEBOX, "repl"], box.env, box.dir, rows=20, columns=80)
+    t.see(b">>> ")
+    t.type("print('precious')\n")
+    t.see(b"precious\r\n")
+    t.see(b"\x1b[?2004h>>> ")
+    t.type(r"print('one\ntwo\x1b[99A\x1b[2KONE\x1b[5B\x1b[3D*\x1b[99D<\x1b[1;1H\x1b[2J\x1b[3J', end='')" + "\n")
+    t.see(b"\r\n")
+    shown = t.see(b"\x1b[?2004h")
+    # Up by one row, which is all there is; down by one; and neither to a place of the screen nor erasing all of it.
+    assert shown == b"\x1b[?2004lone\r\ntwo\x1b[1A\x1b[2KONE\x1b[1B\x1b[4G*\x1b[1G<\r\n" or \
+        shown.endswith(b"one\r\ntwo\x1b[1A\x1b[2KONE\x1b[1B\x1b[4G*\x1b[1G<\r\n"), shown
+    # Where a cell leaves the cursor above what it wrote, the prompt is below it.
+    t.see(b">>> ")
+    t.type(r"print('a\nb\nc\x1b[2A', end='')" + "\n")
+    t.see(b"a\r\nb\r\nc\x1b[2A\x1b[2B\r\n")
+    t.see(b">>> ")
+    t.type("\x04")
+    assert t.end() == 0
+
+
+def test_more_bars_than_rows():
+    """As a terminal does it: what has scrolled out is not reached."""
+    text = "".join(f"{i}\n" for i in range(20)) + "\x1b[15A\x1b[KX\x1b[9B\rend"
+    assert screen(f"import sys; sys.stdout.write({text!r}); sys.stdout.flush()", rows=10) == Screen.of(text.encode(), rows=10)
 
 
 def test_in_the_repl():

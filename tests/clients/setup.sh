@@ -3,7 +3,7 @@
 # Fetch official MCP clients and tools into a cache directory, once. Prints that directory.
 #
 #   setup.sh ipython PYTHON VERSION
-#   setup.sh python|httpx|node|node22|fastmcp|langchain|duckdb|polars|kernel|notebook|schemathesis|objects|examples
+#   setup.sh python|httpx|node|node22|fastmcp|langchain|duckdb|polars|kernel|notebook|bars|schemathesis|objects|examples
 #
 # ipython   IPython and what draws, for this interpreter
 # python    the Python SDK
@@ -13,6 +13,7 @@
 # fastmcp   the client of fastmcp
 # langchain langchain-mcp-adapters, which want series 1 of the Python SDK
 # notebook  Jupyter's client, its kernel and nbconvert
+# bars      progress bars: tqdm and rich
 # objects   servers of S3 and Azure Blob that verify signatures (s3rver: Version 4, and Azurite); they run with the Node of node22
 # schemathesis  a tester of what an OpenAPI description promises
 # examples  parsers of YAML and of HCL, for the examples of Kubernetes and Nomad
@@ -86,6 +87,9 @@ langchain)
 notebook)
 	with_pip notebook 'ipykernel>=6.29,<8' 'jupyter_client>=8.6,<9' 'nbconvert>=7.16,<8'
 	;;
+bars)
+	with_pip bars 'tqdm>=4.66,<5' 'rich>=13,<15'
+	;;
 kernel)
 	with_pip kernel 'ipykernel>=6.29,<8' 'jupyter_client>=8.6,<9'
 	;;
@@ -112,7 +116,7 @@ objects)
 	with_npm objects '@20minutes/s3rver@4.0.4' 'azurite@3.35.0'
 	;;
 *)
-	echo "usage: setup.sh ipython|python|httpx|node|node22|fastmcp|langchain|duckdb|polars|kernel|notebook|schemathesis|objects|examples" >&2
+	echo "usage: setup.sh ipython|python|httpx|node|node22|fastmcp|langchain|duckdb|polars|kernel|notebook|bars|schemathesis|objects|examples" >&2
 	exit 2
 	;;
 esac

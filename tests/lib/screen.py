@@ -23,6 +23,14 @@ class Screen(Terminal):
         self.lines, self.at, self.column, self.done = [""], 0, 0, b""
         self.images, self.asked = [], []
 
+    @classmethod
+    def of(cls, data, rows=12, columns=40):
+        """What one shows that gets these bytes, with newlines as a terminal's driver makes them."""
+        s = cls.__new__(cls)
+        s.rows, s.columns, s.lines, s.at, s.column, s.images = rows, columns, [""], 0, 0, []
+        s.feed(data.replace(b"\n", b"\r\n"))
+        return [line.rstrip() for line in s.lines]
+
     def shown(self):
         """The whole of what was written, with what has scrolled out; ends the program first."""
         status = self.end()
@@ -87,12 +95,21 @@ class Screen(Terminal):
             top = max(len(self.lines) - self.rows, 0)
             self.at = max(self.at - int(values or 1), top)
         elif kind == b"J":
-            assert not values, values
+            assert values in (b"", b"0"), values
             self.lines[self.at] = self.lines[self.at][:self.column]
             del self.lines[self.at + 1:]
+        elif kind == b"K":
+            line = self.lines[self.at]
+            self.lines[self.at] = {b"1": " " * (self.column + 1) + line[self.column + 1:], b"2": ""}.get(values, line[:self.column])
         elif kind == b"B":
             for _ in range(int(values or 1)):
                 self.down()
+        elif kind == b"G":
+            self.column = int(values or 1) - 1
+        elif kind in (b"C", b"D"):
+            self.column = max(0, min(self.columns - 1, min(self.column, self.columns - 1) + int(values or 1) * (1 if kind == b"C" else -1)))
+        elif values == b"?25" and kind in (b"l", b"h"):
+            pass
         elif kind is not None:
             assert kind == b"m", m.group()
         elif m.group(4) is not None and m.group(4).startswith(b"Ga=T,"):
