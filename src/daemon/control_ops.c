@@ -512,12 +512,13 @@ static int op_input(struct cbx_control_request *q, const struct cbx_control_args
 static int op_interrupt(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
 {
 	struct cbx_execution *x = cbx_session_running(a->session);
+	struct cbx_caller *caller = &q->control->caller;
 
 	if (a->given & CBX_ARG_EXECUTION && cbx_execution_find(a->session, a->execution, &x, err) < 0)
 		return -err->code;
-	cbx_control_answer(q, NULL, NULL);
+	cbx_control_answer(q, NULL, NULL); /* and q is gone */
 	if (x)
-		cbx_execution_interrupt(&q->control->caller, x);
+		cbx_execution_interrupt(caller, x);
 	return 0;
 }
 
