@@ -128,6 +128,8 @@ static int start_daemon(const struct cbx_dirs *dirs, const struct cbx_service *s
 	struct cbx_err log = { 0 };
 	int r;
 
+	/* Of a daemon that is being killed, one may still answer when the other does not. */
+	remove_sockets(dirs);
 	control = listen_on(dirs, CBX_CONTROL_SOCKET, service, err);
 	if (control < 0)
 		return control;

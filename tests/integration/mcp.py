@@ -174,7 +174,9 @@ class Bridge:
 
     def run(self, rid, code, **more):
         self.send(call(rid, "run_code", code=code, **more))
-        return self.answer(rid)["result"]
+        a = self.answer(rid)
+        assert "result" in a, a
+        return a["result"]
 
     def end(self):
         self.p.stdin.close()
