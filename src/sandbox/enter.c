@@ -440,7 +440,7 @@ static int become_init(struct entry *e, int *report, struct cbx_err *err)
 	const char *const envp[] = { NULL };
 	struct cbx_landlock ruleset;
 	int r, step, null = open("/dev/null", O_RDWR), from[CBX_FDS_MAX], to[CBX_FDS_MAX] = { 0, 1, 2, CBX_INIT_SOCKET };
-	int *needed[] = { &e->init_fd, &ruleset.fd, report };
+	int *needed[] = { &e->init_fd, &ruleset.fd, report }, placed[ARRAY_SIZE(needed)];
 	size_t n = 4;
 
 	r = make_ruleset(e, *report, &ruleset, err);
@@ -450,16 +450,24 @@ static int become_init(struct entry *e, int *report, struct cbx_err *err)
 		return cbx_fail(err, errno, "open /dev/null");
 	from[0] = from[1] = from[2] = null;
 	from[3] = e->init_sock;
+	/* A failure on the way is reported where nothing is placed. */
+	r = fcntl(*report, F_DUPFD_CLOEXEC, 2 * CBX_FDS_MAX);
+	if (r < 0)
+		return cbx_fail(err, errno, "keep the way to report");
+	*report = r;
 	for (size_t i = 0; i < ARRAY_SIZE(needed); i++) { /* until the exec; where they are, the others may be placed */
-		if (*needed[i] < 0)
+		placed[i] = *needed[i];
+		if (placed[i] < 0)
 			continue;
-		from[n] = *needed[i];
+		from[n] = placed[i];
 		to[n] = (int)n;
-		*needed[i] = (int)n++;
+		placed[i] = (int)n++;
 	}
 	r = cbx_place_fds(from, to, n);
 	if (r < 0)
 		return cbx_fail(err, -r, "place init's descriptors");
+	for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
+		*needed[i] = placed[i];
 	if (cbx_close_range(CBX_INIT_SOCKET + 1, ~0u, CBX_CLOSE_RANGE_CLOEXEC) < 0)
 		return cbx_fail(err, errno, "close descriptors");
 	r = cbx_lockdown(e->lockdown, ruleset.fd, &step);
