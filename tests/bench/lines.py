@@ -460,6 +460,32 @@ def output(b, out):
     box.stop()
 
 
+@line("exec", "A gigabyte from a command to a pipe", "MB/s")
+def exec_line(b, out):
+    size = 100_000_000 if b.quick else 1_000_000_000
+    words = ["head", "-c", str(size), "/dev/zero"]
+
+    def rate(start):
+        begin, total = time.perf_counter(), 0
+        with start() as p:
+            while data := p.stdout.read1(1 << 16):
+                total += len(data)
+        check(p.returncode == 0 and total == size, f"{total} bytes, status {p.returncode}")
+        return size / 1e6 / (time.perf_counter() - begin)
+
+    with Control(b.box) as c:
+        session = c.call("session.create", image=b.image.name)["session_id"]
+        starts = {"head, to a reader of a pipe": lambda: subprocess.Popen(words, stdout=subprocess.PIPE),
+                  "codebox exec": lambda: b.box.popen("exec", session, *words, stdout=subprocess.PIPE)}
+        rates = {name: [] for name in starts}
+        for _ in range(b.rounds(3, 7)):
+            for name, start in starts.items():
+                rates[name].append(rate(start))
+        for name in starts:
+            out.row(name, rates[name], codebox=name.startswith("codebox"))
+        c.call("session.close", session_id=session)
+
+
 @line("initialize", "codebox mcp from its start to the answer to initialize")
 def initialize(b, out):
     box = Box()
