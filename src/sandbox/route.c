@@ -22,6 +22,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/place.h"
 #include "base/syscalls.h"
 #include "sandbox/outer.h"
 
@@ -96,16 +97,23 @@ static bool show_resolver(const struct cbx_plan *plan)
 }
 
 /* Does not return. What it cannot do is seen by its end, before it has said that it is ready. */
-static void become_pasta(const struct cbx_route *way, const struct cbx_plan *plan, char *const *argv)
+static void become_pasta(const struct cbx_route *way, const struct cbx_plan *plan, pid_t init, char *const *argv)
 {
 	char *const envp[] = { NULL };
-	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	char user[32], net[32];
+	int from[5] = { open("/dev/null", O_RDONLY | O_CLOEXEC), way->ready[1], way->said[1] };
+
+	/* Opened here: the sandbox may have ids of its own, and then pasta may not look at its processes. */
+	snprintf(user, sizeof(user), "/proc/%d/ns/user", (int)init);
+	snprintf(net, sizeof(net), "/proc/%d/ns/net", (int)init);
+	from[3] = open(user, O_RDONLY | O_CLOEXEC);
+	from[4] = open(net, O_RDONLY | O_CLOEXEC);
 	sigset_t none;
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (null < 0 || dup2(null, 0) < 0 || dup2(way->ready[1], 1) < 0 || dup2(way->said[1], 2) < 0 ||
-	    cbx_close_range(3, ~0u, CBX_CLOSE_RANGE_CLOEXEC) < 0 || setsid() < 0 || !show_resolver(plan))
+	if (from[0] < 0 || from[3] < 0 || from[4] < 0 || cbx_place_fds(from, (int[]){ 0, 1, 2, 3, 4 }, 5) < 0 ||
+	    cbx_close_range(5, ~0u, CBX_CLOSE_RANGE_CLOEXEC) < 0 || setsid() < 0 || !show_resolver(plan))
 		_exit(1);
 	if (!limit(RLIMIT_CORE, 0) || !limit(RLIMIT_NOFILE, CBX_PASTA_FILES) || !limit(RLIMIT_AS, CBX_PASTA_MEMORY))
 		_exit(1);
@@ -117,22 +125,19 @@ static void become_pasta(const struct cbx_route *way, const struct cbx_plan *pla
 int cbx_route_start(const struct cbx_route *way, const struct cbx_plan *plan, pid_t init, pid_t *ret_pid,
 		    struct cbx_err *err)
 {
-	char user[32], net[32];
 	const char *const argv[] = { CBX_OUTER_PASTA, "--foreground", "--quiet", "--config-net", "--ns-ifname", "net0",
 				     /* The machine's loopback is reached from nowhere, and nothing comes in. */
 				     "--no-map-gw", "--tcp-ports", "none", "--udp-ports", "none", "--tcp-ns", "none",
 				     "--udp-ns", "none", "--no-dhcp", "--no-dhcpv6", "--no-ra", "--no-netns-quit",
 				     "--dns-forward", cbx_route_resolver(plan), "--pid", "/proc/self/fd/1", "--userns",
-				     user, "--netns", net, NULL };
+				     "/proc/self/fd/3", "--netns", "/proc/self/fd/4", NULL };
 	pid_t pid;
 
-	snprintf(user, sizeof(user), "/proc/%d/ns/user", (int)init);
-	snprintf(net, sizeof(net), "/proc/%d/ns/net", (int)init);
 	pid = fork();
 	if (pid < 0)
 		return cbx_fail(err, errno, "fork for pasta");
 	if (pid == 0)
-		become_pasta(way, plan, (char *const *)argv);
+		become_pasta(way, plan, init, (char *const *)argv);
 	*ret_pid = pid;
 	return 0;
 }
