@@ -131,7 +131,7 @@ def line_text(line):
 
 def facts_text(report):
     f = report["facts"]
-    text = (f"{f['cores']} cores ({f['processor']}), {f['memory_gib']} GiB, Linux {f['kernel'].partition('-')[0]}, "
+    text = (f"{f['codebox']}; {f['cores']} cores ({f['processor']}), {f['memory_gib']} GiB, Linux {f['kernel'].partition('-')[0]}, "
             f"Python {f['python']}, image {f['image']}; load {f['load_before']} before and {f['load_after']} after.")
     if report["peers"]:
         text += " Peers: " + ", ".join(f"{n} {v}" for n, v in report["peers"].items()) + "."
