@@ -235,12 +235,14 @@ def test_vim_edits_a_file():
     t.type("\x1b[B\x1b[C")            # cursor keys: to the "w" of "two"
     t.type("ix\xe4\x1b")             # text before it, and Escape
     t.type("G\x01oend\x1b")          # a line at the end; Ctrl-A is vim's, and finds no number here
-    t.type(":echo 'of' line('.')\r")
-    t.see(b"of 4")
+    t.type(":set ruler\r")           # the smallest vim cannot :echo
+    t.see(b"4,3")
     resize(t, 12, 50)
     t.see(b"three")                  # drawn again at once, and not only with the next key
-    t.type(":echo 'of' &lines &columns\r")
-    t.see(b"of 12 50")
+    t.type(":set lines?\r")
+    t.see(b"lines=12")
+    t.type(":set columns?\r")
+    t.see(b"columns=50")
     t.type("\x1a")
     t.see(b"Stopped")
     t.see(b"$ ")
