@@ -22,7 +22,6 @@
 #include "packages/osv.h"
 #include "packages/similar.h"
 
-#define POPULAR_MAX  KIB(64)
 #define WARNINGS_MAX KIB(60) /* bytes of all; what is beyond is not said */
 #define REFUSALS_MAX 4	     /* advisories that a refusal names */
 
@@ -142,10 +141,8 @@ static void check_names(struct check *c)
 {
 	const cJSON *asked = cJSON_GetObjectItemCaseSensitive(c->job, "asked"),
 		    *known = cJSON_GetObjectItemCaseSensitive(c->job, "known");
-	_cleanup_fd_ int fd = open(c->store->popular, O_RDONLY | O_CLOEXEC);
-	_cleanup_buf_ struct cbx_buf list = { 0 };
 
-	if (fd < 0 || cbx_read_whole(fd, POPULAR_MAX, &list) < 0) {
+	if (!c->store->popular.len) {
 		cbx_json_push_str(c->said, "names are not compared with popular ones: their list cannot be read");
 		return;
 	}
@@ -155,7 +152,7 @@ static void check_names(struct check *c)
 		size_t n;
 
 		if (!listed(asked, name) || listed(known, name) ||
-		    !(like = cbx_similar_find(cbx_buf_str(&list), name, &n)))
+		    !(like = cbx_similar_find(cbx_buf_str(&c->store->popular), name, &n)))
 			continue;
 		one = cbx_xasprintf(
 			"%s is not %.*s, which many use and whose name is much like it; make sure that it is what you "
@@ -171,8 +168,8 @@ static int run(void *arg, struct cbx_err *err)
 {
 	struct check *c = arg;
 	_cleanup_buf_ struct cbx_buf text = { 0 };
-	const char *paths[4 * CBX_ADVISORIES_MAX + 1] = { c->store->popular };
-	size_t n = 1;
+	const char *paths[4 * CBX_ADVISORIES_MAX];
+	size_t n = 0;
 	const cJSON *v;
 	int r;
 

@@ -11,10 +11,13 @@
 #include <sys/resource.h>
 
 #include "base/cleanup.h"
+#include "base/fd.h"
 #include "base/limits.h"
 #include "installer/installer.h"
 #include "sandbox/landlock.h"
 #include "sandbox/self.h"
+
+#define POPULAR_MAX KIB(64) /* bytes of the list of popular names */
 
 static int limit_self(struct cbx_err *err)
 {
@@ -65,10 +68,14 @@ static int filter_self(const struct cbx_filter *filter, struct cbx_err *err)
 
 int cbx_confine_prepare(const char *share, struct cbx_store_dirs *store, struct cbx_err *err)
 {
-	_cleanup_free_ char *lists = cbx_xasprintf("%s/syscalls", share);
-	int r = cbx_filter_compile(lists, "registry", &store->fetching, err);
+	_cleanup_free_ char *lists = cbx_xasprintf("%s/syscalls", share), *names = cbx_xasprintf("%s/popular/pypi", share);
+	_cleanup_fd_ int fd = open(names, O_RDONLY | O_CLOEXEC);
+	int r;
 
-	store->popular = cbx_xasprintf("%s/popular/pypi", share);
+	/* Now, since root may not be able to read it any more once it has become the service's account. */
+	if (fd < 0 || cbx_read_whole(fd, POPULAR_MAX, &store->popular) < 0)
+		store->popular.len = 0;
+	r = cbx_filter_compile(lists, "registry", &store->fetching, err);
 	return r < 0 ? r : cbx_filter_compile(lists, "wheels", &store->linking, err);
 }
 

@@ -31,7 +31,7 @@ struct cbx_store_dirs {
 	int all;			     /* <data>/packages */
 	int own;			     /* this daemon's in it */
 	struct cbx_filter fetching, linking; /* system calls: policies/syscalls/registry and wheels */
-	char *popular;			     /* a file: names that many use */
+	struct cbx_buf popular;		     /* names that many use, a line each; empty: they cannot be read */
 };
 
 #define CBX_CACHE_FRESH_S 300 /* a page of the index is not asked for again within this time */
