@@ -166,6 +166,6 @@ static const char help[] =
 	"Exit status: 0, or 1 if the chain is broken; the message says where.\n"
 	"\n"
 	"Examples:\n"
-	"  codebox audit verify /var/log/codebox/audit.log.1 /var/log/codebox/audit.log\n";
+	"  codebox audit verify /var/log/codebox-audit/audit.log.1 /var/log/codebox-audit/audit.log\n";
 
 const struct cbx_command cbx_cmd_audit = { "audit", "whether an audit log is as it was written", help, run_audit };
