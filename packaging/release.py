@@ -9,13 +9,14 @@ DIRECTORY has the tarball and, in folders by distribution, what packaging/*/buil
                                    the versions that .buildinfo has
   codebox-VERSION.provenance.json  an in-toto statement with SLSA's predicate: what was made from which commit and packages
   SHA256SUMS                       of everything that is shipped; sha256sum -c compares
-The same directory gives the same bytes. Nothing is signed: who releases signs SHA256SUMS.
+The same packages give the same bytes, whenever they were made. Nothing is signed: who releases signs SHA256SUMS.
 """
 import hashlib
 import json
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from pathlib import Path
@@ -136,8 +137,9 @@ def main():
     outputs = [top / f"codebox-{version}.{kind}.json" for kind in ("spdx", "provenance")]
     for old in outputs:
         old.unlink(missing_ok=True)
-    # Rebuilt from the same tarball, the folder says the same.
-    sbom = Sbom(version, url, commit, int(tarball.stat().st_mtime))
+    # Made again from the same commit, the folder says the same: what is in the tarball has the commit's time.
+    with tarfile.open(tarball) as contents:
+        sbom = Sbom(version, url, commit, int(contents.next().mtime))
     sbom.relate("SPDXRef-DOCUMENT", "DESCRIBES", sbom.package(spdx_id("source"), "codebox", version, "Apache-2.0", tarball))
     packages = []
     for directory in sorted(p for p in top.iterdir() if list(p.glob("*.deb"))):

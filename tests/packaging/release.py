@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 from pathlib import Path
 
@@ -42,8 +43,10 @@ def made(top):
     subprocess.run(["dpkg-deb", "--root-owner-group", "-b", tree, out / "bookworm/codebox_1.2.3-1_amd64.deb"], check=True,
                    stdout=subprocess.DEVNULL)
     tarball = out / "codebox-1.2.3.tar.xz"
-    tarball.write_bytes(b"a tarball")
-    os.utime(tarball, (1700000000, 1700000000))
+    with tarfile.open(tarball, "w:xz") as contents:
+        member = tarfile.TarInfo("codebox-1.2.3/NEWS")
+        member.mtime = 1700000000
+        contents.addfile(member)
     return out
 
 
@@ -93,7 +96,10 @@ def test_provenance_has_the_commit_and_what_was_made():
 def test_twice_the_same():
     with tempfile.TemporaryDirectory() as d:
         out = made(Path(d))
-        assert told(out) == told(out)
+        first = told(out)
+        os.utime(out / "codebox-1.2.3.tar.xz", (1800000000, 1800000000))
+        assert told(out) == first
+        assert json.loads(first["codebox-1.2.3.spdx.json"])["creationInfo"]["created"] == "2023-11-14T22:13:20Z"
 
 
 def test_packages_without_records_are_refused():
