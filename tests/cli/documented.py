@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -20,35 +21,50 @@ for folder in "lib", "bench", "demo":
 import measure  # noqa: E402
 import terminal_svg  # noqa: E402
 from cbxtest import CODEBOX, Box, Skip, run, wait_until  # noqa: E402
+from terminal import Terminal  # noqa: E402
 
 TOP = HERE.parent.parent
 # What is not run here, and why. Each must be met with.
 ELSEWHERE = {
     r"^\./bootstrap ": "tests/fresh/run runs it",
     r"^docker |\| docker ": "needs Docker, and a container of that name",
-    r"^claude ": "needs Claude Code",
     r"^codebox image import mine my.tar": "needs the file of that container; tests/hostile/archives.py imports many",
-    r"\| curl .*\$COMMAND": "is one of a sequence; tests/http/rest.py runs all of codebox-rest(7)",
+    r"^claude ": "needs Claude Code",
+    r"^jupyter nbconvert ": "needs Jupyter; tests/cli/kernel.py has it",
     r"^codebox token revoke k3v6m2qa": "names a token that is not there; tests/http/tenants.py",
-    r"^codebox exec -(it|-attach|-kill)|^codebox shell work": "needs a terminal, or a command's number; "
-                                                           "tests/integration/commands.py",
-    r"^codebox image lock": "wants an index; tests/cli/image_wheels.py has it",
-    r"^codebox image build": "is many seconds of work; bootstrap does it, tests/integration/build.py in all ways",
+    r"^codebox (exec --attach|logs -f)": "stays until the command, or session, ends; tests/integration/commands.py, "
+                                              "tests/integration/logs.py",
+    r"^codebox image (build|lock)": "is many seconds of work, or wants an index; tests/integration/build.py, "
+                                    "tests/cli/image_wheels.py",
     r"^codebox (image pull|run --image python-3)": "needs a registry; tests/cli/image_pull.py has one",
-    r"^codebox run --image ruby ": "needs the image that codebox-runtime(7) adds; tests/runtimes/added.py makes it",
-    r"^codebox pip install |import polars": "asks PyPI; tests/integration/install.py has an index",
+    r"^codebox run --image (ruby|frames) ": "needs an image that is built there; tests/runtimes/added.py, "
+                                            "tests/cli/saved.py",
     r"^codebox token create --tenant ops ": "writes to /etc/prometheus; tests/http/metrics.py",
     r"^codebox audit verify /var/log": "needs that log; tests/http/audit.py",
     r"^codebox sql ": "needs a database; tests/integration/sql.py has three",
-    r"^codebox logs -f": "stays until its session ends; tests/integration/logs.py",
     r"^codebox artifact (get|link) ": "names an artifact that is not there; tests/http/artifacts.py",
-    r"^systemctl ": "needs systemd's system manager; tests/guest",
-    r"^codeboxd --foreground": "runs until it is stopped; the test of HTTP and tests/daemon start it",
-    r"^grep Seccomp: ": "finds every codeboxd of the user; tests/daemon/confined.py looks at that line",
+    r"^(systemctl|install) ": "is for root, and systemd's system manager; tests/guest",
+    r"^codeboxd --(foreground|http)": "runs until it is stopped; the tests of HTTP below, and tests/daemon, start it",
+    r"^curl .*/sessions$": "asks that server; the test of tenants below does it",
+    r"^(make|git|apt-get) ": "is minutes to hours of measuring; .ci/run has the shortest of each",
+}
+# Blocks of other text, by how they begin, and what looks at them.
+TEXTS = {
+    r"codebox-rest\.7: ": "tests/http/rest.py runs all of it, and compares the answers",
+    r"codebox-policy\.5: (\{|\"memory\": )": "test_policies()",
+    r"README\.md: // ~/\.config/codebox/policy\.json": "test_policies(), and the policy that is in force here",
+    r"README\.md: MCP client ─": "a drawing",
+    r"codebox-tenants\.5: \{ \"tenants\": ": "the tenants that are in force here",
+    r"codebox-tenants\.5: \{ \"jwt\": ": "tests/http/jwts.py tries the file that it is from",
+    r"codebox-runtime\.7: (require|\{ \"(language|name)\": )": "tests/runtimes/added.py compares the text, and runs it",
+    r"codebox-runtime\.7: (\.Dl )?(program |\{\"(ev|op)\":)": "frames; tests/driver/protocol.py",
+    r"codebox-audit\.7: /var/log/codebox/audit\.log \{": "logrotate's; tests/http/audit.py has the log reopened",
+    r"codebox-metrics\.7: histogram_quantile": "Prometheus's; tests/http/metrics.py knows the names",
+    r"codeboxd\.8: add server nodes/d": "HAProxy's; tests/http/nodes.py adds a server so",
 }
 # Status 1 is what is shown: a difference, or that something is refused inside.
 STATUS_1 = re.compile(r"policy diff|\| diff|socket\.socket\(|open\(\"/usr/x\"|-c '1/0'$")
-COMMAND = re.compile(r"(\$ |# )?((codebox|codeboxd|echo|printf|head|docker|claude|systemctl|grep|mkdir|\./bootstrap) .*)")
+TERMINAL = re.compile(r"codebox (exec -it|shell)( |$)")
 made, met = {}, set()
 
 
@@ -72,6 +88,7 @@ def box():
         (home / ".config/codebox/tenants.json").write_text(tenants())
         for name in ("penguins.csv", "sales.csv"):
             (home / name).write_text("a,b\n1,2\n3,4\n")
+        (home / "requirements.txt").write_text("rich\n")
         for name in ("analysis.py", "train.py", "load.py", "plot.py"):
             (home / name).write_text("import pandas as pd\ndf = pd.DataFrame({'a': [1, 2]})\ndf.plot()\n")
         made["box"] = b
@@ -80,11 +97,15 @@ def box():
         made["why"] = r.stderr.strip() if r.returncode == 3 else None
     if made["why"]:
         raise Skip(f"no cell can run here: {made['why']}")
-    for name in ("work", "scratch", "NAME"):
-        made["box"]("run", "--session", name, "-c", "import os\n"
-                    "for d in 'results', 'plots': os.makedirs(d, exist_ok=True)\n"
-                    "for f in 'result.csv', 'report.xlsx', '/tmp/log.txt': open(f, 'w').close()", check=True)
     return made["box"]
+
+
+def sessions():
+    """Those that the examples name, with files."""
+    for name in ("work", "scratch", "NAME"):
+        box()("run", "--session", name, "-c", "import os\n"
+              "for d in 'results', 'plots': os.makedirs(d, exist_ok=True)\n"
+              "for f in 'result.csv', 'report.xlsx', '/tmp/log.txt': open(f, 'w').close()", check=True)
 
 
 def tenants():
@@ -93,30 +114,57 @@ def tenants():
     return re.search(r"^\.Bd -literal[^\n]*\n(\{ \"tenants.*?)\n\.Ed$", text, re.M | re.S).group(1)
 
 
-def elsewhere(command):
-    for pattern in ELSEWHERE:
-        if re.search(pattern, command):
-            met.add(pattern)
-            return True
-    return "jq" in command and not shutil.which("jq")
+def known(table, text):
+    """Whether a table has it."""
+    found = [pattern for pattern in table if re.match(pattern if table is TEXTS else f".*(?:{pattern})", text)]
+    met.update(found)
+    return bool(found)
 
 
-def check(lines):
+def commands(where, lines):
+    """What a block shows to type: behind prompts, with what continues them; without prompts, each line."""
+    prompts = any(re.match(r"[$#] ", line) for line in lines)
+    shown = []
+    for line in re.sub(r"\\\n\s*", "", "\n".join(lines)).splitlines():
+        if re.match(r"[$#] ", line):
+            shown.append(line[2:])
+        elif not prompts and line.strip():
+            shown.append(line)
+        elif line.strip():  # what a command prints, which would be compared nowhere
+            assert shown and known(ELSEWHERE, shown[-1]), f"{where}: {line}"
+    return shown
+
+
+def check(blocks):
+    """Each block (where it is, and its lines) is typed into one shell, but for what the tables name."""
     b, failed, n = box(), [], 0
-    for line in sorted(lines, key=lambda line: ("session rm" in line) + 2 * ("stop" in line)):
-        m = COMMAND.fullmatch(line)
-        command = re.split(r"   +|  # ", m.group(2))[0].strip() if m else ""
-        if not m or elsewhere(command):
-            continue
-        if "--image host" in command and "host" not in b.images():
-            continue
-        if os.geteuid() == 0 and "--folder" in command:
-            continue  # root's codeboxd has the machine's policy: refused, which tests/cli/register.py looks at
-        n += 1
-        r = subprocess.run(["sh", "-c", command], env=b.env, cwd=b.env["HOME"], capture_output=True, text=True,
+    status = Path(b.dir) / "status"
+    blocks = [(where, commands(where, lines)) for where, lines in blocks
+              if not known(TEXTS, f"{where}: {' '.join(' '.join(lines).split())}")]
+    sessions()
+
+    def late(block):  # what others need is ended, or changed
+        return [word in str(block) for word in ("stop", "pip install", "session rm")]
+    for where, block in sorted(blocks, key=late):
+        if any(late(block)):
+            sessions()
+        block = [command for command in block if not known(ELSEWHERE, command)]
+        n += len(block)
+        typed = [command for command in block if not TERMINAL.match(command)]
+        for command in set(block) - set(typed):
+            t = Terminal(["sh", "-c", command], b.env, b.env["HOME"])
+            t.see(b"$ ")
+            t.type("exit\r")
+            if t.end() != 0:
+                failed.append(f"{where}: {command} -> {t.got[-500:]}")
+        script = "".join(f"{command}\necho $? >>'{status}'\n" for command in typed)
+        status.write_text("")
+        r = subprocess.run(["sh", "-c", script], env=b.env, cwd=b.env["HOME"], capture_output=True, text=True,
                            stdin=subprocess.DEVNULL, timeout=300)
-        if r.returncode != (1 if STATUS_1.search(command) else 0):
-            failed.append(f"{command} -> {r.returncode}\n{r.stdout[-500:]}{r.stderr[-500:]}")
+        ends = [int(line) for line in status.read_text().split()]
+        wanted = [1 if STATUS_1.search(command) else 0 for command in typed]
+        if ends != wanted:
+            failed.append(f"{where}: {list(zip(typed, ends))}\n{r.stdout[-500:]}{r.stderr[-1000:]}")
     assert n, "no command was found"
     assert not failed, "\n".join(failed)
 
@@ -135,12 +183,14 @@ def plain(page):
     return text
 
 
+def readme(page):
+    """Its fenced and its indented blocks."""
+    found = re.findall(r"^```(?:console)?\n(.*?)^```$|((?:^    [^\n]*\n)+)", page.read_text(), re.M | re.S)
+    return [(page.name, textwrap.dedent(fenced or indented).splitlines()) for fenced, indented in found]
+
+
 def test_readme():
-    lines = []
-    for line in (TOP / "README.md").read_text().splitlines():
-        if line.startswith("$ ") or re.match(r"    (codebox|mkdir|claude) ", line):
-            lines.append(line.strip())
-    check(lines)
+    check(readme(TOP / "README.md") + readme(TOP / "tests" / "bench" / "README.md"))
 
 
 def test_readme_pictures():
@@ -198,6 +248,31 @@ def test_readme_over_http():
     assert token.stat().st_mode & 0o77 == 0, "others can read the token"
 
 
+def test_a_tenants_token():
+    """The lines of codebox-tenants(5), with a codeboxd that has its example; only the port may be another."""
+    b = box()
+    page = plain(TOP / "man" / "codebox-tenants.5")
+    make, request = re.search(r"^# (codebox token .*)\n\$ (curl .*)$", page, re.M).groups()
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    env = dict(b.env, CODEBOX_RUNTIME_DIR=os.path.join(b.dir, "tenants"),
+               CODEBOX_STATE_DIR=os.path.join(b.dir, "tenants' state"))
+    program = os.environ.get("CODEBOX_DAEMON", "codeboxd")
+    server = subprocess.Popen([program, "--foreground", "--http", f"127.0.0.1:{port}"], env=env, text=True,
+                              stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        while "serves HTTP" not in (line := server.stderr.readline()):
+            assert line, server.wait()
+        r = subprocess.run(["sh", "-c", make], env=env, capture_output=True, check=True, text=True)
+        env["TOKEN"] = r.stdout.strip()
+        r = subprocess.run(["sh", "-c", request.replace("8080", str(port))], env=env, capture_output=True, text=True)
+        assert r.returncode == 0 and json.loads(r.stdout) == {"sessions": []}, r
+    finally:
+        server.terminate()
+        server.communicate(timeout=60)
+
+
 def ask(port, headers):
     c = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -208,12 +283,11 @@ def ask(port, headers):
 
 
 def test_manual_pages():
-    lines = []
-    for page in sorted((TOP / "man").glob("*.[1-8]")):
-        text = plain(page)
-        lines += re.findall(r"^\.Dl ((?:\$|#) .*)$", text, re.M)
-        lines += text.partition("\n.Sh EXAMPLES\n")[2].partition("\n.Sh ")[0].splitlines()
-    check(lines)
+    blocks = []
+    for page in sorted((TOP / "man").glob("*.[1-8]*")):
+        found = re.findall(r"^\.Bd [^\n]*\n(.*?)^\.Ed$|((?:^\.Dl [^\n]*\n)+)", plain(page), re.M | re.S)
+        blocks += [(page.name, (bd or re.sub(r"(?m)^\.Dl ", "", dl)).splitlines()) for bd, dl in found]
+    check(blocks)
 
 
 def test_policies():
@@ -221,7 +295,7 @@ def test_policies():
     b = box()
     shown = ["\n".join(line for line in block("### What sessions may have", "A request gets") if line[:7] != "codebox")]
     page = plain(TOP / "man" / "codebox-policy.5")
-    shown += re.findall(r"^\.Bd -literal[^\n]*\n(\{\n.*?\n\})\n\.Ed$", page, re.M | re.S)
+    shown += re.findall(r"^\.Bd -literal[^\n]*\n(\{.*?)\n\.Ed$", page, re.M | re.S)
     members = re.findall(r'^\.Dl ("[a-z]+": .*)$', page, re.M)
     shown += ['{"limits": {%s}}' % member for member in members]
     assert len(shown) >= 4 and len(members) >= 2, shown
@@ -236,18 +310,19 @@ def test_policies():
 
 
 def test_help():
-    b, lines = box(), []
+    b, blocks = box(), []
     names = re.findall(r"^  ([a-z]+)  ", b("--help", check=True).stdout.partition("Commands:")[2], re.M)
     assert len(names) >= 10 and names[-1] == "stop", names
     for name in ["", *names]:
         text = b(*[name] if name else [], "--help", check=True).stdout
         assert "Usage: codebox" in text, (name, text)
         assert "\nExamples:\n" in text, name
-        lines += [line.strip() for line in text.partition("\nExamples:\n")[2].splitlines()]
-    check(lines)
+        lines = text.partition("\nExamples:\n")[2].partition("\n\n")[0].splitlines()
+        blocks.append((f"{name} --help", [re.split(r"   +", line.strip())[0] for line in lines]))
+    check(blocks)
 
     assert b("help", "--help", check=True).stdout == b("--help").stdout
-    assert met == set(ELSEWHERE), f"nobody shows {set(ELSEWHERE) - met}"
+    assert met == {*ELSEWHERE, *TEXTS}, f"nobody shows {({*ELSEWHERE, *TEXTS}) - met}"
 
 
 def test_a_client_that_is_not_there_yet():
@@ -284,11 +359,11 @@ def test_errors_with_json_are_json():
 def test_one_run_keeps_nothing_and_says_so():
     b = box()
     for code in "while True: pass", "import os; os._exit(3)", "import sys; sys.exit(3)":
-        r = b("run", "--timeout", "2", "-c", code)
+        r = b("run", "--timeout", "500ms", "-c", code)
         assert r.returncode and not re.search("kept|next cell|goes on", r.stderr), r
-        r = b.json("run", "--json", "--timeout", "2", "-c", code)
+        r = b.json("run", "--json", "--timeout", "500ms", "-c", code)
         assert r["state_kept"] is False and not re.search("kept|next cell|goes on", r["message"]), r
-    r = b("run", "--session", "work", "--timeout", "2", "-c", "while True: pass")
+    r = b("run", "--session", "work", "--timeout", "500ms", "-c", "while True: pass")
     assert "Variables and files are kept" in r.stderr, r
 
 

@@ -155,6 +155,8 @@ def test_the_manual_names_each():
     there = set(re.findall(r"^# TYPE (\S+)", scrape(), re.M))
     named = set(re.findall(r"^\.It (?:Va )?((?:codebox|process)_\w+)", text, re.M))
     same(there - {"codebox_pool_sessions"}, named - {"codebox_pool_sessions"})
+    asked = set(re.findall(r"codebox_\w+(?=\[)", text.partition("\n.Sh EXAMPLES\n")[2]))
+    assert asked and {re.sub("_bucket$", "", name) for name in asked} <= there, asked
 
 
 def test_the_end():
