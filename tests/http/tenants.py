@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tenants and their tokens: who gets in, for what, how often; that nobody sees another's; listeners."""
+import hashlib
 import http.client
 import json
 import os
@@ -100,7 +101,9 @@ def test_the_file_has_no_secret():
     stored = Path(path).read_text()
     assert os.stat(path).st_mode & 0o007 == 0, oct(os.stat(path).st_mode)
     for token in d.tokens.values():
+        assert re.fullmatch("cbx_[a-z2-7]{8}_[a-z2-7]{52}", token), "260 bits are 52 characters of 5"
         assert token[13:] not in stored and token[4:12] in stored
+        assert hashlib.sha256(token.encode()).hexdigest() in stored
     same(os.path.exists(path + ".codebox-backup"), False)
 
 

@@ -14,7 +14,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import ownnet  # noqa: E402
-from cbxtest import Box  # noqa: E402
+from cbxtest import Box, named  # noqa: E402
 from netbox import ANY, API, POLICY, PRELUDE, box, cell, escape, main, say  # noqa: E402
 
 END = b"\r\n\r\n"
@@ -390,8 +390,15 @@ def test_sockets_of_the_machine():
 
 
 def test_the_proxy_is_for_its_session_alone():
-    """It listens in no other network, so not in that of the machine either."""
+    """It listens in no other network, so not in that of the machine either; and it has a filter and no capability."""
     assert "hello" in say("get('pub.test')")
+    confined = 0
+    for pid in named(box(POLICY)[0].daemon_pid(), "codebox-proxy"):
+        with open(f"/proc/{pid}/status") as f:
+            status = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+        assert status["NoNewPrivs"] == "1" and int(status["CapEff"], 16) == 0, status
+        confined += status["Seccomp"] == "2"  # the one that makes them waits without
+    assert confined
     with socket.socket() as s:
         assert s.connect_ex(("127.0.0.1", 3128)) != 0
     b = Box(CODEBOX_POOL="0")

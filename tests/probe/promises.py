@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Each promise of SECURITY.md ("What codebox promises") by its name, in every profile: what a session tries, and that the
-same succeeds outside or within the session, so that it shows something. The first test compares the names."""
+same succeeds outside or within the session, so that it shows something. The last tests compare the names, and hold all that
+SECURITY.md and codebox-security(7) say to the file "promised", which names a test for each sentence."""
 import json
 import os
 import re
 import socket
 import subprocess
 import sys
+from itertools import zip_longest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
@@ -175,6 +177,46 @@ def test_each_promise_has_its_probe():
         tabled = set(re.findall(r"(?m)^(\d+)  ", f.read()))
     for name, controls in listed:
         assert set(controls.split(", ")) & tabled, f"{name}: no line of the table"
+
+
+def sentences(text):
+    for paragraph in re.split(r"\n\n+|\n(?=- )", text):
+        words = " ".join(paragraph.removeprefix("- ").split())
+        if words and not words.startswith("#"):
+            yield from re.split(r"(?<=[.;:!?])\s+(?=[A-Z`*(\"/-])", words)
+
+
+def there(test, controls):
+    """Whether a test, or a control that CONTROLS.md has, is there."""
+    if test.startswith("#"):
+        return test[1:] in controls
+    name, colon, function = test.partition(":")
+    path = os.path.join(SOURCE, "tests", name)
+    if not os.path.exists(path):
+        return False
+    with open(path, encoding="utf-8") as f:
+        return not colon or re.search(rf"^(async )?def test_{function}\(|^START_TEST\({function}\)", f.read(), re.M)
+
+
+def test_each_sentence_has_its_test():
+    with open(os.path.join(SOURCE, "SECURITY.md"), encoding="utf-8") as f:
+        text = f.read().partition("## What codebox promises\n")[2].partition("\n## What it does not promise")[0]
+    with open(os.path.join(SOURCE, "man", "codebox-security.7"), encoding="utf-8") as f:
+        page = f.read().partition(".Ss ")[2].partition("\n.Sh SEE ALSO")[0]
+    with open(os.path.join(HERE, "CONTROLS.md"), encoding="utf-8") as f:
+        controls = set(re.findall(r"(?m)^\| (\d+) \|", f.read()))
+    with open(os.path.join(HERE, "promised"), encoding="utf-8") as f:
+        lines = [re.split(r" {2,}", line.strip()) for line in f if line.strip() and not line.startswith("#")]
+    for line in lines:
+        assert len(line) == 2 and line[1], line
+        assert line[1] == "-" or not [test for test in line[1].split() if not there(test, controls)], line
+    for sentence, (beginning, _) in zip_longest(sentences(text), lines[:-page.count("\n.Ss ") - 1], fillvalue=("", "")):
+        assert beginning and sentence.startswith(beginning), f"in SECURITY.md: {sentence!r}; in promised: {beginning!r}"
+    # Of the manual page, which tells the same at length, the sentences of each section are counted.
+    for section, (beginning, _) in zip_longest(page.split("\n.Ss "), lines[-page.count("\n.Ss ") - 1:], fillvalue=("", "")):
+        title, _, said = section.partition("\n")
+        ends = len(re.findall(r"[.;:]$", re.sub(r"(?m)^\.(Dl|Pp|Bl|El).*$", "", said), re.M))
+        assert beginning == f"{title}, {ends}", f"codebox-security(7) has {title}, {ends}; promised has {beginning}"
 
 
 if __name__ == "__main__":
