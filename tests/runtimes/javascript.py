@@ -54,6 +54,32 @@ def test_cells():
     assert play("javascript.cases", one) >= 100
 
 
+# How a name is declared with a value that is a string or shows one.
+DECLARED = ("const NAME = 'VALUE'", "let NAME = 'VALUE'", "var NAME = 'VALUE'", "class NAME { static v = 'VALUE' }",
+            "function NAME() { return 'VALUE' }", "async function* NAME() { yield 'VALUE' }", "const { NAME } = { NAME: 'VALUE' }",
+            "let [, ...NAME] = [0, 'VALUE']", "for (var NAME of ['VALUE']);", "const NAME = await Promise.resolve('VALUE')")
+
+
+def test_each_kind_is_declared_again_as_each():
+    """In a later cell; it can be assigned to then if its last declaration says so, and not be declared twice in one cell."""
+    s, n = Session(), 0
+    for first in DECLARED:
+        for second in DECLARED:
+            n += 1
+
+            def one(text, value):
+                return s.run(text.replace("NAME", f"name{n}").replace("VALUE", value))
+            assert one(first, "first")["status"] == "ok", first
+            x = one(second + "; String(NAME) + typeof NAME", "second")
+            assert x["status"] == "ok" and "second" in x["result"] and "first" not in x["result"], (first, second, x)
+            assert x["result"] == one("String(NAME) + typeof NAME", "")["result"], (first, second, x)
+            x = one("NAME = 'VALUE'", "assigned")
+            assert (x["status"] == "error") == second.startswith("const"), (first, second, x)
+            if first[:5] in ("const", "let N", "class"):
+                x = one(first + "; " + first, "third")
+                assert x["status"] == "error" and f"'name{n}' has already been declared" in x["error"]["value"], (first, x)
+
+
 def test_many_cells_share_a_context():
     s = Session()
     s.run("let total = 0; const log = []; const fs = require('fs')")

@@ -3,9 +3,9 @@
 // The JavaScript interpreter of a codebox session: Node.js 18 or later runs this file, and speaks frames with codeboxd
 // (src/interp/interpreter-protocol.h) on descriptors 3 and 4.
 //
-// Cells are evaluated by V8's own REPL mode, through an inspector session of this process with itself: "const", "let" and
-// "class" can be declared again by a later cell, and "await" stands at the top. What V8 has not in that mode, "import",
-// is rewritten (imports()).
+// Cells are evaluated by V8's own REPL mode, through an inspector session of this process with itself: a later cell can
+// declare a name again, and "await" stands at the top. What V8 has not in that mode, imports, and names that are declared
+// again in another way, is rewritten (source.js).
 //
 // An interrupt ends what runs synchronously, and what runs in microtasks behind it, by vm's breakOnSigint; while a cell
 // waits for its promise, a handler of SIGINT ends the waiting. Timers and servers live on.
@@ -19,9 +19,11 @@ const { Writable } = require('stream');
 const url = require('url');
 const util = require('util');
 const vm = require('vm');
+const { IMPORT, Source, imports, plain, prepared, respell, spelled } = require('./source.js');
 
 const FRAME_MAX = 12 << 20; // codeboxd kills an interpreter that sends more
 const WORKSPACE = '/workspace';
+const SOURCES = 200; // cells whose text is kept, for errors in what they made
 const { stringify, parse } = JSON;
 const realExit = process.reallyExit.bind(process);
 
@@ -118,34 +120,61 @@ class Exit {
 	}
 }
 
-const OURS = /\((?:node:(?:inspector|vm|internal)[^)]*|[^)]*\/javascript\/driver\.js[^)]*)\)$|at (?:node:|.*\/javascript\/driver\.js)/;
+const sources = new Map(); // of the last cells, by their numbers
+
+const keep = (source) => {
+	sources.set(count, source);
+	sources.delete(count - SOURCES);
+	return source;
+};
+
+const PLACE = /\bcell(\d+):(\d+):(\d+)/;
+const hides = (line) => line.includes(`${__dirname}/`) || /\bnode:(?:internal|codebox|inspector|vm)\b/.test(line);
+
+// What "stack" of an error is: places as the user wrote them, without the frames that brought the cell here.
+Error.prepareStackTrace = (error, frames) => {
+	const lines = frames.map(String).filter((line) => !hides(line)).map((line) => line.replace(PLACE, (at, n, l, c) => {
+		const where = sources.get(Number(n))?.place(Number(l), Number(c));
+		return where ? `cell${n}:${where.line}:${where.column}` : at;
+	}));
+	if (lines.at(-1) === 'new Promise (<anonymous>)') lines.pop(); // that of post()
+	let head;
+	try {
+		head = Error.prototype.toString.call(error);
+	} catch {
+		head = 'an error that cannot be shown';
+	}
+	return plain([head, ...lines].join('\n    at '));
+};
 
 const trace = (error) => {
-	let text;
 	try {
-		text = inspect(error);
+		const text = plain(inspect(error));
+		return util.types.isNativeError(error) ? text.replace(/^\[([^]*)\]$/, '$1') : text; // one without a stack
 	} catch {
-		text = 'an error that cannot be shown';
+		return 'an error that cannot be shown';
 	}
-	if (util.types.isNativeError(error)) text = text.replace(/^\[([^]*)\]$/, '$1'); // one without a stack
-	const lines = text.split('\n').filter((line) => !(/^\s+at /.test(line) && OURS.test(line)));
-	let last = lines.findLastIndex((line) => /^\s+at .*\bcell\d+:\d/.test(line));
-	if (last >= 0) while (/^\s+at /.test(lines[last + 1] ?? '')) lines.splice(last + 1, 1); // how the cell was called
-	return lines.join('\n');
+};
+
+// The line of a cell that an error is about: that of the first place in its trace.
+const excerpt = (text) => {
+	const [, n, line, column] = /^\s+at .*\bcell(\d+):(\d+):(\d+)/m.exec(text) ?? [];
+	const shown = n && sources.get(Number(n))?.shown(Number(line), Number(column));
+	return shown ? `cell ${n}:${line}\n${shown}\n` : '';
 };
 
 // Where a cell cannot be compiled, the error itself does not say.
-const place = (details, code) => {
-	const line = code.split('\n')[details.lineNumber];
-	if (line === undefined) return '';
-	return `cell ${count}:${details.lineNumber + 1}\n${line}\n${' '.repeat(Math.min(details.columnNumber, 500))}^\n\n`;
+const place = (details, source) => {
+	const { line, column } = source.place(details.lineNumber + 1, details.columnNumber + 1);
+	return `cell ${count}:${line}\n${source.shown(line, column)}\n`;
 };
 
 const fail = (error, before = '') => {
 	const known = error !== null && typeof error === 'object' && util.types.isNativeError(error);
 	const name = known ? String(error.name) : 'Uncaught';
-	const value = known ? String(error.message) : inspect(error);
-	send({ ev: 'error', id: cell, name, value, traceback: before + (known ? trace(error) : `Uncaught ${value}`) });
+	const value = plain(known ? String(error.message) : inspect(error));
+	const text = known ? trace(error) : `Uncaught ${value}`;
+	send({ ev: 'error', id: cell, name, value, traceback: (before || excerpt(text)) + text });
 };
 
 const late = (what) => (error) => {
@@ -178,75 +207,6 @@ load.meta = { get url() { return url.pathToFileURL(path.join(process.cwd(), 'cel
 	get dirname() { return process.cwd(); },
 	resolve: (name) => url.pathToFileURL(here().require.resolve(name)).href };
 
-const STATIC = /import\s*(?:(?<one>[\p{ID_Start}$_][\p{ID_Continue}$]*)\s*,?\s*)?(?:\*\s*as\s+(?<all>[\p{ID_Start}$_][\p{ID_Continue}$]*)|\{(?<some>[^}]*)\})?\s*(?:(?<=[\s}])from\s*)?(?<name>'[^'\n]*'|"[^"\n]*")\s*(?:(?:with|assert)\s*(?<attributes>\{[^}]*\}))?[ \t]*;?/uy;
-
-const statically = (m) => {
-	const { one, all, some, name, attributes } = m.groups;
-	const value = `await __codebox_import(${name}${attributes ? `, { with: ${attributes}, assert: ${attributes} }` : ''})`;
-	const names = (some ?? '').split(',').map((s) => s.trim()).filter(Boolean).map((s) => s.replace(/\s+as\s+/, ': '));
-	if (one) names.unshift(`default: ${one}`);
-	const lines = '\n'.repeat(m[0].split('\n').length - 1);
-	if (all) return `const ${all} = ${value}${one ? `, { default: ${one} } = ${all}` : ''};${lines}`;
-	return names.length ? `const { ${names.join(', ')} } = ${value};${lines}` : `void ${value};${lines}`;
-};
-
-// A "/" behind this begins a regular expression and is no division.
-const REGEX_AFTER = /(?:^|[({[,;:=!&|?+\-*%<>~^}]|\b(?:return|typeof|case|in|of|delete|void|throw|new|else|do|await|yield))\s*$/;
-const TOKEN = /\/\/[^\n]*|\/\*[^]*?\*\/|'(?:[^'\\\n]|\\[^])*'|"(?:[^"\\\n]|\\[^])*"|[\p{ID_Start}$_][\p{ID_Continue}$]*|[^]/uy;
-const REGEX = /\/(?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/[a-z]*/y;
-
-// Code with its imports replaced by what can be evaluated; lines stay where they are. loose: its constants at the top are
-// variables.
-const imports = (code, loose = false) => {
-	if (!loose && !/\bimport\b/.test(code)) return code;
-	const braces = []; // what closes: '`' for the ${ of a template
-	let made = '', at = 0, begins = true, before = '';
-	const template = () => {
-		for (; at < code.length; at++) {
-			made += code[at];
-			if (code[at] === '\\') made += code[++at] ?? '';
-			else if (code[at] === '`') return void at++;
-			else if (code[at] === '$' && code[at + 1] === '{') {
-				made += code[++at];
-				at++;
-				return void braces.push('`');
-			}
-		}
-	};
-	while (at < code.length) {
-		TOKEN.lastIndex = REGEX.lastIndex = STATIC.lastIndex = at;
-		let token = TOKEN.exec(code)[0], regex;
-		if (token === 'import' && !/\.\s*$/.test(before)) {
-			const rest = code.slice(at + 6), m = begins && !braces.length && STATIC.exec(code);
-			if (/^\s*[(.]/.test(rest) && !/^\s*\.(?!\s*meta\b)/.test(rest)) {
-				made += '__codebox_import';
-				at += 6;
-			} else {
-				made += m ? statically(m) : token;
-				at += m ? m[0].length : 6;
-			}
-			before = m ? ';' : 'x';
-			begins = !!m;
-			continue;
-		}
-		if (token === '/' && REGEX_AFTER.test(before) && (regex = REGEX.exec(code))) token = regex[0];
-		made += loose && token === 'const' && begins && !braces.length ? 'let  ' : token;
-		at += token.length;
-		if (token === '`') template();
-		else if ('({['.includes(token)) braces.push(token);
-		else if (')}]'.includes(token) && braces.pop() === '`') template();
-		if (/^(?:\/\/|\/\*)/.test(token)) continue;
-		if (/^\s$/.test(token)) {
-			begins ||= token === '\n';
-			before += token;
-			continue;
-		}
-		begins = token === ';' || token === '}';
-		before = before.slice(-20) + token.slice(-20);
-	}
-	return made;
-};
-
 const strip = (code) => {
 	if (typeof Module.stripTypeScriptTypes !== 'function') {
 		const error = new Error(`TypeScript needs Node.js 22.13 or later, and this image has ${process.version}: write ` +
@@ -255,17 +215,6 @@ const strip = (code) => {
 		throw error;
 	}
 	return Module.stripTypeScriptTypes(code);
-};
-
-// "{ a: 1 }" alone is an object, as at Node's prompt.
-const literal = (code) => {
-	if (!/^\s*\{/.test(code) || /;\s*$/.test(code)) return code;
-	try {
-		new vm.Script(`(${code}\n)`);
-		return `(${code}\n)`;
-	} catch {
-		return code;
-	}
 };
 
 // ---- evaluation ----
@@ -287,10 +236,10 @@ const guard = (f) => {
 		process._tickCallback();
 	};
 	try {
-		GUARD.runInThisContext({ breakOnSigint: true });
+		GUARD.runInThisContext({ breakOnSigint: true, displayErrors: false });
 	} catch (e) {
 		if (e?.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED') leave?.({ interrupted: true });
-		else late('Uncaught')(e);
+		else process._fatalException(e, false); // as Node.js does: it leaves no half of a callback behind
 	}
 };
 
@@ -313,26 +262,49 @@ const valueOf = async (remote) => {
 
 const REDECLARED = /^Identifier '(.+)' has already been declared$/;
 
-const evaluate = async (code, loose = false) => {
-	const ready = literal(imports(code, loose));
+// V8's refusal to declare a name again, before anything of the cell has run: the name. A "var" or function is refused at
+// the cell's first place, everything else before there is one.
+const refused = (error) => {
+	if (!util.types.isNativeError(error) || !(error instanceof SyntaxError)) return null;
+	const first = /^\s+at .*\bcell\d+:.*$/m.exec(error.stack)?.[0];
+	return !first || first.endsWith(` cell${count}:1:1`) ? REDECLARED.exec(error.message)?.[1] ?? null : null;
+};
+
+// Functions and classes have the names that the user gave them.
+const rename = async (names) => {
+	for (const name of names) {
+		const r = await post('Runtime.evaluate', { expression: spelled.get(name), silent: true, throwOnSideEffect: true, replMode: true,
+			objectGroup: 'cell' });
+		const [value] = r.exceptionDetails ? [] : await valueOf(r.result);
+		if (typeof value !== 'function') continue;
+		const own = Object.getOwnPropertyDescriptor(value, 'name');
+		if (own?.configurable && own.value === spelled.get(name)) Object.defineProperty(value, 'name', { ...own, value: name });
+	}
+};
+
+const evaluate = async (code, names = []) => {
+	const source = keep(prepared(code));
 	const left = new Promise((resolve) => { leave = resolve; });
 	let evaluated;
 	guard(() => {
-		evaluated = post('Runtime.evaluate', { expression: `${ready}\n//# sourceURL=cell${count}`, replMode: true,
+		evaluated = post('Runtime.evaluate', { expression: `${source.text}\n//# sourceURL=cell${count}`, replMode: true,
 			objectGroup: 'cell' });
 		evaluated.catch(() => {});
 	});
 	const r = await Promise.race([left, evaluated ?? left]);
 	if (r.interrupted || r.exit) return r;
-	if (!r.exceptionDetails) return { value: (await valueOf(r.result))[0] };
+	if (!r.exceptionDetails) {
+		if (names.length) await rename(names);
+		return { value: (await valueOf(r.result))[0] };
+	}
 	const [thrown] = await valueOf(r.exceptionDetails.exception ?? r.result);
 	if (thrown instanceof Exit) return { exit: thrown };
-	const syntax = util.types.isNativeError(thrown) && thrown instanceof SyntaxError && !/cell\d+:/.test(thrown.stack);
-	// V8 declares again what is of the same kind: "let" and "class", or "const". Nothing has run yet.
-	const name = syntax && REDECLARED.exec(thrown.message)?.[1];
-	if (name && !loose) return evaluate(code, true);
-	if (name) thrown.stack += `\n(If an earlier cell declared ${name} otherwise, as a constant or a function, declare it so again.)`;
-	return { error: thrown, before: syntax ? place(r.exceptionDetails, ready) : '' };
+	const again = refused(thrown);
+	const name = again && respell(code, again);
+	if (name) return evaluate(code, [...names, name]);
+	const { scriptId } = r.exceptionDetails; // of what cannot be compiled; a file that the cell imports has none
+	const syntax = scriptId && util.types.isNativeError(thrown) && thrown instanceof SyntaxError && !/cell\d+:/.test(thrown.stack);
+	return { error: thrown, before: syntax ? place(r.exceptionDetails, source) : '' };
 };
 
 // A file, run as "node FILE" runs it.
@@ -452,12 +424,13 @@ const QUESTION = /^\s*([\p{ID_Start}$_][\p{ID_Continue}$.]*)\s*\?{1,2}\s*$/u;
 
 const isComplete = (m) => {
 	let status = 'complete';
+	const code = new Source(m.code).edit(imports(m.code)).text;
 	if (QUESTION.test(m.code)) return send({ ev: 'is_complete', id: m.id, status, indent: '' });
 	try {
-		new vm.Script(`(async () => {${imports(m.code)}\n})`);
+		new vm.Script(`(async () => {${code}\n})`);
 	} catch (e) {
 		try {
-			new vm.Script(imports(m.code));
+			new vm.Script(code);
 		} catch (again) {
 			if (/\/\*(?:(?!\*\/)[^])*$/.test(m.code)) status = 'incomplete';
 			else status = INCOMPLETE.test(again.message) || INCOMPLETE.test(e.message) ? 'incomplete' : 'invalid';
@@ -475,7 +448,7 @@ const complete = async (m) => {
 			(await post('Runtime.globalLexicalScopeNames', {})).names.forEach((n) => names.add(n));
 			for (let o = globalThis; o; o = Object.getPrototypeOf(o)) Object.getOwnPropertyNames(o).forEach((n) => names.add(n));
 		} else {
-			const r = await post('Runtime.evaluate', { expression: object, throwOnSideEffect: true, silent: true,
+			const r = await post('Runtime.evaluate', { expression: prepared(object).text, throwOnSideEffect: true, silent: true,
 				objectGroup: 'complete', replMode: true });
 			const [v] = r.exceptionDetails ? [] : await valueOf(r.result);
 			for (let o = v === null || v === undefined ? null : Object(v); o; o = Object.getPrototypeOf(o))
@@ -485,7 +458,7 @@ const complete = async (m) => {
 		// nothing is known of it
 	}
 	const matches = [...names].filter((n) => n.startsWith(word) && /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u.test(n) &&
-		!n.startsWith('__codebox')).sort().slice(0, 500);
+		n !== IMPORT).sort().slice(0, 500);
 	send({ ev: 'complete', id: m.id, matches, start: m.cursor - [...word].length, end: m.cursor });
 };
 
@@ -511,10 +484,10 @@ const describe = (name, value) => {
 
 // The description of a name; null: there is none.
 const described = async (name) => {
-	const r = await post('Runtime.evaluate', { expression: name, throwOnSideEffect: true, silent: true,
+	const r = await post('Runtime.evaluate', { expression: prepared(name).text, throwOnSideEffect: true, silent: true,
 		objectGroup: 'complete', replMode: true });
 	if (r.exceptionDetails) return null;
-	return describe(name, (await valueOf(r.result))[0]);
+	return plain(describe(name, (await valueOf(r.result))[0]));
 };
 
 // Of the name that the cursor is at, or else of the function whose call it is in.
@@ -586,7 +559,7 @@ process.exit = (code = process.exitCode ?? 0) => { throw new Exit(Number(code) &
 process.on('SIGINT', () => { if (cell) leave?.({ interrupted: true }); });
 
 const hidden = (name, value) => Object.defineProperty(globalThis, name, { value, configurable: true, writable: true });
-hidden('__codebox_import', load);
+hidden(IMPORT, load);
 hidden('display', display);
 const help = (...values) => {
 	for (const value of values) say(describe(value?.name ?? 'it', value));
