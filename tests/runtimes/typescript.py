@@ -89,6 +89,37 @@ def test_what_has_no_types_to_strip_is_refused():
     assert s.shown("1 + 1", "ts") == "2"
 
 
+def test_a_name_is_declared_again():
+    s = Session()
+    for code, want in (("const a: number = 1; a", "1"), ("let a: string = 'two'; a", "'two'"), ("a = 'three'; a as string", "'three'"),
+                       ("function a<T>(x: T): T { return x }\na<number>(4)", "4"), ("const a = <T,>(x: T): T[] => [x]; a(5)", "[ 5 ]"),
+                       ("interface a { b: number }\na(6)", "[ 6 ]"), ("class a<T> { constructor(readonly_: T) {} }\nnew a<number>(7)", "a {}")):
+        assert s.shown(code, "typescript") == want, code
+    assert s.shown("a", "js") == "[class a]"
+    x = s.run("let a: number = 1; const a: string = ''", "ts")
+    assert x["status"] == "error" and "already been declared" in x["error"]["value"], x
+
+
+def test_errors_show_what_was_written():
+    """With its types, the line of the cell and the column that the sign stands below."""
+    s = Session()
+    for code, line, sign in (
+            ("type X = { a: number }\n\nconst b: X = { a: 1 }; (b as any).q.r", 3, "r"),
+            ("import type { Stats } from 'fs'; import { constants, type Dirent } from 'fs'; (constants as any).a.b", 1, "b"),
+            ("const f = <T,>(x: T): T => {\n\tthrow new Error('f') }\nf<number>(1)", 2, "new Error"),
+            ("interface A { a: number }\nawait (null as any)?.a; let c: A = nowhere as A;", 2, "nowhere"),
+            ("let x1: string = 'é'; let y1: 'ß' | 'ü' = nowhere", 1, "nowhere"),
+            ("let g: number = 1; let g: string = ''", 1, "g: string"),
+            ("const h: number = 1;\nfor (const i of [h] as number[]) { i(); }", 2, "i();")):
+        x = s.run(code, "ts")
+        trace = x["error"]["traceback"].split("\n")
+        assert x["status"] == "error" and trace[0].startswith("cell ") and trace[0].endswith(f":{line}"), (code, trace)
+        assert trace[1] == code.split("\n")[line - 1] and trace[1][trace[2].index("^"):].startswith(sign), (code, trace)
+    x = s.run("let y: number = 1\nenum Colour { Red }", "ts")
+    trace = x["error"]["traceback"]
+    assert trace.startswith("cell ") and ":2\n" in trace and "enum Colour { Red }" in trace and "node:" not in trace, trace
+
+
 def test_a_file():
     for name, text in (("prog.ts", "import type { Stats } from 'node:fs';\nimport { basename } from 'node:path';\n"
                                    "const size = (s: Stats): number => s.size;\nconst words: string[] = process.argv.slice(2);\n"

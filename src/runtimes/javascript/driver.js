@@ -203,6 +203,13 @@ const here = () => {
 };
 
 const load = (name, options) => here().load(path.isAbsolute(String(name)) ? url.pathToFileURL(name).href : name, options);
+// As a static import does it, which needs all its names.
+load.all = async (name, names, options) => {
+	const module = await load(name, options);
+	for (const one of names)
+		if (!(one in module)) throw new SyntaxError(`The requested module '${name}' does not provide an export named '${one}'`);
+	return module;
+};
 load.meta = { get url() { return url.pathToFileURL(path.join(process.cwd(), 'cell.js')).href; },
 	get dirname() { return process.cwd(); },
 	resolve: (name) => url.pathToFileURL(here().require.resolve(name)).href };
@@ -214,7 +221,13 @@ const strip = (code) => {
 		error.stack = `Error: ${error.message}`;
 		throw error;
 	}
-	return Module.stripTypeScriptTypes(code);
+	try {
+		return Module.stripTypeScriptTypes(code);
+	} catch (e) {
+		e.stack = e.stack.replace(/^(?=:\d+\n)/, `cell ${count}`).replace(/(?:\n\s+at .*)+$/, '');
+		delete e.code;
+		throw e;
+	}
 };
 
 // ---- evaluation ----
@@ -282,8 +295,9 @@ const rename = async (names) => {
 	}
 };
 
-const evaluate = async (code, names = []) => {
-	const source = keep(prepared(code));
+// written: what the user wrote, where that is not the code.
+const evaluate = async (code, written = code, names = []) => {
+	const source = keep(prepared(code, written));
 	const left = new Promise((resolve) => { leave = resolve; });
 	let evaluated;
 	guard(() => {
@@ -301,7 +315,7 @@ const evaluate = async (code, names = []) => {
 	if (thrown instanceof Exit) return { exit: thrown };
 	const again = refused(thrown);
 	const name = again && respell(code, again);
-	if (name) return evaluate(code, [...names, name]);
+	if (name) return evaluate(code, written, [...names, name]);
 	const { scriptId } = r.exceptionDetails; // of what cannot be compiled; a file that the cell imports has none
 	const syntax = scriptId && util.types.isNativeError(thrown) && thrown instanceof SyntaxError && !/cell\d+:/.test(thrown.stack);
 	return { error: thrown, before: syntax ? place(r.exceptionDetails, source) : '' };
@@ -368,11 +382,11 @@ const usage = (before) => {
 const executed = async (m) => {
 	try {
 		if (m.argv) process.argv = [process.execPath, ...m.argv.slice(m.file ? 0 : 1)];
-		if (m.dialect === 'typescript' && !m.file) m.code = strip(m.code);
+		const code = m.dialect === 'typescript' && !m.file ? strip(m.code) : m.code;
 		if (m.dialect === 'typescript' && m.file && !process.features.typescript) strip('');
 		const asked = m.file ? null : QUESTION.exec(m.code);
 		if (asked) return { value: say(await described(asked[1]) ?? `There is no ${asked[1]}.`) };
-		let r = m.file ? await program(m.file, Buffer.from(m.code, 'base64')) : await evaluate(m.code);
+		let r = m.file ? await program(m.file, Buffer.from(m.code, 'base64')) : await evaluate(code, m.code);
 		if (m.last && !r.interrupted && !r.exit && !r.error) r = { ...await finish(), value: r.value };
 		if (m.last) process.emit('exit', r.exit?.code ?? process.exitCode ?? 0);
 		return r;

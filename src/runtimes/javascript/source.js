@@ -16,8 +16,10 @@ const MARK = '\u200c'; // zero width non-joiner: it may stand in names
 const LINE = 200; // characters of a line that an error shows
 
 class Source {
-	constructor(text) {
-		this.text = this.written = text;
+	// written: what the text was made from, place by place; types that were stripped are spaces in the text.
+	constructor(text, written = text) {
+		this.text = text;
+		this.written = written.length === text.length ? written : text;
 		this.changes = [];
 	}
 
@@ -66,12 +68,13 @@ const STATIC = /import\s*(?:(?<one>[\p{ID_Start}$_][\p{ID_Continue}$]*)\s*,?\s*)
 
 const statically = (m) => {
 	const { one, all, some, name, attributes } = m.groups;
-	const value = `await ${IMPORT}(${name}${attributes ? `, { with: ${attributes}, assert: ${attributes} }` : ''})`;
-	const names = (some ?? '').split(',').map((s) => s.trim()).filter(Boolean).map((s) => s.replace(/\s+as\s+/, ': '));
-	if (one) names.unshift(`default: ${one}`);
+	const names = (some ?? '').split(',').map((s) => s.trim()).filter(Boolean).map((s) => s.split(/\s+as\s+/));
+	if (one) names.unshift(['default', one]);
+	const wanted = JSON.stringify(names.map(([n]) => n.replace(/^(['"])(.*)\1$/, '$2')));
+	const value = `await ${IMPORT}.all(${name}, ${wanted}${attributes ? `, { with: ${attributes}, assert: ${attributes} }` : ''})`;
 	const lines = '\n'.repeat(m[0].split('\n').length - 1);
 	if (all) return `const ${all} = ${value}${one ? `, { default: ${one} } = ${all}` : ''};${lines}`;
-	return names.length ? `const { ${names.join(', ')} } = ${value};${lines}` : `void ${value};${lines}`;
+	return names.length ? `const { ${names.map((n) => n.join(': ')).join(', ')} } = ${value};${lines}` : `void ${value};${lines}`;
 };
 
 // A "/" behind this begins a regular expression and is no division.
@@ -211,7 +214,7 @@ const respell = (code, refused) => {
 	const name = refused.replaceAll(MARK, '');
 	if (/^(?:undefined|NaN|Infinity)$/.test(name)) return null;
 	try {
-		if (!declares(parse(prepared(code, false).text), name)) return null;
+		if (!declares(parse(evaluable(code).text), name)) return null;
 	} catch {
 		return null;
 	}
@@ -219,11 +222,14 @@ const respell = (code, refused) => {
 	return name;
 };
 
-const prepared = (code, spell = true) => {
-	const source = new Source(code);
-	source.edit(imports(code));
-	source.edit(literal(source.text));
-	return spell && spelled.size ? source.edit(spelling(source.text)) : source;
+const evaluable = (code, written) => {
+	const source = new Source(code, written).edit(imports(code));
+	return source.edit(literal(source.text));
+};
+
+const prepared = (code, written) => {
+	const source = evaluable(code, written);
+	return spelled.size ? source.edit(spelling(source.text)) : source;
 };
 
 // Text of V8's, with the names as they were written.
