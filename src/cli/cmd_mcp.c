@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -413,13 +414,68 @@ static int turn(struct bridge *b)
 	return r >= 0 ? r : over(b, n > 0);
 }
 
-static void session_line(const struct cbx_cli_spec *spec, const char *profile, struct cbx_buf *out)
+/* What CodeBoxMCP's server has in its environment, its clients may say by headers, which codeboxd lowers to the policy. */
+static const struct {
+	const char *variable, *header;
+	bool number;
+} variables[] = {
+	{ "SESSION_TTL", "X-Session-TTL", true },
+	{ "IDLE_TIMEOUT", "X-Idle-Timeout", true },
+	{ "EXEC_TIMEOUT", "X-Exec-Timeout", true },
+	{ "DOWNLOAD_TIMEOUT", "X-Download-Timeout", true },
+	{ "MAX_DOWNLOAD_SIZE", "X-Max-Download-Size", true },
+	{ "BLOB_SAS_EXPIRY_HOURS", "X-Blob-SAS-Expiry-Hours", true },
+	{ "SQL_MAX_INLINE_ROWS", "X-Sql-Max-Inline-Rows", true },
+	{ "AZURE_BLOB_CONNECTION_STRING", "X-Blob-Connection-String", false },
+	{ "AZURE_BLOB_CONTAINER_NAME", "X-Blob-Container-Name", false },
+	{ "AZURE_DATABASE_CONNECTION_STRING", "X-Db-Connection-String", false },
+	{ "AZURE_DATABASE_PASSWORD", "X-Db-Password", false },
+};
+
+/* Those that are set; an exit status where one makes no sense. Secrets are wiped, and this process leaves no core. */
+static int take_variables(cJSON **ret)
 {
-	_cleanup_json_ cJSON *line = cbx_json_new_obj();
-	cJSON *params = cbx_json_new_obj();
+	cJSON *o = cbx_json_new_obj();
+	uint64_t ignored;
+	struct cbx_err err;
+
+	*ret = o;
+	for (size_t i = 0; i < ARRAY_SIZE(variables); i++) {
+		const char *name = variables[i].variable;
+		char *value = getenv(name);
+
+		if (!value || !value[0])
+			continue;
+		if (variables[i].number && cbx_parse_u64(value, name, 1, UINT32_MAX, &ignored, &err) < 0)
+			return cbx_cli_usage("mcp", "%s; correct that variable, or unset it", err.msg);
+		cbx_json_set_str(o, variables[i].header, value);
+		if (variables[i].number)
+			continue;
+		explicit_bzero(value, strlen(value));
+		(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	}
+	return 0;
+}
+
+static void forget(cJSON *values)
+{
+	cJSON *v;
+
+	cJSON_ArrayForEach(v, values)
+		if (cJSON_IsString(v))
+			explicit_bzero(v->valuestring, strlen(v->valuestring));
+	cJSON_Delete(values);
+}
+
+static void session_line(const struct cbx_cli_spec *spec, const char *profile, const cJSON *headers, struct cbx_buf *out)
+{
+	cJSON *line = cbx_json_new_obj(), *params = cbx_json_new_obj(), *copy;
 
 	cbx_cli_spec_json(spec, params);
 	cbx_json_set_str(params, "tools", profile);
+	copy = headers && headers->child ? cJSON_Duplicate(headers, 1) : NULL;
+	if (copy)
+		cbx_json_set(params, "headers", copy);
 	if (spec->timeout) {
 		cJSON_DeleteItemFromObjectCaseSensitive(params, "timeout"); /* --set timeout= */
 		cbx_json_set_str(params, "timeout", spec->timeout);
@@ -427,10 +483,12 @@ static void session_line(const struct cbx_cli_spec *spec, const char *profile, s
 	cbx_json_set_str(line, "jsonrpc", "2.0");
 	cbx_json_set_str(line, "method", "notifications/codebox/session");
 	cbx_json_set(line, "params", params);
-	if (!params->child)
-		return;
-	cbx_json_print(out, line);
-	cbx_buf_addc(out, '\n');
+	if (params->child) {
+		cbx_json_print(out, line);
+		cbx_buf_addc(out, '\n');
+	}
+	forget(copy ? cJSON_DetachItemViaPointer(params, copy) : NULL);
+	cJSON_Delete(line);
 }
 
 /* code-sandbox's own way to name an image. */
@@ -511,6 +569,14 @@ static int parse_options(int argc, char **argv, struct cbx_cli_spec *spec, const
 	return r ? r : cbx_cli_spec_check("mcp", spec);
 }
 
+/* A password may be in it. */
+static void release_line(struct cbx_buf *b)
+{
+	if (b->data)
+		explicit_bzero(b->data, b->len);
+	cbx_buf_release(b);
+}
+
 static int run_mcp(int argc, char **argv)
 {
 	struct bridge b = { .in_open = true, .replayable = true, .reach.warn = cbx_cli_warn };
@@ -518,16 +584,20 @@ static int run_mcp(int argc, char **argv)
 	struct cbx_dirs dirs;
 	struct cbx_err err;
 	const char *profile = NULL;
+	cJSON *headers = NULL;
 	int r = parse_options(argc, argv, &spec, &profile);
 
+	if (r == 0 && profile && strcmp(profile, "codeboxmcp") == 0)
+		r = take_variables(&headers);
 	if (r == 0)
-		session_line(&spec, profile, &b.session);
+		session_line(&spec, profile, headers, &b.session);
+	forget(headers);
 	cbx_cli_spec_release(&spec);
 	if (r)
 		return r;
 	signal(SIGPIPE, SIG_IGN);
 	if (cbx_dirs_init(&dirs, &err) < 0) {
-		cbx_buf_release(&b.session);
+		release_line(&b.session);
 		return cbx_cli_fail(&err);
 	}
 	b.dirs = &dirs;
@@ -541,8 +611,8 @@ static int run_mcp(int argc, char **argv)
 	cbx_said_release(&b.said);
 	cbx_buf_release(&b.up.b);
 	cbx_buf_release(&b.down.b);
-	cbx_buf_release(&b.again);
-	cbx_buf_release(&b.session);
+	release_line(&b.again);
+	release_line(&b.session);
 	cbx_dirs_release(&dirs);
 	return r;
 }

@@ -144,6 +144,8 @@ void cbx_daemon_read_secrets(struct cbx_daemon *d, const struct cbx_policy *poli
 	for (size_t i = 0; i < policy->sql.n; i++) {
 		_cleanup_free_ char *whose = cbx_xasprintf("connection %s", policy->sql.all[i].name);
 
+		if (policy->sql.all[i].string.kind)
+			read_one(d, &policy->sql.all[i].string, whose);
 		if (policy->sql.all[i].secret.kind)
 			read_one(d, &policy->sql.all[i].secret, whose);
 	}

@@ -96,6 +96,37 @@ static void choose_tools(struct cbx_mcp *mcp, cJSON *params, struct cbx_err *err
 		cbx_refuse(err, "invalid_argument", EINVAL, "tools: this codeboxd does not have this profile");
 }
 
+/* Takes what stands for headers of requests, as the profile's clients send them by HTTP, out of params. */
+static void take_headers(struct cbx_mcp *mcp, cJSON *params, struct cbx_err *err)
+{
+	cJSON *headers = cJSON_DetachItemFromObjectCaseSensitive(params, "headers"), *v;
+
+	mcp->headers = headers;
+	if (headers && !cJSON_IsObject(headers))
+		cbx_refuse(err, "invalid_argument", EINVAL, "headers: give an object");
+	cJSON_ArrayForEach(v, headers)
+		if (!cJSON_IsString(v))
+			cbx_refuse(err, "invalid_argument", EINVAL, "headers: give strings");
+}
+
+static const char *header_of(void *arg, const char *name)
+{
+	const struct cbx_mcp *mcp = arg;
+
+	return cbx_json_text(mcp->headers, name);
+}
+
+/* A password may be among them. */
+static void drop_headers(struct cbx_mcp *mcp)
+{
+	cJSON *v;
+
+	cJSON_ArrayForEach(v, mcp->headers)
+		if (cJSON_IsString(v))
+			explicit_bzero(v->valuestring, strlen(v->valuestring));
+	cJSON_Delete(take_ptr(&mcp->headers));
+}
+
 /* It is told by codebox mcp itself. */
 bool cbx_mcp_session_line(struct cbx_mcp *mcp, const char *line, size_t len)
 {
@@ -114,6 +145,10 @@ bool cbx_mcp_session_line(struct cbx_mcp *mcp, const char *line, size_t len)
 	params = cJSON_DetachItemFromObjectCaseSensitive(doc.root, "params");
 	if (!doc.problem.code)
 		choose_tools(mcp, params, &doc.problem);
+	if (!doc.problem.code)
+		take_headers(mcp, params, &doc.problem);
+	if (mcp->headers)
+		cbx_mcp_set_headers(mcp, header_of, mcp);
 	if (doc.problem.code || !cJSON_IsObject(params) || params->child)
 		cbx_own_set(&mcp->client, take_ptr(&params), &doc.problem);
 	return true;
@@ -167,5 +202,6 @@ void cbx_mcp_free(struct cbx_mcp *mcp)
 	cbx_mcp_news_drop(mcp);
 	cbx_mcp_roots_drop(mcp);
 	cbx_own_drop(&mcp->client);
+	drop_headers(mcp);
 	free(mcp);
 }

@@ -66,6 +66,7 @@ struct cbx_mcp {
 	struct cbx_tool_client client;
 	struct cbx_rpc rpc;
 	const struct cbx_mcp_registry *registry;
+	cJSON *headers; /* what stands for headers of requests, as codebox mcp says it; NULL: nothing */
 	const struct cbx_mcp_revision *rev; /* of the legacy era */
 	bool modern_only;
 	struct cbx_mcp_calls calls;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: a request's connection string, as ODBC has them, is taken apart here and never given to a driver:
- * what it says becomes the members of a connection, which are held to what a policy's own are held to. Keys that could
- * mean more to a driver (files, libraries, options of programs) are not known, and refused. Its server must be one that
- * the policy names, at a port that the policy names, in the one spelling that there is.
+ * Theory of operation: a connection string, as ODBC has them, is taken apart here and never given to a driver: what it
+ * says becomes the members of a connection, which are held to what a policy's own are held to. Keys that could mean more
+ * to a driver (files, libraries, options of programs) are not known, and refused. The server of a request's must be one
+ * that the policy names, at a port that the policy names, in the one spelling that there is.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -220,10 +220,15 @@ static const char *text_of(const cJSON *o, const char *key)
 static int set_server(cJSON *o, const cJSON *said, const char *type, const struct cbx_sql_rules *rules,
 		      struct cbx_err *err)
 {
+	/* rules NULL: there may be any. */
 	const char *text = text_of(said, "server"), *number = cbx_json_text(said, "port"), *comma = strrchr(text, ',');
 	uint16_t port = standard_port(type);
 	struct cbx_host host;
 
+	if (!rules && text[0] == '/') { /* a unix socket */
+		cbx_json_set_str(o, "server", text);
+		return 0;
+	}
 	if (strncasecmp(text, "tcp:", 4) == 0)
 		text += 4;
 	if (comma)
@@ -232,7 +237,7 @@ static int set_server(cJSON *o, const cJSON *said, const char *type, const struc
 		return refuse(err, "Port: give a number from 1 to 65535");
 	if (cbx_host_parse(text, comma ? (size_t)(comma - text) : strlen(text), &host))
 		return refuse(err, "Server: give the name or address of a host, as in Server=db.example.org");
-	if (!allows(rules, &host, port, standard_port(type)))
+	if (rules && !allows(rules, &host, port, standard_port(type)))
 		return cbx_refuse(err, "server_not_allowed", EPERM,
 				  "Server: the policy does not let requests name %s, port %u (sql.servers, "
 				  "codebox-policy(5))",
@@ -261,11 +266,13 @@ static int set_tls(cJSON *o, const cJSON *said, struct cbx_err *err)
 	return 0;
 }
 
-static int read_string(const char *text, cJSON *said, struct cbx_err *err)
+/* ret_password NULL: there must be none. A password without braces may have ended early, so from there on no key is named. */
+static int read_string(const char *text, cJSON *said, char **ret_password, struct cbx_err *err)
 {
 	static const char *const names[] = { "driver", "server", "port", "database", "user", "password", "encrypt",
 					     "trust", "sslmode" };
 	_cleanup_buf_ struct cbx_buf key = { 0 }, value = { 0 };
+	bool seen = false;
 	int r;
 
 	if (strlen(text) > CBX_SQL_STRING_MAX || !cbx_plain(text) || !cbx_utf8_valid(text, strlen(text)))
@@ -275,9 +282,18 @@ static int read_string(const char *text, cJSON *said, struct cbx_err *err)
 
 		if (k == UNKNOWN)
 			return cbx_refuse(err, "invalid_argument", EINVAL, "\"%.64s\" is not accepted here",
-					  cbx_buf_str(&key));
-		if (k == PASSWORD && strcmp(cbx_buf_str(&value), PLACEHOLDER) != 0)
-			return refuse(err, "the password does not belong here; write Pwd={" PLACEHOLDER "}, or nothing");
+					  seen ? "what follows the password" : cbx_buf_str(&key));
+		if (k == PASSWORD && strcmp(cbx_buf_str(&value), PLACEHOLDER) != 0) {
+			if (!ret_password)
+				return refuse(err, "the password does not belong here; write Pwd={" PLACEHOLDER
+						   "}, or nothing");
+			if (*ret_password)
+				return refuse(err, "it has the password twice");
+			*ret_password = cbx_xstrdup(cbx_buf_str(&value));
+			explicit_bzero(value.data, value.len);
+			seen = true;
+			continue;
+		}
 		if (k == IGNORED)
 			continue;
 		if (cJSON_GetObjectItemCaseSensitive(said, names[k]))
@@ -288,7 +304,7 @@ static int read_string(const char *text, cJSON *said, struct cbx_err *err)
 }
 
 int cbx_sql_connection_of_string(const struct cbx_sql_rules *rules, const char *text, struct cbx_sql_connection *ret,
-				 struct cbx_err *err)
+				 char **ret_password, struct cbx_err *err)
 {
 	_cleanup_json_ cJSON *said = cbx_json_new_obj(), *holder = cbx_json_new_obj();
 	cJSON *o = cbx_json_new_obj();
@@ -297,7 +313,7 @@ int cbx_sql_connection_of_string(const struct cbx_sql_rules *rules, const char *
 	int r;
 
 	cbx_json_set(holder, "request", o);
-	r = read_string(text, said, err);
+	r = read_string(text, said, ret_password, err);
 	if (r < 0)
 		return r;
 	type = type_of(text_of(said, "driver"));
@@ -310,7 +326,7 @@ int cbx_sql_connection_of_string(const struct cbx_sql_rules *rules, const char *
 	if (r >= 0)
 		r = set_tls(o, said, err);
 	if (r < 0 || cbx_sql_connection_parse(o, ret, &ignored, err) >= 0)
-		return r;
+		return r; /* what is read of the password is the caller's to wipe, in either case */
 	cJSON_Delete(take_ptr(&ret->json));
 	snprintf(err->kind, sizeof(err->kind), "invalid_argument"); /* a request's, not a policy's */
 	return -EINVAL;

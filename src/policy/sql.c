@@ -53,15 +53,32 @@ static bool path_valid(const char *s)
 	return s[0] == '/' && cbx_path_clean(s) && cbx_plain(s) && !strpbrk(s, " ;{}='\"\\#") && strlen(s) <= 1000;
 }
 
-static int parse_secret(const cJSON *v, struct cbx_sql_connection *c, const cJSON **ret_bad, struct cbx_err *err)
+static int parse_secret(const cJSON *v, struct cbx_secret_ref *ret, const cJSON **ret_bad, struct cbx_err *err)
 {
 	static const char remedy[] =
-		"password: name where it is, as in {\"environment\": \"SHOP_PASSWORD\"}, {\"file\": "
+		"password, string: name where it is, as in {\"environment\": \"SHOP_PASSWORD\"}, {\"file\": "
 		"\"/etc/codebox/shop.password\"} or {\"credential\": \"shop\"}; a policy has no password itself";
 
-	if (cbx_secret_ref_parse(v, &c->secret))
+	if (cbx_secret_ref_parse(v, ret))
 		return 0;
 	return wrong(v, ret_bad, err, remedy);
+}
+
+/* All that there is to say is in the string, which is read with the password. */
+static int check_string(const cJSON *v, struct cbx_sql_connection *c, const cJSON **ret_bad, struct cbx_err *err)
+{
+	const cJSON *m;
+	int r = 0;
+
+	cJSON_ArrayForEach(m, v) {
+		bool string = strcmp(m->string, "string") == 0;
+
+		if (!string && strcmp(m->string, "password") != 0)
+			return wrong(m, ret_bad, err, "beside \"string\" there is \"password\" only");
+		if (r >= 0)
+			r = parse_secret(m, string ? &c->string : &c->secret, ret_bad, err);
+	}
+	return r;
 }
 
 static const char *text_of(const cJSON *obj, const char *key)
@@ -135,7 +152,7 @@ static int check_server(const cJSON *v, struct cbx_sql_connection *c, const cJSO
 		cbx_json_set_str(c->json, "ca", m->valuestring);
 	m = cJSON_GetObjectItemCaseSensitive(v, "password");
 	if (m)
-		r = parse_secret(m, c, ret_bad, err);
+		r = parse_secret(m, &c->secret, ret_bad, err);
 	return r;
 }
 
@@ -147,6 +164,10 @@ int cbx_sql_connection_parse(const cJSON *v, struct cbx_sql_connection *c, const
 		return wrong(v, ret_bad, err,
 			     "a connection has a name of letters, digits, \".\", \"_\" and \"-\"");
 	memcpy(c->name, v->string, strlen(v->string) + 1);
+	if (cJSON_HasObjectItem(v, "string")) {
+		c->json = cbx_json_new_obj();
+		return check_string(v, c, ret_bad, err);
+	}
 	if (!cJSON_IsObject(v) || !word_of(types, type))
 		return wrong(v, ret_bad, err,
 			     "type: give one of \"postgresql\", \"mysql\" (MariaDB, too), \"sqlserver\", \"sqlite\"");
@@ -160,6 +181,7 @@ static void release_connections(struct cbx_sql_rules *rules)
 	for (size_t i = 0; i < rules->n; i++) {
 		cJSON_Delete(rules->all[i].json);
 		cbx_secret_ref_release(&rules->all[i].secret);
+		cbx_secret_ref_release(&rules->all[i].string);
 	}
 	free(take_ptr(&rules->all));
 	rules->n = 0;
@@ -259,6 +281,7 @@ void cbx_sql_rules_narrow(struct cbx_sql_rules *ret, const struct cbx_sql_rules 
 		*copy = *c;
 		copy->json = cJSON_Duplicate(c->json, 1);
 		cbx_secret_ref_copy(&copy->secret, &c->secret);
+		cbx_secret_ref_copy(&copy->string, &c->string);
 		ret->n++;
 	}
 	cbx_sql_servers_narrow(ret, wide, narrow);
@@ -282,6 +305,7 @@ void cbx_sql_rules_to_json(const struct cbx_sql_rules *rules, cJSON *group)
 	for (size_t i = 0; i < rules->n; i++) {
 		cJSON *o = cJSON_Duplicate(rules->all[i].json, 1);
 
+		cbx_secret_ref_to_json(&rules->all[i].string, o, "string");
 		cbx_secret_ref_to_json(&rules->all[i].secret, o, "password");
 		cbx_json_set(connections, rules->all[i].name, o);
 	}
@@ -294,17 +318,20 @@ void cbx_sql_rules_to_json(const struct cbx_sql_rules *rules, cJSON *group)
 
 /* clang-format off */
 #define JSON(...) #__VA_ARGS__
+#define PLACE JSON({"type":"object","description":"Where it is","minProperties":1,"maxProperties":1,"additionalProperties":false,\
+"properties":{"environment":{"type":"string"},"file":{"type":"string"},"credential":{"type":"string"}}})
 static const char connections_schema[] = JSON({"type":"object","maxProperties":64,
 "description":"Databases that may be asked, by name; read-only",
 "propertyNames":{"pattern":"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"},
-"additionalProperties":{"type":"object","required":["type","database"],"additionalProperties":false,"properties":{
+"additionalProperties":{"type":"object","anyOf":[{"required":["type","database"]},{"required":["string"]}],
+"additionalProperties":false,"properties":{
+"string":) PLACE JSON(,
 "type":{"enum":["postgresql","mysql","sqlserver","sqlite"]},
 "server":{"type":"string","description":"A host, an address, or a unix socket"},
 "port":{"type":"integer","minimum":1,"maximum":65535},
 "database":{"type":"string","description":"Its name; of SQLite the path of its file"},
 "user":{"type":"string","description":"One who may only read"},
-"password":{"type":"object","description":"Where it is","minProperties":1,"maxProperties":1,"additionalProperties":false,
-"properties":{"environment":{"type":"string"},"file":{"type":"string"},"credential":{"type":"string"}}},
+"password":) PLACE JSON(,
 "tls":{"enum":["verify","require","off"]},
 "ca":{"type":"string","pattern":"^/","description":"A file of the authorities that its certificate may come from (PEM)"}}}});
 static const char allow_schema[] = JSON({"type":"array","maxItems":64,

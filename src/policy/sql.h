@@ -16,6 +16,7 @@ struct cbx_sql_connection {
 	char name[CBX_NAME_MAX + 1];
 	cJSON *json; /* its canonical form, checked; what codebox-sql gets (sql/job.h), but for "password" */
 	struct cbx_secret_ref secret;
+	struct cbx_secret_ref string; /* instead: where its connection string is; json is empty then */
 };
 
 struct cbx_sql_rules {
@@ -48,10 +49,11 @@ int cbx_sql_connection_parse(const cJSON *v, struct cbx_sql_connection *c, const
 
 /* ---- sql-request.c ---- */
 
-/* What a connection string of a request says, without its password. Errors: "invalid_argument", which names the key, and
- * "server_not_allowed", for one that the policy does not name. ret->json is the caller's then. */
+/* What a connection string says. rules: it is a request's, whose server the policy must name; NULL: the policy's own.
+ * *ret_password, malloc'd: what it has, or NULL; without ret_password it must not have one. Errors: "invalid_argument",
+ * which names the key, and "server_not_allowed". ret->json is the caller's. */
 int cbx_sql_connection_of_string(const struct cbx_sql_rules *rules, const char *text, struct cbx_sql_connection *ret,
-				 struct cbx_err *err);
+				 char **ret_password, struct cbx_err *err);
 void cbx_sql_servers_release(struct cbx_sql_rules *rules);
 /* The servers that both name. */
 void cbx_sql_servers_narrow(struct cbx_sql_rules *ret, const struct cbx_sql_rules *a, const struct cbx_sql_rules *b);

@@ -390,17 +390,61 @@ static int find_connection(const struct cbx_sql_rules *rules, const struct cbx_p
 	return !*ret && name && name[0] && spec->session ? 0 : no_connection(rules, p, name, err);
 }
 
+static int secret_of(const struct cbx_engine *e, const struct cbx_secret_ref *ref, const char **ret, struct cbx_err *err)
+{
+	*ret = NULL;
+	return ref->kind && e->config.secret ? e->config.secret(e->config.arg, ref, ret, err) : 0;
+}
+
+static void forget_text(char **text)
+{
+	if (*text)
+		explicit_bzero(*text, strlen(*text));
+	free(take_ptr(text));
+}
+
+/* One of the policy: what codebox-sql is told of it, and its password, malloc'd, or NULL. */
+static int read_connection(const struct cbx_engine *e, const struct cbx_sql_connection *c, cJSON **ret,
+			   char **ret_password, struct cbx_err *err)
+{
+	struct cbx_sql_connection said = { 0 };
+	const char *string = NULL, *password = NULL;
+	int r = secret_of(e, &c->string, &string, err);
+
+	*ret = NULL;
+	*ret_password = NULL;
+	if (r >= 0)
+		r = secret_of(e, &c->secret, &password, err);
+	if (r >= 0 && string) {
+		r = cbx_sql_connection_of_string(NULL, string, &said, ret_password, err);
+		*ret = said.json;
+		if (r >= 0 && password && *ret_password)
+			r = cbx_refuse(err, "invalid_argument", EINVAL,
+				       "its string has a password, and the policy names another one; omit either");
+	} else if (r >= 0) {
+		*ret = cJSON_Duplicate(c->json, 1);
+	}
+	if (r >= 0 && password)
+		*ret_password = cbx_xstrdup(password);
+	if (r >= 0)
+		return 0;
+	cJSON_Delete(take_ptr(ret));
+	forget_text(ret_password);
+	return cbx_wrap(err, "connection %s", c->name);
+}
+
 /* Where it goes, and with which password. */
 static int set_connection(struct cbx_sql_query *q, const struct cbx_query_spec *spec, const struct cbx_policy *p,
 			  struct cbx_err *err)
 {
 	struct cbx_sql_connection own = { 0 };
 	const struct cbx_sql_connection *c;
-	const char *password = NULL;
+	char *password = NULL;
+	cJSON *json = NULL;
 	int r;
 
 	if (spec->string) {
-		r = cbx_sql_connection_of_string(&p->sql, spec->string, &own, err);
+		r = cbx_sql_connection_of_string(&p->sql, spec->string, &own, NULL, err);
 		if (r < 0)
 			return cbx_wrap(err, CBX_QUERY_STRING);
 		q->asked_of = cbx_xstrdup(cbx_json_text(own.json, "server"));
@@ -412,14 +456,16 @@ static int set_connection(struct cbx_sql_query *q, const struct cbx_query_spec *
 	if (r < 0)
 		return r;
 	q->asked_of = cbx_xstrdup(c ? c->name : spec->connection);
-	if (c && q->engine->config.secret && c->secret.kind &&
-	    q->engine->config.secret(q->engine->config.arg, &c->secret, &password, err) < 0)
-		return cbx_wrap(err, "connection %s", c->name);
 	if (c)
-		cbx_json_set(q->request, "connection", cJSON_Duplicate(c->json, 1));
+		r = read_connection(q->engine, c, &json, &password, err);
+	if (r < 0)
+		return r;
+	if (c)
+		cbx_json_set(q->request, "connection", json);
 	else
 		q->database = cbx_xstrdup(spec->connection);
 	cbx_json_set_str(q->request, "password", password);
+	forget_text(&password);
 	return 0;
 }
 
@@ -591,10 +637,16 @@ cJSON *cbx_engine_databases(const struct cbx_caller *caller)
 	cJSON *list = cbx_json_new_arr();
 
 	for (size_t i = 0; (c = cbx_sql_rules_nth(&p->sql, i)); i++) {
+		_cleanup_json_ cJSON *said = NULL;
 		cJSON *o = cbx_json_new_obj();
+		struct cbx_err ignored;
+		char *password;
 
+		/* What cannot be read is listed all the same, and says why when it is asked. */
+		(void)read_connection(caller->engine, c, &said, &password, &ignored);
+		forget_text(&password);
 		cbx_json_set_str(o, "name", c->name);
-		cbx_json_set_str(o, "type", cbx_json_text(c->json, "type"));
+		cbx_json_set_str(o, "type", said ? cbx_json_text(said, "type") : "unknown");
 		cbx_json_push(list, o);
 	}
 	cbx_policy_free(p);

@@ -6,6 +6,11 @@ import csv
 import io
 import json
 import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -14,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 from common_http import Client, Daemon, Modern  # noqa: E402
-from cbxtest import Box, children, command, directory, run, wait_until  # noqa: E402
+from cbxtest import CODEBOX, Box, Skip, children, command, directory, run, wait_until  # noqa: E402
 from databases import PASSWORD, PostgreSQL, Relay  # noqa: E402
 from model import Model  # noqa: E402
 from ociimage import Image, bash_layer, layout, write_tar  # noqa: E402
@@ -143,6 +148,128 @@ def test_nobody_sees_the_password():
     assert SECRET not in "".join(one.log)
     look = tool(clients[0], "exec_code", language="bash", code="env; cat /proc/*/cmdline /proc/*/environ; :")
     assert look["status"] == "success" and SECRET not in look["output"], look
+
+
+WHOLE = OTHER.replace("{your_password_here}", "{%s}" % PASSWORD.replace("}", "}}"))
+
+
+def test_connection_strings_of_the_policy():
+    """Complete ones, in the environment or in a file, with the password in them or beside them."""
+    in_file = os.path.join(top, "string")
+    with open(in_file, "w") as f:
+        f.write(WHOLE + "\n")
+    os.chmod(in_file, 0o600)
+    os.environ["AZURE_DATABASE_CONNECTION_STRING"] = OTHER
+    os.environ["BROKEN_STRING"] = WHOLE + ";Setup=/x"
+    password = {"environment": "SHOP_PASSWORD"}
+    d = serve({"connections": {"default": {"string": {"environment": "AZURE_DATABASE_CONNECTION_STRING"}, "password": password},
+                               "whole": {"string": {"file": in_file}},
+                               "socket": {"string": {"environment": "AZURE_DATABASE_CONNECTION_STRING"}},
+                               "twice": {"string": {"file": in_file}, "password": password},
+                               "broken": {"string": {"environment": "BROKEN_STRING"}}, "none": {"string": {"environment": "NOT_SET"}}}})
+    del os.environ["AZURE_DATABASE_CONNECTION_STRING"], os.environ["BROKEN_STRING"]
+    c = Modern(d.port)
+    assert tool(c, "exec_sql", query=INSIDE)["rows"][0]["name"] == "other 1"
+    for name, says in (("default", None), ("whole", None), ("socket", "connect"), ("twice", "has a password, and the policy names another"),
+                       ("broken", "what follows the password"), ("none", "NOT_SET was not set")):
+        r = d.box("sql", name, INSIDE)
+        assert (r.returncode == 0 and "other 1" in r.stdout) if not says else (r.returncode == 1 and says in r.stderr), (name, r.stdout, r.stderr)
+        assert SECRET not in r.stdout + r.stderr
+    all_of_them = {x["name"]: x["type"] for x in json.loads(c.send("GET", None, "/databases").body)["databases"]}
+    assert all_of_them == {"default": "postgresql", "whole": "postgresql", "socket": "postgresql", "twice": "unknown",
+                           "broken": "unknown", "none": "unknown"}, all_of_them
+    shown = d.box("policy", "show", os.path.join(top, f"policy-{policies}.json"), check=True).stdout
+    assert in_file in shown and SECRET not in shown and "Uid=" not in shown, shown
+    assert SECRET not in "".join(d.log) and "Uid=" not in "".join(d.log), d.log
+    for p in [d.pid, *children(d.pid)]:
+        try:
+            environ = Path(f"/proc/{p}/environ").read_text(errors="replace")
+            assert SECRET not in environ and "Uid=" not in environ, command(p)
+        except (PermissionError, FileNotFoundError, ProcessLookupError):
+            pass
+    d.stop()
+    for bad, says in (({"string": "text"}, "no password itself"), ({"string": {"environment": "A"}, "type": "mysql"}, "beside"),
+                      ({"string": {"environment": "A"}, "password": "x"}, "no password itself")):
+        path = os.path.join(top, "bad.json")
+        with open(path, "w") as f:
+            json.dump({"sql": {"connections": {"a": bad}}}, f)
+        r = d.box("policy", "check", path)
+        assert r.returncode == 1 and says in r.stderr, (bad, r.stderr)
+
+
+def test_the_environment_of_codebox_mcp():
+    """What CodeBoxMCP's server has there: each variable counts as the header that its clients send."""
+    def model(**env):
+        d = one
+        m = Model(type("Box", (), {"env": {**d.box.env, **env}}), "--profile", "codeboxmcp")
+        return m, lambda name, **arguments: json.loads(m.call(name, session_id="env", **arguments)["content"][0]["text"])
+
+    strings = {"AZURE_DATABASE_CONNECTION_STRING": OTHER, "AZURE_DATABASE_PASSWORD": PASSWORD}
+    m, call = model(**strings, SQL_MAX_INLINE_ROWS="1", SESSION_TTL="100", EXEC_TIMEOUT="7", BLOB_SAS_EXPIRY_HOURS="1", DOWNLOAD_TIMEOUT="99999")
+    a = call("exec_sql", query=INSIDE)
+    assert a.get("delivery") == "file" and a["row_count"] == 2, a
+    config = call("session_info")["effective_config"]
+    assert [config[k] for k in ("session_ttl", "exec_timeout", "blob_sas_expiry_hours", "download_timeout")] == [100, 7, 1, 120], config
+    pid = m.process.pid
+    if os.geteuid() == 0:
+        assert SECRET not in Path(f"/proc/{pid}/environ").read_text(errors="replace")
+    else:
+        assert os.stat(f"/proc/{pid}/environ").st_uid == 0  # nobody else looks into it, and it leaves no core
+    m.close()
+    m, call = model()
+    assert call("exec_sql", query=INSIDE)["rows"][0]["name"] == "shop 1"
+    call("destroy_session")
+    m.close()
+    m, call = model(AZURE_DATABASE_PASSWORD=PASSWORD)
+    assert "X-Db-Connection-String: it is missing" in call("exec_sql", query=INSIDE)["error"]
+    m.close()
+    m = Model(type("Box", (), {"env": {**one.box.env, **strings}}))  # codebox's own tools have nothing of it
+    r = m.call("run_sql", query=INSIDE)
+    assert "shop 1" in r["content"][0]["text"], r
+    m.close()
+    r = subprocess.run([CODEBOX, "mcp", "--profile", "codeboxmcp"], env={**one.box.env, "EXEC_TIMEOUT": "soon"},
+                       stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    assert r.returncode == 2 and "EXEC_TIMEOUT" in r.stderr, (r.returncode, r.stderr)
+
+
+def test_no_core_has_the_password():
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+    place = os.path.join(top, "cores")
+    os.makedirs(place, exist_ok=True)
+
+    def dies(p):
+        os.kill(p.pid, signal.SIGSEGV)
+        status = os.waitpid(p.pid, 0)[1]
+        assert os.WTERMSIG(status) == signal.SIGSEGV, status
+        return os.WCOREDUMP(status)
+
+    if not dies(subprocess.Popen(["sleep", "99"], cwd=place)):
+        raise Skip("processes leave no cores here")
+    for name in os.listdir(place):  # it has the environment of this test
+        os.unlink(os.path.join(place, name))
+    here = os.getcwd()
+    os.chdir(place)
+    try:
+        d = serve({"connections": {"shop": pg.connection()}})
+    finally:
+        os.chdir(here)
+    client = d.box.popen("sql", "shop", "SELECT pg_sleep(60)", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    running = "SELECT pid FROM pg_stat_activity WHERE usename = 'reader' AND state = 'active'"
+    assert wait_until(lambda: pg.sql(running), 60)
+    asks = [p for p in children(d.pid) if command(p) == "codebox-sql"]
+    assert asks
+    for p in asks:
+        limits = Path(f"/proc/{p}/limits").read_text()
+        assert re.search(r"^Max core file size +0 +0 ", limits, re.M), limits
+        os.kill(p, signal.SIGSEGV)
+    client.wait(60)
+    assert not dies(d.process)
+    d.process.returncode = -signal.SIGSEGV
+    for name in os.listdir(place):
+        data = Path(place, name).read_bytes()
+        assert SECRET.encode() not in data, name
+    shutil.rmtree(place)
 
 
 def test_how_long_links_are_good():

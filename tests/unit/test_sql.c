@@ -340,7 +340,7 @@ static const char *string_error(const struct cbx_policy *p, const char *text, st
 {
 	struct cbx_sql_connection c = { 0 };
 
-	ck_assert_msg(cbx_sql_connection_of_string(&p->sql, text, &c, err) < 0, "%s: passes", text);
+	ck_assert_msg(cbx_sql_connection_of_string(&p->sql, text, &c, NULL, err) < 0, "%s: passes", text);
 	ck_assert_ptr_null(c.json);
 	return err->msg;
 }
@@ -351,11 +351,58 @@ static void string_is(const struct cbx_policy *p, const char *text, const char *
 	_cleanup_buf_ struct cbx_buf json = { 0 };
 	struct cbx_err err = { 0 };
 
-	ck_assert_msg(cbx_sql_connection_of_string(&p->sql, text, &c, &err) == 0, "%s: %s", text, err.msg);
+	ck_assert_msg(cbx_sql_connection_of_string(&p->sql, text, &c, NULL, &err) == 0, "%s: %s", text, err.msg);
 	cbx_json_print(&json, c.json);
 	ck_assert_str_eq(cbx_buf_str(&json), wanted);
 	cJSON_Delete(c.json);
 }
+
+/* The policy's own, which may name any server, and have its password. */
+START_TEST(whole_strings)
+{
+	static const struct {
+		const char *text, *json, *password;
+	} good[] = {
+		{ "Driver={PostgreSQL};Server=/run/postgresql;Database=d;Uid=u;Pwd={a;b}}c}",
+		  "{\"type\":\"postgresql\",\"server\":\"/run/postgresql\",\"database\":\"d\",\"user\":\"u\",\"tls\":\"off\"}",
+		  "a;b}c" },
+		{ "Driver=MySQL;Server=anywhere.example;Password=x;Database=d;User=u",
+		  "{\"type\":\"mysql\",\"server\":\"anywhere.example\",\"port\":3306,\"database\":\"d\",\"user\":\"u\","
+		  "\"tls\":\"verify\"}",
+		  "x" },
+		{ "Driver=FreeTDS;Server=h;Database=d;Uid=u;Pwd={your_password_here}",
+		  "{\"type\":\"sqlserver\",\"server\":\"h\",\"port\":1433,\"database\":\"d\",\"user\":\"u\",\"tls\":\"verify\"}",
+		  NULL },
+	};
+	static const char *const bad[] = {
+		"Driver=PostgreSQL;Server=h;Database=d;Uid=u;Pwd=hun;hunter2=x", /* the end of a password, not a key */
+		"Driver=PostgreSQL;Server=h;Database=d;Uid=u;Pwd=hun;hunter2",
+		"Driver=PostgreSQL;Server=h;Database=d;Uid=u;Pwd={hunter2",
+		"Driver=PostgreSQL;Server=h;Database=d;Uid=u;Pwd=hunter2;Pwd=hunter2",
+		"Driver=PostgreSQL;Server=h;Database=;Uid=u;Pwd=hunter2",
+	};
+	struct cbx_err err = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+		struct cbx_sql_connection c = { 0 };
+		_cleanup_buf_ struct cbx_buf json = { 0 };
+		_cleanup_free_ char *password = NULL;
+
+		ck_assert_msg(cbx_sql_connection_of_string(NULL, good[i].text, &c, &password, &err) == 0, "%s", err.msg);
+		cbx_json_print(&json, c.json);
+		ck_assert_str_eq(cbx_buf_str(&json), good[i].json);
+		ck_assert_pstr_eq(password, good[i].password);
+		cJSON_Delete(c.json);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct cbx_sql_connection c = { 0 };
+		_cleanup_free_ char *password = NULL;
+
+		ck_assert_msg(cbx_sql_connection_of_string(NULL, bad[i], &c, &password, &err) < 0, "%s: passes", bad[i]);
+		ck_assert_msg(!strstr(err.msg, "hun"), "%s", err.msg);
+	}
+}
+END_TEST
 
 START_TEST(strings)
 {
@@ -467,7 +514,7 @@ START_TEST(servers)
 		for (int k = 0; k < 2; k++) {
 			struct cbx_sql_connection c = { 0 };
 
-			ck_assert_msg(cbx_sql_connection_of_string(&(k ? again : both)->sql, cbx_buf_str(&good), &c, &err) == 0,
+			ck_assert_msg(cbx_sql_connection_of_string(&(k ? again : both)->sql, cbx_buf_str(&good), &c, NULL, &err) == 0,
 				      "%zu: %s", i, err.msg);
 			cJSON_Delete(c.json);
 			string_error(k ? again : both, cbx_buf_str(&bad), &err);
@@ -489,6 +536,7 @@ static void add(TCase *t)
 	tcase_add_test(t, policies);
 	tcase_add_test(t, narrowed);
 	tcase_add_test(t, strings);
+	tcase_add_test(t, whole_strings);
 	tcase_add_test(t, servers);
 }
 
