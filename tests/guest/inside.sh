@@ -179,13 +179,13 @@ knows_userns() {
 # A profile without the right to make user namespaces, for whatever codebox installed. An older AppArmor does not know that
 # right; there it is simulated by what Ubuntu 24.04 does to a program without a profile: its user namespace is made, and it
 # has no capability there.
-restrict() {
+restrict() { # PROGRAMS
 	local abi=
 	aa-enabled -q || return 1
 	knows_userns && abi='abi <abi/4.0>,'
 	apparmor_parser -K -r <<PROFILE
 $abi
-profile simulated "$PREFIX/**" {
+profile simulated "$1" {
 	file, mount, umount, remount, pivot_root, network, unix, dbus, signal, ptrace,
 }
 PROFILE
@@ -236,7 +236,7 @@ base() {
 	check "Debian's own switch: said, with the remedy" legacy_switch
 	user 'codebox stop' >/dev/null 2>&1 # the one that was started without user namespaces
 	knows_userns && echo "# this kernel asks AppArmor for the right to make user namespaces"
-	check "an AppArmor profile that takes user namespaces away is loaded" restrict
+	check "an AppArmor profile that takes user namespaces away is loaded" restrict "$PREFIX/**"
 	check "under it a cell is refused: AppArmor is named, with the remedy" names_apparmor "codebox run --image host -c 1" 3
 	check "and so does the doctor" names_apparmor "codebox doctor" 1
 	check "with the shipped profile it works" own_profile
@@ -285,34 +285,70 @@ probes() {
 	codebox stop >/dev/null
 	python 'probes as root' env "CODEBOX=$PREFIX/bin/codebox" python3 /opt/codebox-tests/probe/run.py
 }
-# The packages, as apt sees them. What PREFIX has is out of the way.
+# The packages, as apt sees them.
+package_first() {
+	local began=$SECONDS
+	apt-get install -y -qq --no-install-recommends /root/debs/codebox_*.deb && user 'codebox image build host' && one_cell &&
+		echo $((SECONDS - began)) >/tmp/first
+}
+package_directories() {
+	stat -c '%n %a %U %G' /var/lib/codebox /var/log/codebox | tee /dev/stderr | paste -sd ' ' |
+		grep -qx '/var/lib/codebox 750 codebox root /var/log/codebox 700 root root'
+}
+# The profile came with the package, and codebox works under what Ubuntu 24.04 does to programs without one.
+package_profile() {
+	grep '^codebox-supervisor (unconfined)' /sys/kernel/security/apparmor/profiles &&
+		restrict '/usr/{bin/codebox,sbin/codeboxd,libexec/codebox/**}' && user 'codebox stop --force' && one_cell &&
+		grep '^codebox-supervisor (unconfined)' "/proc/$(pgrep -u tester -x codebox-supervi | head -n 1)/attr/current"
+}
+package_no_profile() {
+	user 'codebox stop --force'
+	apparmor_parser -R /etc/apparmor.d/codebox && names_apparmor "codebox run --image host -c 1" 3
+	local rc=$?
+	apparmor_parser -r /etc/apparmor.d/codebox && echo 'profile simulated {}' | apparmor_parser -R && return $rc
+}
+# Root's session is the system service's, the user's that of a codeboxd of his own: neither ends.
 package_upgraded() {
-	local deb dir
+	local deb dir daemons
 	for deb in /root/debs/*.deb; do
 		dir=$(mktemp -d)
 		dpkg-deb -R "$deb" "$dir/tree" && sed -i 's/^Version: .*/&+next/' "$dir/tree/DEBIAN/control" &&
 			dpkg-deb -b "$dir/tree" "/root/debs/next-$(basename "$deb")" && rm -rf "$dir" || return 1
 	done
-	codebox run --image host --session kept -c 'x = 42' && apt-get install -y -qq /root/debs/next-*.deb &&
-		dpkg -s codebox | grep '^Version: .*+next$' && [ "$(codebox run --session kept -c 'print(x)')" = 42 ]
+	codebox run --image host --session kept -c 'x = 42' && user "codebox run --image host --session kept -c 'x = 41'" || return 1
+	daemons=$(pgrep -x codeboxd)
+	apt-get install -y -qq --no-install-recommends /root/debs/next-*.deb && dpkg -s codebox | grep '^Version: .*+next$' &&
+		[ "$(codebox run --session kept -c 'print(x)')" = 42 ] && [ "$(user "codebox run --session kept -c 'print(x)'")" = 41 ] &&
+		[ "$(pgrep -x codeboxd)" = "$daemons" ]
 }
+# What an administrator and a user have is there afterwards; what runs as the user ends when he wants.
 package_purged() {
-	apt-get purge -y -qq codebox codebox-server || return 1
-	find / -xdev \( -path "$PREFIX" -o -path /root -o -path /home -o -path /opt -o -path /proc \) -prune -o \
-		-iname '*codebox*' -print | tee /dev/stderr | wc -l | grep -qx 0 && [ -e /home/tester/.local/share/codebox ] &&
-		! pgrep -x 'codeboxd|codebox-supervi|codebox-init'
+	echo '{ "include": ["default"] }' >/etc/codebox/policy.json && systemctl reload codeboxd &&
+		[ "$(codebox run --session kept -c 'print(x)')" = 42 ] && apt-get purge -y -qq codebox codebox-server || return 1
+	find / /run -xdev \( -path /etc/codebox -o -path /root -o -path /home -o -path /opt -o -path "/run/user" -o -path /proc \) \
+		-prune -o -iname '*codebox*' -print | tee /dev/stderr | wc -l | grep -qx 0 || return 1
+	[ "$(ls -A /etc/codebox)" = policy.json ] && [ -e /home/tester/.local/share/codebox/images/host ] || return 1
+	pkill -u tester -x codeboxd
+	no_process
 }
 package() {
 	local PATH=/usr/bin:/bin:/usr/sbin:/sbin name
 	export DEBIAN_FRONTEND=noninteractive
-	check "an image of a user's own, of another installation" user "$PREFIX/bin/codebox image build --force host"
-	user "$PREFIX/bin/codebox stop --force" >/dev/null 2>&1
-	check "apt installs the packages" apt-get install -y -qq --no-install-recommends /root/debs/*.deb
-	for name in user service; do
+	mkdir -p /etc/codebox
+	check "apt installs the package, and a user gets an answer" package_first
+	echo "# from apt install to the first answer, under emulation: $(cat /tmp/first) s"
+	check "apt installs the service" apt-get install -y -qq --no-install-recommends /root/debs/codebox-server_*.deb
+	check "its directories are as codeboxd would make them" package_directories
+	if knows_userns; then
+		check "the package's AppArmor profile is loaded, and allows what Ubuntu forbids" package_profile
+		check "without it a cell is refused: AppArmor is named, with the remedy" package_no_profile
+	fi
+	for name in user service probe; do
 		check "debian/tests/$name" env -C /opt/codebox-tests/source "debian/tests/$name"
 	done
-	check "an upgrade leaves a session alone" package_upgraded
-	check "a purge leaves nothing, and what users have" package_purged
+	check "its directories are as they were" package_directories
+	check "an upgrade leaves sessions alone" package_upgraded
+	check "a purge leaves nothing of its own, and all that others have" package_purged
 }
 for part in $PARTS; do
 	before=$failed
