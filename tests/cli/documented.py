@@ -37,8 +37,8 @@ ELSEWHERE = {
     r"^codebox image (build|lock)": "is many seconds of work, or wants an index; tests/integration/build.py, "
                                     "tests/cli/image_wheels.py",
     r"^codebox (image pull|run --image python-3)": "needs a registry; tests/cli/image_pull.py has one",
-    r"^codebox run --image (ruby|frames) ": "needs an image that is built there; tests/runtimes/added.py, "
-                                            "tests/cli/saved.py",
+    r"^codebox run --image (ruby|frames|tools) ": "needs an image that is built there; tests/runtimes/added.py, "
+                                                  "tests/cli/saved.py, test_recipes()",
     r"^codebox token create --tenant ops ": "writes to /etc/prometheus; tests/http/metrics.py",
     r"^codebox audit verify /var/log": "needs that log; tests/http/audit.py",
     r"^codebox sql ": "needs a database; tests/integration/sql.py has three",
@@ -56,6 +56,8 @@ TEXTS = {
     r"README\.md: MCP client ─": "a drawing",
     r"codebox-tenants\.5: \{ \"tenants\": ": "the tenants that are in force here",
     r"codebox-tenants\.5: \{ \"jwt\": ": "tests/http/jwts.py tries the file that it is from",
+    r"codebox-recipe\.5: \{ \"name\": ": "test_recipes()",
+    r"codebox-syscalls\.5: # What a program ": "tests/unit/filter.py compiles it, and compares what it allows",
     r"codebox-runtime\.7: (require|\{ \"(language|name)\": )": "tests/runtimes/added.py compares the text, and runs it",
     r"codebox-runtime\.7: (\.Dl )?(program |\{\"(ev|op)\":)": "frames; tests/driver/protocol.py",
     r"codebox-audit\.7: /var/log/codebox/audit\.log \{": "logrotate's; tests/http/audit.py has the log reopened",
@@ -307,6 +309,33 @@ def test_policies():
     for policy in sorted((TOP / "policies").glob("*.json")):
         if "schema" not in policy.name:
             b("policy", "check", str(policy), check=True)
+
+
+def test_recipes():
+    """Those of codebox-recipe(5) are recipes, the first of them of an image that runs; a lock has the members that it names."""
+    b = box()
+    text = plain(TOP / "man" / "codebox-recipe.5")
+    shown = [json.loads(t) for t in re.findall(r"^\.Bd -literal[^\n]*\n(\{\n.*?\n\})\n\.Ed$", text, re.M | re.S)]
+    assert [r["kind"] for r in shown] == ["host", "debian"], shown
+    store = dict(b.env, CODEBOX_DATA_DIR=os.path.join(b.dir, "images of recipes"), CODEBOX_RUNTIME_DIR=os.path.join(b.dir, "r"))
+    for recipe in shown:
+        Path(b.dir, recipe["name"] + ".json").write_text(json.dumps(recipe))
+    tools, command = re.findall(r"^codebox (image build \./tools\.json|run --image tools .*)$", text, re.M)
+    try:
+        for line in tools, command:
+            r = subprocess.run(["sh", "-c", f"codebox {line}"], env=store, cwd=b.dir, capture_output=True, text=True,
+                               stdin=subprocess.DEVNULL, timeout=300)
+            assert r.returncode == 0, (line, r)
+        assert r.stdout.startswith(shown[0]["files"]["etc/gitconfig"]), r.stdout
+        # The other is read, as far as its lock, which nobody has made.
+        r = subprocess.run([CODEBOX, "image", "build", "./geo.json"], env=store, cwd=b.dir, capture_output=True, text=True)
+        assert r.returncode == 1 and "geo.lock" in r.stderr, r
+    finally:
+        subprocess.run([CODEBOX, "stop", "--force"], env=store, capture_output=True)
+    lock = json.loads((TOP / "rootfs/python-science.lock").read_text())
+    locks = text.partition(".Ss Locks\n")[2].partition("\n.Sh ")[0]
+    for member in {*lock, *(k for w in lock["wheels"] for k in w)}:
+        assert re.search(rf"^\.(It )?Li {member}\b", locks, re.M), member
 
 
 def test_help():

@@ -84,6 +84,14 @@ def test_references_lead_to_pages():
     assert not wrong, wrong
 
 
+def test_codebox_1_leads_to_all_formats_and_concepts():
+    """And these are all described: data that is installed, and what the README calls by a name of its own."""
+    see = set(re.findall(r"^\.Xr (codebox[\w-]*) [57]", text_of("codebox.1").split(".Sh SEE ALSO\n")[1], re.M))
+    there = {name for name, section in pages() if section in "57"}
+    assert see == there, see ^ there
+    assert {f"codebox-{n}" for n in ("policy", "recipe", "syscalls", "tenants", "limits", "runtime", "session")} <= there, there
+
+
 def test_apropos_lists_all():
     search, index = shutil.which("mapropos"), shutil.which("makewhatis", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     if not search or not index:

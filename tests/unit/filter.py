@@ -323,6 +323,26 @@ def test_a_bad_list_is_refused_with_its_line():
                 raise AssertionError(f"{text!r} was accepted")
 
 
+def test_the_list_that_the_manual_shows():
+    """codebox-syscalls(5) says what it allows: it does, and no other of its lines is one that no list may have."""
+    with open(os.path.join(HERE, "../../man/codebox-syscalls.5")) as f:
+        shown = f.read().partition(".Sh EXAMPLES")[2].partition(".Bd -literal -offset indent\n")[2].partition("\n.Ed")[0]
+    with tempfile.TemporaryDirectory() as d:
+        os.symlink(os.path.join(os.path.abspath(LISTS), "groups"), os.path.join(d, "groups"))
+        with open(os.path.join(d, "p"), "w") as f:
+            f.write(shown + "\n")
+        program = Program("p", d)
+        found = differences(program, Lists("p", d))
+        assert not found, found[:5]
+        n = program.numbers
+        for name, args, want in (
+                ("read", (), ALLOW), ("socket", (1, 1, 0), ALLOW), ("socket", (1, 2, 0), 0x50000 | errno.EAFNOSUPPORT),
+                ("fcntl", (0, 1031), EPERM), ("fcntl", (0, 1), ALLOW), ("mount", (), EPERM), ("io_uring_setup", (), ENOSYS),
+                ("ptrace", (), ENOSYS)):
+            got = program.run(n[name], list(args) + [0] * (6 - len(args)))
+            assert got == want, (name, args, hex(got))
+
+
 def test_small_lists():
     """Longer trees than any real list needs: every second call allowed, each with a rule of its own."""
     with tempfile.TemporaryDirectory() as d:
