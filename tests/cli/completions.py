@@ -109,17 +109,44 @@ def test_zsh():
 
 
 def described():
-    """The options of each command, and its verbs, as the shells know them: from bash's table."""
-    with open(BASH, encoding="utf-8") as f:
-        places = [p.split() for p in re.findall(r'^\t\["([^"]+)"\]=', f.read(), re.M)]
-    options, verbs = {}, {}
-    for words in places:
-        known = options.setdefault(words[0], set())
-        if words[-1].startswith("-"):
-            known.add(words[-1])
-        elif len(words) == 2:
-            verbs.setdefault(words[0], set()).add(words[1])
-    return options, verbs
+    """WORDS -> KIND of packaging/completions/commands, which the three are made of."""
+    with open(os.path.join(HERE, "../../packaging/completions/commands"), encoding="utf-8") as f:
+        fields = [line.split("|") for line in f if "|" in line and line[0] != "#"]
+    return {" ".join(words.split()): kind.strip() for words, kind, _ in fields}
+
+
+def options_of():
+    """Each command, or command and verb, with its options; a command with verbs has none of its own."""
+    found = {}
+    for place in described():
+        above, _, last = place.rpartition(" ")
+        if last.startswith("-"):
+            found[above].add(last)
+        else:
+            found[place] = set()
+    return {place: known for place, known in found.items() if not any(p.startswith(place + " ") for p in found)}
+
+
+def test_every_shell_offers_every_option():
+    box, places = Box(), options_of()
+    assert len(places) > 40 and len(places["run"]) > 20, places
+    need("bash")
+    need("fish")
+    for shell in (["bash", "--norc", "-c", f'source "{BASH}"; for p; do read -ra COMP_WORDS <<<"{CODEBOX} $p -"; '
+                   'COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _codebox; printf "%s\\n" "${COMPREPLY[@]/#/$p: }"; done', "bash"],
+                  ["fish", "--no-config", "-c", f'source "{FISH}"; for p in $argv; for d in - --; '
+                   'complete -C "codebox $p $d" | string replace -r "^" "$p: "; end; end']):
+        r = subprocess.run([*shell, *places], env=with_path(box), capture_output=True, text=True, timeout=WAIT, cwd=box.dir)
+        same(r.stderr, "")
+        offered = {place: set() for place in places}
+        for line in r.stdout.splitlines():
+            place, _, rest = line.partition(": ")
+            offered[place].add(rest.split("\t")[0])
+        for place, known in places.items():
+            same((shell[0], place, known - offered[place]), (shell[0], place, set()))
+    with open(ZSH, encoding="utf-8") as f:
+        table = f.read().partition("_codebox_kind=(\n")[2].partition("\n)\n")[0]
+    same(dict(re.findall(r"^\t'([^']+)' '([^']+)'$", table, re.M)), described())
 
 
 def told(*args):
@@ -127,21 +154,43 @@ def told(*args):
 
 
 def test_the_description_is_that_of_help():
-    options, verbs = described()
     commands = set(re.findall(r"^  ([a-z]+)  ", told("--help").split("Options:")[0], re.M)) | {"help"}
-    same(set(options), commands)
+    places = [p.split() for p in described()]
+    same({p[0] for p in places}, commands)
+    option = r"--?[A-Za-z][a-z-]*"
     for command in sorted(commands - {"help"}):
         text = told(command, "--help").split("Examples:")[0]
         said = set()
         for line in text.splitlines():
             if re.match(r"\s+-", line):
-                said |= set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", re.split(r"(?<=\S)   ?(?=\S)", line.strip())[0]))
+                said |= set(re.findall(rf"(?<![\w-]){option}", re.split(r"(?<=\S)   ?(?=\S)", line.strip())[0]))
             else:
-                said |= set(re.findall(r"(?<=[\[|])--?[a-z][a-z-]*", line))
-        said = {o for o in said if o.startswith("--")} - {"--help"}
-        same((command, said), (command, {o for o in options[command] if o.startswith("--")}))
-        for verb in verbs.get(command, ()):
+                said |= set(re.findall(rf"(?<=[\[|]){option}", line))
+        known = {p[-1] for p in places if p[0] == command and p[-1].startswith("-")}
+        same((command, said - {"--help"}), (command, known))
+        for verb in {p[1] for p in places if p[0] == command and len(p) > 1} - known:
             contains(text, verb)
+
+
+def test_the_description_is_that_of_the_manual():
+    """What a synopsis names is offered at that verb; it need not name all."""
+    pages = ""
+    for name in "codebox.1", "codebox-exec.1", "codebox-image.1":
+        with open(os.path.join(HERE, "../../man", name), encoding="utf-8") as f:
+            pages += f.read().partition(".Sh SYNOPSIS\n")[2].partition(".Sh ")[0]
+    places = options_of()
+    seen = set()
+    for text in re.split(r"^\.Nm.*\n", pages, flags=re.M):
+        m = re.match(r"\.Cm (.*)\n", text)
+        place = m and m.group(1).strip()
+        if place not in places:
+            continue
+        seen.add(place)
+        for name in re.findall(r"\bFl (-?[A-Za-z][a-z-]*)", text):
+            names = [f"-{name}"] if name.startswith("-") or len(name) == 1 else [f"-{c}" for c in name]
+            for one in names:
+                contains(places[place] | {"--help"}, one)
+    same(set(places) - seen, set())
 
 
 run(globals())
