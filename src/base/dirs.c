@@ -215,7 +215,9 @@ int cbx_service_init(struct cbx_service *s, struct cbx_err *err)
 
 	memset(s, 0, sizeof(*s));
 	if (getuid() != geteuid() || getgid() != getegid())
-		return cbx_refuse(err, "unsafe_start", EPERM, "codebox refuses to run setuid or setgid");
+		return cbx_refuse(
+			err, "unsafe_start", EPERM,
+			"codebox is installed setuid or setgid, which it refuses; remove these bits: chmod ug-s");
 	s->uid = geteuid();
 	s->gid = getegid();
 	if (s->uid != 0)
@@ -309,7 +311,7 @@ int cbx_service_give_socket(const struct cbx_service *s, const char *path, struc
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return cbx_fail(err, errno, "look at %s", path);
 	if (!S_ISSOCK(st.st_mode) || st.st_uid != 0 || st.st_nlink > 1)
-		return cbx_refuse(err, "unsafe_directory", EPERM, "%s was replaced while it was made", path);
+		return cbx_refuse(err, "unsafe_directory", EPERM, "%s was replaced while it was made; try again", path);
 	if (fchownat(fd, "", s->uid, s->gid, AT_EMPTY_PATH) < 0)
 		return cbx_fail(err, errno, "give %s to user %u", path, (unsigned)s->uid);
 	return 0;

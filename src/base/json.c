@@ -307,7 +307,7 @@ static void find_duplicates(const cJSON *node, struct cbx_err *problem)
 		n++;
 	if (cJSON_IsObject(node) &&
 	    (n <= FEW_MEMBERS ? twice_among_few(node->child, &name) : twice_among_many(node->child, n, &name)))
-		cbx_refuse(problem, "duplicate_key", EINVAL, "member \"%.*s\" stands twice in one object",
+		cbx_refuse(problem, "duplicate_key", EINVAL, "member \"%.*s\" stands twice in one object; remove one",
 			   shown_bytes(name), name);
 	for (child = node->child; child && !problem->code; child = child->next)
 		if (child->child)
@@ -424,7 +424,7 @@ int cbx_json_get_u64(const cJSON *obj, const char *key, uint64_t min, uint64_t m
 	if (!(d >= 0 && d <= 9007199254740992.0) || floor(d) != d)
 		return wrong_type(v, key, "a whole number of at least 0", err);
 	if ((uint64_t)d < min && max >= 1u << 30) /* the upper bound is not the point */
-		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %.0f is less than %llu", key, d,
+		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %.0f is too small; give at least %llu", key, d,
 				  (unsigned long long)min);
 	if ((uint64_t)d < min || (uint64_t)d > max)
 		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %.0f is not between %llu and %llu", key, d,
@@ -442,7 +442,8 @@ int cbx_json_get_double(const cJSON *obj, const char *key, double min, double ma
 	if (!cJSON_IsNumber(v) || !isfinite(v->valuedouble))
 		return wrong_type(v, key, "a number", err);
 	if (v->valuedouble < min && max >= 1u << 30)
-		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %g is less than %g", key, v->valuedouble, min);
+		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %g is too small; give at least %g", key,
+				  v->valuedouble, min);
 	if (v->valuedouble < min || v->valuedouble > max)
 		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %g is not between %g and %g", key,
 				  v->valuedouble, min, max);

@@ -59,7 +59,8 @@ int cbx_parse_u64(const char *s, const char *what, uint64_t min, uint64_t max, u
 	int r = digits(s, &v, &end);
 
 	if (r == -EINVAL || (r == 0 && *end))
-		return cbx_refuse(err, "invalid_argument", EINVAL, "%s: \"%.80s\" is not a whole number", what, s);
+		return cbx_refuse(err, "invalid_argument", EINVAL,
+				  "%s: \"%.80s\" is not a whole number; write digits alone", what, s);
 	if (r < 0 || v < min || v > max)
 		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %.80s is not between %llu and %llu", what, s,
 				  (unsigned long long)min, (unsigned long long)max);

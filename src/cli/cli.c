@@ -88,6 +88,13 @@ int cbx_cli_refuse(const char *kind, const char *fmt, ...)
 	return CBX_EXIT_FAILURE;
 }
 
+int cbx_cli_no_session(const char *id)
+{
+	return cbx_cli_refuse("session_not_found",
+			      "there is no session \"%s\" (codeboxd is not running); make one: codebox run --session",
+			      id);
+}
+
 int cbx_cli_fail(const struct cbx_err *err)
 {
 	static const char *const own[] = { "invalid_policy",   "system",       "no_daemon",    "daemon_gone",

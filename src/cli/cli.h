@@ -62,6 +62,9 @@ void cbx_cli_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int cbx_cli_fail(const struct cbx_err *err);
 /* Likewise, of something that a command has found out itself; returns CBX_EXIT_FAILURE. */
 int cbx_cli_refuse(const char *kind, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Likewise, of a session, where codeboxd, which would know it, is not running. */
+int cbx_cli_no_session(const char *id);
 /* --json was given: from here on what the functions below say is on standard output too, as {"error":{kind,message}}. */
 void cbx_cli_json_errors(void);
 void cbx_cli_print_error(const char *kind, const char *msg); /* that alone, if it was given */

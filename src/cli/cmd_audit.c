@@ -114,7 +114,9 @@ static int verify(struct options *o, char **paths, int n)
 		if (read_file(&c, o, paths[i], &open, &err) < 0)
 			return cbx_cli_fail(&err);
 	if (!c.lines)
-		return cbx_cli_refuse("chain_broken", "%s has no line of an audit log", paths[0]);
+		return cbx_cli_refuse("chain_broken",
+				      "%s has no line of an audit log; name one that codeboxd --audit has written",
+				      paths[0]);
 	if (o->head && !o->head_found)
 		return cbx_cli_refuse("chain_broken",
 				      "line %llu, which --head names, is missing: lines were removed at the end",

@@ -314,8 +314,7 @@ static int run_exec(int argc, char **argv)
 
 	if (r == 0 && cbx_cli_client(o.spec.image, &client, &err) <= 0) {
 		if (strcmp(err.kind, "no_daemon") == 0)
-			(void)cbx_cli_refuse("session_not_found",
-					     "there is no session \"%s\" (codeboxd is not running)", o.session);
+			(void)cbx_cli_no_session(o.session);
 		else
 			(void)cbx_cli_fail(&err);
 		r = CBX_EXIT_NOT_TRIED;

@@ -123,8 +123,8 @@ int cbx_kernelspec_register(const char *program, const char *name, const struct 
 		return cbx_cli_usage("register", "%s does not go with jupyter; use --workspace",
 				     mcp->folder ? "--folder" : "--profile");
 	if (!data)
-		return cbx_cli_refuse("failed",
-				      "the directory of Jupyter cannot be found: HOME is not an absolute path");
+		return cbx_cli_refuse(
+			"failed", "the directory of Jupyter cannot be found: HOME is not an absolute path; set HOME");
 	dir = cbx_xasprintf("%s/kernels/%s", data, name);
 	file = cbx_xasprintf("%s/kernel.json", dir);
 	print_spec(&text, program, name, mcp);

@@ -145,8 +145,7 @@ static int run_logs(int argc, char **argv)
 	l.log.out = &l.out;
 	r = cbx_cli_client(false, &l.client, &err);
 	if (r == 0)
-		return cbx_cli_refuse("session_not_found", "there is no session \"%s\" (codeboxd is not running)",
-				      l.log.session);
+		return cbx_cli_no_session(l.log.session);
 	if (r > 0) {
 		r = print_log(&l, &err);
 		cbx_client_close(&l.client);

@@ -68,7 +68,7 @@ static int add_file(struct options *o, const char *name)
 	if (r < 0)
 		cbx_fail(&err, -r, "read %s", name);
 	else if (text.len && memchr(text.data, '\0', text.len))
-		r = cbx_refuse(&err, "invalid_argument", EINVAL, "%s: it has a NUL byte: it is not text", name);
+		r = cbx_refuse(&err, "invalid_argument", EINVAL, "%s: it has a NUL byte; give a file of text", name);
 	else
 		r = cbx_requirements_read(name, cbx_buf_str(&text), o->packages, &err);
 	if (r >= 0)
@@ -90,9 +90,7 @@ static int install(struct options *o)
 	r = cbx_cli_client(false, &client, &err);
 	if (r <= 0) {
 		cJSON_Delete(params);
-		return r < 0 ? cbx_cli_fail(&err) :
-			       cbx_cli_refuse("session_not_found", "there is no session \"%s\" (codeboxd is not running)",
-					      o->session);
+		return r < 0 ? cbx_cli_fail(&err) : cbx_cli_no_session(o->session);
 	}
 	r = cbx_client_call(&client, "packages.install", params, &result, &err);
 	cbx_client_close(&client);

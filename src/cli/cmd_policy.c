@@ -267,7 +267,8 @@ static int parse_one(const char *arg, struct request *q, struct cbx_err *err)
 		q->given[k] = true;
 		return cbx_key_parse(k, v, &q->wanted[k], err);
 	}
-	return cbx_refuse(err, "invalid_argument", 22, "%.*s: a request cannot set this key", (int)n, arg);
+	return cbx_refuse(err, "invalid_argument", 22, "%.*s: a request cannot set this key; set it in the policy",
+			  (int)n, arg);
 }
 
 static int narrowed(const struct cbx_dirs *dirs, const struct request *q, struct cbx_policy **p, struct cbx_err *err)

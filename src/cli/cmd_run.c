@@ -168,8 +168,7 @@ static int check_text(struct run *run)
 	}
 	bytes = (struct cbx_buf){ 0 };
 	if (run->code.len && memchr(run->code.data, '\0', run->code.len)) {
-		(void)cbx_cli_refuse("invalid_argument",
-				     "the code holds a NUL byte: it is not text");
+		(void)cbx_cli_refuse("invalid_argument", "the code holds a NUL byte; give text");
 		return CBX_EXIT_USAGE;
 	}
 	if (!cbx_utf8_valid(cbx_buf_str(&run->code), run->code.len)) {

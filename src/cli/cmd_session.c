@@ -121,11 +121,6 @@ static cJSON *id_params(const char *id)
 	return params;
 }
 
-static int not_there(const char *id)
-{
-	return cbx_cli_refuse("session_not_found", "there is no session \"%s\" (codeboxd is not running)", id);
-}
-
 /* Members as lines; objects within are indented by their name. */
 static void describe(struct cbx_buf *out, const cJSON *obj, const char *prefix)
 {
@@ -159,7 +154,7 @@ static int info(struct cbx_client *client, const struct options *o)
 	if (o->nids != 1)
 		return cbx_cli_usage("session", "info: give the name of one session");
 	if (!client)
-		return not_there(o->ids[0]);
+		return cbx_cli_no_session(o->ids[0]);
 	if (cbx_client_call(client, "session.info", id_params(o->ids[0]), &result, &err) < 0)
 		return cbx_cli_fail(&err);
 	if (o->json)
@@ -208,7 +203,7 @@ static int restart(struct cbx_client *client, const struct options *o)
 		int r = client ? cbx_client_call(client, "session.restart", id_params(o->ids[i]), NULL, &err) : 0;
 
 		if (!client || r < 0)
-			status = client ? cbx_cli_fail(&err) : not_there(o->ids[i]);
+			status = client ? cbx_cli_fail(&err) : cbx_cli_no_session(o->ids[i]);
 	}
 	return status;
 }
@@ -222,7 +217,7 @@ static int rm(struct cbx_client *client, const struct options *o)
 	if (o->all)
 		return remove_all(client);
 	for (int i = 0; i < o->nids; i++) {
-		int r = client ? remove_one(client, o->ids[i]) : not_there(o->ids[i]);
+		int r = client ? remove_one(client, o->ids[i]) : cbx_cli_no_session(o->ids[i]);
 
 		status = r ? r : status;
 	}

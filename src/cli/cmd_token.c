@@ -173,7 +173,7 @@ static int create(struct files *f, const struct options *o)
 	if (o->nargs)
 		return cbx_cli_usage("token", "unexpected argument: %s", o->args[0]);
 	if (!cbx_tenants_find(&f->tenants, o->tenant))
-		return cbx_cli_refuse("no_such_tenant", "there is no tenant \"%.80s\" in %s", o->tenant,
+		return cbx_cli_refuse("no_such_tenant", "there is no tenant \"%.80s\" in %s; add it there", o->tenant,
 				      f->tenants_path);
 	if (describe(o, &like, &err) < 0 || cbx_tokens_make(&f->tokens, &like, text, &err) < 0 || save(f, &err) < 0)
 		return cbx_cli_fail(&err);
@@ -225,8 +225,10 @@ static int revoke_all(struct files *f, const struct options *o)
 		return cbx_cli_usage("token", "missing argument: the id of a token; codebox token list has them");
 	for (int i = 0; i < o->nargs; i++)
 		if (!cbx_tokens_revoke(&f->tokens, o->args[i]))
-			return cbx_cli_refuse("no_such_token", "there is no token \"%.80s\"; none was revoked",
-					      o->args[i]);
+			return cbx_cli_refuse(
+				"no_such_token",
+				"there is no token \"%.80s\", and none was revoked; see codebox token list",
+				o->args[i]);
 	if (save(f, &err) < 0)
 		return cbx_cli_fail(&err);
 	have_it_read();

@@ -57,9 +57,11 @@ int cbx_confile_read(struct cbx_confile *f, const char *path, struct cbx_err *er
 	if (fstat(fd, &f->st) < 0)
 		return cbx_fail(err, errno, "%s", f->path);
 	if (!S_ISREG(f->st.st_mode))
-		return cbx_refuse(err, "wrong_type", EINVAL, "%s is not a regular file", f->path);
+		return cbx_refuse(err, "wrong_type", EINVAL, "%s is not a regular file; move it away", f->path);
 	if ((uint64_t)f->st.st_size > CBX_CONFILE_MAX)
-		return cbx_refuse(err, "too_long", EFBIG, "%s is longer than %u MiB", f->path, CBX_CONFILE_MAX >> 20);
+		return cbx_refuse(err, "too_long", EFBIG,
+				  "%s is longer than %u MiB; use --print, and add the entry yourself", f->path,
+				  CBX_CONFILE_MAX >> 20);
 	n = cbx_read_full(fd, cbx_buf_reserve(&f->text, (size_t)f->st.st_size + 1), (size_t)f->st.st_size + 1);
 	if (n < 0)
 		return cbx_fail(err, (int)-n, "%s", f->path);
@@ -140,7 +142,8 @@ int cbx_confile_replace(struct cbx_confile *f, const char *text, size_t len, str
 
 	/* A rename needs no permission on the file itself; one that its owner made read-only is to stay as it is. */
 	if (f->exists && (!(f->st.st_mode & 0222) || access(f->path, W_OK) < 0))
-		return cbx_refuse(err, "read_only", EACCES, "%s is read-only", f->path);
+		return cbx_refuse(err, "read_only", EACCES, "%s is read-only; make it writable, or use --print",
+				  f->path);
 	if (f->exists) {
 		r = put(f, backup, f->text.data, f->text.len, false, err);
 		if (r < 0)

@@ -117,7 +117,8 @@ static int get_file(struct cbx_copy *c, const char *path, const struct cbx_remot
 	int r;
 
 	if (fstatat(dirfd, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(there.st_mode))
-		return cbx_refuse(err, "is_directory", EISDIR, "a directory is in its place");
+		return cbx_refuse(err, "is_directory", EISDIR,
+				  "a directory is in its place; remove it, or copy to another place");
 	cbx_random_name(temp + strlen(temp), 16);
 	/* Without a name until it is complete, where the file system can: then a killed copy leaves nothing. */
 	fd = openat(dirfd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, mode);
@@ -185,7 +186,8 @@ static int get_dir(struct cbx_copy *c, const char *path, int dirfd, unsigned dep
 	bool more = true;
 
 	if (depth > CBX_COPY_DEPTH_MAX)
-		return cbx_refuse(err, "too_deep", ELOOP, "directories nested more than %d deep", CBX_COPY_DEPTH_MAX);
+		return cbx_refuse(err, "too_deep", ELOOP, "directories are nested more than %d deep; copy an inner one",
+				  CBX_COPY_DEPTH_MAX);
 	while (more) {
 		_cleanup_json_ cJSON *entries = NULL;
 		const cJSON *entry;
@@ -247,7 +249,7 @@ static int get_top_file(struct cbx_copy *c, const char *path, const struct cbx_r
 	dir = cbx_xstrdup(real ? real : target);
 	name = cbx_copy_basename(dir);
 	if (!name || cbx_ends_with(target, "/"))
-		return cbx_refuse(err, "not_found", ENOENT, "%s: there is no such directory", target);
+		return cbx_refuse(err, "not_found", ENOENT, "%s: there is no such directory; make it first", target);
 	slash = strrchr(dir, '/');
 	if (slash)
 		slash[slash == dir] = '\0';
@@ -276,5 +278,5 @@ int cbx_copy_get(struct cbx_copy *c, const char *path, const char *dst, bool int
 	case CBX_REMOTE_OTHER:
 		break;
 	}
-	return cbx_refuse(err, "not_a_file", EINVAL, "%s is not a file or directory", path);
+	return cbx_refuse(err, "not_a_file", EINVAL, "%s is neither a file nor a directory; name one that is", path);
 }

@@ -85,7 +85,8 @@ static int put_dir(struct cbx_copy *c, int fd, const char *local, const char *pa
 	int own, r;
 
 	if (depth > CBX_COPY_DEPTH_MAX)
-		return cbx_refuse(err, "too_deep", ELOOP, "directories nested more than %d deep", CBX_COPY_DEPTH_MAX);
+		return cbx_refuse(err, "too_deep", ELOOP, "directories are nested more than %d deep; copy an inner one",
+				  CBX_COPY_DEPTH_MAX);
 	r = cbx_remote_mkdir(&c->remote, path, err);
 	if (r < 0)
 		return r;

@@ -258,8 +258,7 @@ int cbx_export(struct cbx_client *client, int argc, char **argv)
 	struct cbx_err err;
 
 	if (!status && !client)
-		status = cbx_cli_refuse("session_not_found", "there is no session \"%s\" (codeboxd is not running)",
-					e.session);
+		status = cbx_cli_no_session(e.session);
 	else if (!status && export(&e, client, &err) < 0)
 		status = cbx_cli_fail(&err);
 	cJSON_Delete(e.notebook);

@@ -51,7 +51,9 @@ int cbx_kernel_begin(struct kernel *k, struct cbx_err *err)
 
 	if (r <= 0) {
 		k->client.fd = -1;
-		return r < 0 ? r : cbx_refuse(err, "no_daemon", ENOENT, "there is no codeboxd");
+		return r < 0 ? r
+			     : cbx_refuse(err, "no_daemon", ENOENT,
+					  "codeboxd does not run any more; run the cell again");
 	}
 	if (k->session[0])
 		return 0;

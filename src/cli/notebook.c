@@ -39,7 +39,7 @@ static int check_cell(const cJSON *c, int n, struct cbx_err *err)
 			ok = ok && cJSON_IsString(line);
 	return ok ? 0
 		  : cbx_refuse(err, "invalid_argument", EINVAL,
-			       "cell %d is not a cell of nbformat 4: it needs a cell_type and a source", n);
+			       "cell %d is not one of nbformat 4; give it a cell_type and a source", n);
 }
 
 static int check(const cJSON *root, struct cbx_err *err)
@@ -65,7 +65,8 @@ int cbx_notebook_read(struct cbx_notebook *nb, struct cbx_err *err)
 	int r = fd < 0 ? -errno : cbx_read_whole(fd, CBX_NOTEBOOK_MAX, &text);
 
 	if (r == -EFBIG)
-		cbx_refuse(err, "invalid_argument", EFBIG, "it is larger than the limit of %zu MiB",
+		cbx_refuse(err, "invalid_argument", EFBIG,
+			   "it is larger than the limit of %zu MiB; remove outputs: jupyter nbconvert --clear-output",
 			   CBX_NOTEBOOK_MAX >> 20);
 	else if (r < 0)
 		cbx_fail(err, -r, "read");

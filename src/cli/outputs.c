@@ -184,7 +184,7 @@ int cbx_outputs_write_text(const struct cbx_buf *text, const char *where, struct
 		return out.failed ? cbx_fail(err, out.error, "write standard output") : 0;
 	}
 	if (there && !S_ISREG(st.st_mode))
-		return cbx_refuse(err, "invalid_argument", EINVAL, "%s: not a regular file", to);
+		return cbx_refuse(err, "invalid_argument", EINVAL, "%s: not a regular file; choose another name", to);
 	new = cbx_xasprintf("%s.%d.new", to, (int)getpid());
 	fd = open(new, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, there ? st.st_mode & 0777 : 0666);
 	if (fd < 0)

@@ -80,7 +80,8 @@ static int edit_open(struct edit *e, const char *text, size_t len, struct cbx_er
 		return -err->code;
 	}
 	if (!cJSON_IsObject(e->doc.root))
-		return cbx_refuse(err, "wrong_type", EINVAL, "it is JSON, but not an object");
+		return cbx_refuse(err, "wrong_type", EINVAL,
+				  "it is JSON, but not an object; correct it, or move it away");
 	if (n > 0 && n < sizeof(e->unit)) {
 		memcpy(e->unit, line + 1, n);
 		e->unit[n] = '\0';
@@ -162,7 +163,7 @@ static int find(const struct cbx_registry *r, const struct edit *e, cJSON **ret,
 	if (!section)
 		return 0;
 	if (!cJSON_IsObject(section))
-		return cbx_refuse(err, "wrong_type", EINVAL, "its \"%s\" is not an object", r->section);
+		return cbx_refuse(err, "wrong_type", EINVAL, "its \"%s\" is not an object; correct it", r->section);
 	*ret = cJSON_GetObjectItemCaseSensitive(section, r->name);
 	if (*ret && !ours(*ret) && !r->force)
 		return cbx_refuse(err, "other_server", EEXIST,

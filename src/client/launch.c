@@ -67,7 +67,7 @@ static int open_log(const struct cbx_dirs *dirs, off_t *ret_size, struct cbx_err
 		return -1;
 	}
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		cbx_refuse(err, "unsafe_file", EINVAL, "%s is not a regular file", path);
+		cbx_refuse(err, "unsafe_file", EINVAL, "%s is not a regular file; remove it", path);
 		close(fd);
 		return -1;
 	}

@@ -193,7 +193,8 @@ int cbx_daemon_reach(const struct cbx_dirs *dirs, const char *socket_name, bool 
 	if (fd >= 0 || !nobody_listens(fd))
 		return fd;
 	if (!may_start)
-		return cbx_refuse(err, "no_daemon", ENOENT, "codeboxd is not running");
+		return cbx_refuse(err, "no_daemon", ENOENT,
+				  "codeboxd is not running; a command that needs it, such as codebox run, starts it");
 	r = cbx_service_make_dir(&service, dirs->runtime, 0700, err);
 	if (r < 0)
 		return r;

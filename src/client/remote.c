@@ -86,7 +86,10 @@ int cbx_remote_write(const struct cbx_remote *r, const char *path, uint64_t offs
 	if (e < 0)
 		return e;
 	if (cbx_json_number(result, "written", (double)n) != (double)n)
-		return cbx_refuse(err, "disk_full", ENOSPC, "%s: the session's disk is full", path);
+		return cbx_refuse(
+			err, "disk_full", ENOSPC,
+			"%s: the session's disk is full; remove files of it, or use a session with more (limits.disk)",
+			path);
 	return 0;
 }
 

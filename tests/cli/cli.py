@@ -246,7 +246,7 @@ def test_sessions():
     same(json.loads(box.ok("session", "info", "--json", "one").out)["session_id"], "one")
     r = box("session", "info", "none")
     same(r.returncode, 1)
-    contains(r.err, "codebox: there is no session")
+    contains(r.err, 'codebox: there is no session "none"; list the sessions, or make one\n')
     same(box("session", "rm", "none", "one").returncode, 1)
     same([s["session_id"] for s in json.loads(box.ok("session", "ls", "--json").out)["sessions"]], ["two"])
     box.ok("session", "rm", "--all")

@@ -103,7 +103,7 @@ class Connection(threading.Thread):
                 return self.own
             if sid not in sessions:
                 if not params.get("create"):
-                    raise Refused("session_not_found", "there is no session \"%s\"" % sid)
+                    raise Refused("session_not_found", "there is no session \"%s\"; list the sessions, or make one" % sid)
                 sessions[sid] = Session(sid, params.get("image", "python"))
             return sessions[sid]
 
