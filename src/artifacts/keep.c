@@ -29,7 +29,7 @@ struct names {
 
 static int wrong(const char *what, struct cbx_err *err)
 {
-	return cbx_refuse(err, "invalid_argument", EINVAL, "%s: wrong or missing", what);
+	return cbx_refuse(err, "invalid_argument", EINVAL, "%s: wrong or missing; give another", what);
 }
 
 static int gone(struct cbx_err *err)

@@ -59,7 +59,7 @@ static int carry_out(int store, const cJSON *job, const char *p, size_t n, cJSON
 	if (strcmp(what, "sweep") == 0)
 		return cbx_artifact_file_sweep(store, err);
 	if (strcmp(what, "read") != 0)
-		return cbx_refuse(err, "invalid_argument", EINVAL, "there is no such job");
+		return cbx_refuse(err, "protocol", EINVAL, "there is no such job");
 	r = cbx_artifact_file_read(store, job, &about, bytes, err);
 	if (r >= 0) {
 		cJSON_Delete(*answer);
@@ -85,7 +85,7 @@ static void serve(int sock, void *arg)
 	end = r < 0 ? NULL : memchr(cbx_buf_str(&text), '\n', text.len);
 	n = end ? (size_t)(end - text.data) : 0;
 	if (!end)
-		r = cbx_refuse(&err, "invalid_argument", EBADMSG, "a job is a line of JSON");
+		r = cbx_refuse(&err, "protocol", EBADMSG, "a job is a line of JSON");
 	if (r >= 0)
 		r = cbx_json_parse(text.data, n, &doc, &err);
 	if (r >= 0)

@@ -139,8 +139,8 @@ static int lock(const struct cbx_dirs *dirs, const char *what, struct options *o
 		return r;
 	lock_path = cbx_wheellock_path(path);
 	if (!recipe.wheels[0])
-		r = cbx_refuse(err, "invalid_argument", EINVAL, "the recipe %s has no \"wheels\", so it needs no lock",
-			       path);
+		r = cbx_refuse(err, "invalid_argument", EINVAL,
+			       "the recipe %s has no \"wheels\", so it needs no lock; build it as it is", path);
 	if (r == 0)
 		r = find_targets(lock_path, o, err);
 	if (r == 0)

@@ -61,8 +61,10 @@ static int take_entry(const cJSON *entry, const char *file, struct cbx_credentia
 		return 0; /* a helper has them */
 	if (cbx_base64_decode(&plain, auth, strlen(auth)) < 0 || !plain.len || memchr(plain.data, '\0', plain.len) ||
 	    !(colon = strchr(plain.data, ':')))
-		return cbx_refuse(err, "invalid_credentials", EINVAL,
-				  "%s: an \"auth\" in it is not base64 of user:password", file);
+		return cbx_refuse(
+			err, "invalid_credentials", EINVAL,
+			"%s: an \"auth\" in it is not base64 of user:password; log in again, with podman or docker",
+			file);
 	ret->user = strndup(plain.data, (size_t)(colon - plain.data));
 	ret->password = cbx_xstrdup(colon + 1);
 	explicit_bzero(plain.data, plain.len);
@@ -79,7 +81,8 @@ int cbx_credentials_in(const char *text, size_t len, const char *file, const str
 	struct cbx_err e;
 
 	if (cbx_json_parse(text, len, &doc, &e) < 0 || doc.problem.code)
-		return cbx_refuse(err, "invalid_credentials", EINVAL, "%s is not JSON", file);
+		return cbx_refuse(err, "invalid_credentials", EINVAL, "%s is not JSON; correct it, or move it away",
+				  file);
 	cJSON_ArrayForEach(entry, cJSON_GetObjectItemCaseSensitive(doc.root, "auths")) {
 		size_t n = entry->string && cJSON_IsObject(entry) ? covers(entry->string, name) : 0;
 

@@ -126,7 +126,7 @@ static int copy_archive(struct cbx_client *client, const char *session, int out,
 	int r = cbx_remote_stat(&remote, ARCHIVE, &st, err);
 
 	if (r >= 0 && st.size > CBX_COMPILED_MAX)
-		return cbx_refuse(err, "too_long", EFBIG, "what was compiled is larger than %llu bytes",
+		return cbx_refuse(err, "too_long", EFBIG, "what was compiled is larger than %llu bytes; omit packages",
 				  (unsigned long long)CBX_COMPILED_MAX);
 	while (r >= 0 && !eof && at < st.size) {
 		_cleanup_buf_ struct cbx_buf bytes = { 0 };

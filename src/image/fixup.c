@@ -67,7 +67,10 @@ static int find_multiarch(int root, char *out, size_t size, struct cbx_err *err)
 		}
 	}
 	cbx_tree_names_free(names, n);
-	return r < 0 ? cbx_refuse(err, "invalid_recipe", ENOENT, "the image has no directory for " MULTIARCH) : 0;
+	return r < 0 ? cbx_refuse(err, "invalid_recipe", ENOENT,
+				  "the image has no directory for " MULTIARCH
+				  "; add a package that has one, such as libc6")
+		     : 0;
 }
 
 static char *replace_multiarch(const char *text, const char *name)

@@ -63,12 +63,14 @@ static int graft_entry(struct cbx_graft *g, int from, int to, const char *name, 
 	if (cbx_unpack_matches(g->exclude, g->path) && !cbx_unpack_matches(g->include, g->path))
 		return 0;
 	if (++g->entries > CBX_UNPACK_ENTRIES_MAX)
-		return cbx_refuse(g->err, "too_long", E2BIG, "the image would have more than %d files and directories",
+		return cbx_refuse(g->err, "too_long", E2BIG,
+				  "the image would have more than %d files and directories; omit packages",
 				  CBX_UNPACK_ENTRIES_MAX);
 	if (S_ISDIR(st.st_mode))
 		return graft_dir(g, from, to, name, depth);
 	if ((uint64_t)st.st_size > CBX_UNPACK_BYTES_MAX - g->bytes)
-		return cbx_refuse(g->err, "too_long", EFBIG, "the files of the image would hold more than %llu bytes",
+		return cbx_refuse(g->err, "too_long", EFBIG,
+				  "the files of the image would hold more than %llu bytes; omit packages",
 				  (unsigned long long)CBX_UNPACK_BYTES_MAX);
 	g->bytes += (uint64_t)st.st_size;
 	return graft_file(g, from, to, name, &st);

@@ -72,7 +72,7 @@ static int copy_file(struct copy *c, int dir, const char *name, const char *to)
 		c->bytes += (uint64_t)n;
 		if (c->bytes > CBX_COPY_BYTES_MAX)
 			return cbx_refuse(c->err, "too_long", EFBIG,
-					  "the files to copy for the image hold more than %zu bytes",
+					  "the files to copy for the image hold more than %zu bytes; copy fewer",
 					  CBX_COPY_BYTES_MAX);
 		r = cbx_write_all(out, chunk, (size_t)n);
 		if (r < 0)

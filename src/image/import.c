@@ -220,9 +220,9 @@ static int fill_from_archives(struct cbx_stage *stage, struct cbx_import *import
 		return r;
 	if (import->n > 1 || !cbx_layout_is(stage->rootfs)) {
 		if (import->want.tag)
-			return cbx_refuse(err, "invalid_argument", EINVAL,
-					  "--tag chooses among the images of an archive, and this archive is a root "
-					  "file system");
+			return cbx_refuse(
+				err, "invalid_argument", EINVAL,
+				"--tag: the archive is a root file system, without images to choose from; omit it");
 		cbx_buf_addf(note, "Imported from %zu archive%s.", import->n, import->n == 1 ? "" : "s");
 		return 0;
 	}

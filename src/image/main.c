@@ -261,9 +261,10 @@ static int main_rm(const struct cbx_dirs *dirs, int argc, char **argv)
 	if (argc <= first || argv[first][0] == '-')
 		return cbx_image_bad_usage("rm: give names of images, with --force before them at most");
 	for (int i = first; i < argc; i++) {
-		int r = cbx_name_valid(argv[i]) ? cbx_image_check_taking(dirs, argv[i], !force, &err)
-						: cbx_refuse(&err, "image_not_found", ENOENT,
-							     "\"%.80s\" is not the name of an image", argv[i]);
+		int r = cbx_name_valid(argv[i])
+				? cbx_image_check_taking(dirs, argv[i], !force, &err)
+				: cbx_refuse(&err, "image_not_found", ENOENT,
+					     "\"%.80s\" is not the name of an image; see codebox image ls", argv[i]);
 
 		if (r < 0) {
 			failed = cbx_image_fail(&err);

@@ -284,7 +284,8 @@ int cbx_image_open(const char *images_dir, const char *name, struct cbx_image *r
 	int r;
 
 	if (!cbx_name_valid(name))
-		return cbx_refuse(err, "image_not_found", EINVAL, "\"%.80s\" is not the name of an image", name);
+		return cbx_refuse(err, "image_not_found", EINVAL,
+				  "\"%.80s\" is not the name of an image; see codebox image ls", name);
 	store = open(images_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (store < 0 && errno != ENOENT)
 		return cbx_fail(err, errno, "open the image store %s", images_dir);
@@ -351,8 +352,9 @@ int cbx_image_interpreter(const struct cbx_image *image, const char *language, c
 		cJSON_ArrayForEach(one, all)
 			cbx_buf_addf(&have, "%s%s", have.len ? ", " : "", one->string);
 	return cbx_refuse(err, "no_interpreter", ENOENT,
-			  "the image \"%s\" has no interpreter for \"%.40s\" (it has: %.200s)", image->name, language,
-			  have.len ? have.data : "none");
+			  "the image \"%s\" has no interpreter for \"%.40s\" (it has: %.200s); use one of these, or "
+			  "another image",
+			  image->name, language, have.len ? have.data : "none");
 }
 
 int cbx_image_preload(const struct cbx_image *image, char **ret, struct cbx_err *err)

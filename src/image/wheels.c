@@ -67,8 +67,8 @@ static int find_python(int root, const char *program, char out[16], struct cbx_e
 	target[n < 0 ? 0 : n] = '\0';
 	return version_of(target, out) ? 0
 				       : cbx_refuse(err, "invalid_recipe", EINVAL,
-						    "%s of the image is not a link to a program like python3.11, so "
-						    "that no wheels can be chosen for it",
+						    "%s of the image is not a link to a program like python3.11, so no "
+						    "wheels can be chosen for it; add a package that makes the link",
 						    program);
 }
 

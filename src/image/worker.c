@@ -255,7 +255,8 @@ static int died(int status, struct cbx_err *err)
 static int no_namespaces(int code, struct cbx_err *err)
 {
 	if (code == ENOSPC || code == EUSERS)
-		cbx_refuse(err, "no_namespaces", code, "the limit user.max_user_namespaces is used up, or is 0");
+		cbx_refuse(err, "no_namespaces", code,
+			   "the limit user.max_user_namespaces is used up, or is 0; raise it (sysctl)");
 	else
 		cbx_fail(err, code, "make namespaces");
 	return cbx_wrap(err, NEEDED);

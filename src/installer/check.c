@@ -175,7 +175,7 @@ static int run(void *arg, struct cbx_err *err)
 
 	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(c->job, "advisories")) {
 		if (n == ARRAY_SIZE(paths) || !cJSON_IsString(v) || v->valuestring[0] != '/')
-			return cbx_refuse(err, "invalid_argument", EINVAL, "advisories: too many, or not a path");
+			return cbx_refuse(err, "protocol", EINVAL, "advisories: too many, or not a path");
 		paths[n++] = v->valuestring;
 	}
 	r = cbx_confine_check(paths, n, c->store, err);

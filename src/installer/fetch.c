@@ -237,5 +237,6 @@ int cbx_fetch(const struct cbx_index *index, const char *url, const char *accept
 		if (ftruncate(fileno(out), 0) < 0)
 			return cbx_fail(err, errno, "begin again");
 	}
-	return cbx_refuse(err, "index_down", ELOOP, "the index redirects more than %d times", REDIRECTIONS_MAX);
+	return cbx_refuse(err, "index_down", ELOOP,
+			  "the index redirects more than %d times; see its address in the policy", REDIRECTIONS_MAX);
 }

@@ -155,7 +155,7 @@ int cbx_drop(const cJSON *job, const struct cbx_store_dirs *store, struct cbx_er
 		char path[100];
 
 		if (!is_token(v))
-			return cbx_refuse(err, "invalid_argument", EINVAL, "a directory has an impossible name");
+			return cbx_refuse(err, "protocol", EINVAL, "a directory has an impossible name");
 		snprintf(path, sizeof(path), CBX_SESSIONS "/%s", v->valuestring);
 		(void)cbx_remove_tree(store->own, path, REMOVE_MAX);
 	}
@@ -601,7 +601,7 @@ int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *ans
 	if (r >= 0 && in.spent == MAP_FAILED)
 		r = cbx_fail(err, errno, "share a page with the processes that fetch");
 	if (r >= 0 && !is_token(token))
-		r = cbx_refuse(err, "invalid_argument", EINVAL, "the directory has an impossible name");
+		r = cbx_refuse(err, "protocol", EINVAL, "the directory has an impossible name");
 	if (r >= 0)
 		r = cbx_lock_read(job, &in.lock, err);
 	if (r >= 0 && in.lock.n && !in.lock.wheels[0].place &&

@@ -131,7 +131,7 @@ static void serve(int sock, void *arg)
 	} else if (r >= 0 && what && strcmp(what, "drop") == 0) {
 		r = cbx_drop(doc.root, store, &err);
 	} else if (r >= 0) {
-		r = cbx_refuse(&err, "invalid_argument", EINVAL, "there is no such job");
+		r = cbx_refuse(&err, "protocol", EINVAL, "there is no such job");
 	}
 	say(sock, answer, r < 0 ? &err : NULL);
 	_exit(0);

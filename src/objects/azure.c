@@ -38,7 +38,9 @@ int cbx_azure_secret(const char *secret, struct cbx_objects *ret, struct cbx_err
 	if (!member(secret, "AccountKey", ret->held, sizeof(ret->held)) &&
 	    !member(secret, "SharedAccessSignature", ret->held, sizeof(ret->held)) &&
 	    snprintf(ret->held, sizeof(ret->held), "%s", secret) >= (int)sizeof(ret->held))
-		return cbx_refuse(err, "no_password", EINVAL, "the secret of the object store is too long");
+		return cbx_refuse(err, "no_password", EINVAL,
+				  "the secret of the object store is too long; give a key of Azure, a shared access "
+				  "signature, or a connection string");
 	text = ret->held[0] == '?' ? ret->held + 1 : ret->held;
 	if (strstr(text, "sig=") && cbx_plain(text) && !strpbrk(text, " #?\"<>\\")) {
 		ret->sas = text;
@@ -46,8 +48,8 @@ int cbx_azure_secret(const char *secret, struct cbx_objects *ret, struct cbx_err
 	}
 	if (cbx_base64_decode(&raw, text, strlen(text)) < 0 || !raw.len || raw.len > KEY_MAX)
 		return cbx_refuse(err, "no_password", EINVAL,
-				  "the secret of the object store is not a key of Azure in base64, not a shared access "
-				  "signature, and not a connection string that has one");
+				  "the secret of the object store is of an unknown form; give a key of Azure in "
+				  "base64, a shared access signature, or a connection string that has one");
 	explicit_bzero(raw.data, raw.cap);
 	ret->secret = text;
 	return 0;

@@ -34,7 +34,7 @@ struct setting {
 
 static int incomplete(struct cbx_err *err)
 {
-	return cbx_refuse(err, "invalid_argument", EINVAL, "the job is not complete");
+	return cbx_refuse(err, "protocol", EINVAL, "the job is not complete");
 }
 
 static int open_file(int store, const cJSON *job, struct cbx_upload *u, struct cbx_err *err)
@@ -50,7 +50,7 @@ static int open_file(int store, const cJSON *job, struct cbx_upload *u, struct c
 	if (u->fd < 0 || fstat(u->fd, &st) < 0)
 		return cbx_fail(err, errno, "open the artifact");
 	if (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != u->size)
-		return cbx_refuse(err, "invalid_argument", EINVAL, "the artifact has another size");
+		return cbx_refuse(err, "protocol", EINVAL, "the artifact has another size");
 	return 0;
 }
 

@@ -33,7 +33,8 @@ int cbx_objects_read(const cJSON *store, const char *secret, struct cbx_objects 
 	    strlen(secret) <= SECRET_MAX)
 		return 0;
 	return cbx_refuse(err, "invalid_argument", EINVAL,
-			  "what is said of the object store is not complete, or its secret is longer than %d bytes",
+			  "the object store: not complete, or its secret is longer than %d bytes; correct "
+			  "artifacts.store in the policy",
 			  SECRET_MAX);
 }
 

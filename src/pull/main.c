@@ -95,7 +95,7 @@ static int read_request(struct request *q, struct cbx_err *err)
 	q->have = cJSON_DetachItemFromObjectCaseSensitive(doc.root, "have");
 	platform = cbx_json_text(doc.root, "platform");
 	if (!q->registry.host || !q->registry.repository || !q->reference || !platform)
-		return cbx_refuse(err, "invalid_argument", EINVAL, "what to fetch is not complete");
+		return cbx_refuse(err, "protocol", EINVAL, "what to fetch is not complete");
 	if (cbx_json_get_bool(doc.root, "plain", &q->registry.plain, err) < 0 ||
 	    cbx_json_get_bool(doc.root, "loopback", &q->registry.loopback, err) < 0)
 		return -err->code;

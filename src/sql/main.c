@@ -42,7 +42,7 @@ static int read_numbers(struct cbx_sql_job *job, struct cbx_err *err)
 		job->delivery = i;
 		return 0;
 	}
-	return cbx_refuse(err, "invalid_argument", EINVAL, "the job says no delivery");
+	return cbx_refuse(err, "protocol", EINVAL, "the job says no delivery");
 }
 
 static int read_job(cJSON *root, struct cbx_sql_job *job, struct cbx_err *err)
@@ -74,7 +74,7 @@ static int read_job(cJSON *root, struct cbx_sql_job *job, struct cbx_err *err)
 		    (job->tls || i == CBX_SQL_SQLITE))
 			return read_numbers(job, err);
 	}
-	return cbx_refuse(err, "invalid_argument", EINVAL, "the job is not complete");
+	return cbx_refuse(err, "protocol", EINVAL, "the job is not complete");
 }
 
 static int serve(struct cbx_sql *s, const struct cbx_filter *filter, struct cbx_err *err)

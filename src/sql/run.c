@@ -88,8 +88,9 @@ static int bind(struct cbx_sql *s, SQLUSMALLINT i, const cJSON *v, struct bound 
 	} else if (cJSON_IsString(v)) {
 		b->text = cbx_xstrdup(v->valuestring);
 	} else {
-		return cbx_refuse(err, "invalid_argument", EINVAL,
-				  "parameters: number %u is not a string, a number, true, false or null", i);
+		return cbx_refuse(
+			err, "invalid_argument", EINVAL,
+			"parameters: number %u has the wrong type; give a string, a number, true, false or null", i);
 	}
 	if (b->text)
 		b->length = (SQLLEN)strlen(b->text);
@@ -107,8 +108,8 @@ static int bind_all(struct cbx_sql *s, size_t wanted, struct bound *bound, struc
 
 	if (given != wanted)
 		return cbx_refuse(err, "invalid_argument", EINVAL,
-				  "parameters: the query has %zu (each ? outside of quotes is one), and %zu are given",
-				  wanted, given);
+				  "parameters: %zu are given; give %zu, one for each ? of the query outside of quotes",
+				  given, wanted);
 	cJSON_ArrayForEach(v, s->job->parameters) {
 		if (r < 0)
 			break;
@@ -255,7 +256,8 @@ static int get_value(struct result *q, SQLSMALLINT i, bool *ret_null, struct cbx
 		else
 			q->value.len += binary ? room : strnlen(at, room - 1);
 		if (q->value.len > CBX_SQL_VALUE_MAX)
-			return cbx_refuse(err, "result_too_large", EFBIG, "%s: a value has more than %zu bytes",
+			return cbx_refuse(err, "result_too_large", EFBIG,
+					  "%s: a value has more than %zu bytes; ask for a part of it",
 					  q->columns[i].name, (size_t)CBX_SQL_VALUE_MAX);
 	} while (r == SQL_SUCCESS_WITH_INFO);
 	if (binary)

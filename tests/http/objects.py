@@ -480,7 +480,7 @@ def test_azure_refuses_a_wrong_key():
     assert "403" in f["not_uploaded"] and wrong not in json.dumps(f) + "".join(d.log), f
     stop(d)
     d = serve_azure(s, "not-a-key!")
-    assert "not a key of Azure" in files_of(d, "echo 1 >a")["a"]["not_uploaded"]
+    assert "give a key of Azure" in files_of(d, "echo 1 >a")["a"]["not_uploaded"]
     stop(d)
 
 

@@ -329,7 +329,7 @@ def test_parameters_are_bound():
         assert ask("SELECT id FROM t WHERE name = ?", connection, parameters=[None]).get("rows") == [], connection
     r = box("sql", "pg", "SELECT id FROM t WHERE id = ? OR name = ?", "--param", "3", "--param", "x")
     assert r.stdout.split() == ["id", "3"], (r.stdout, r.stderr)
-    assert "has 1" in ask("SELECT ?")["message"]
+    assert "give 1" in ask("SELECT ?")["message"]
     assert ask("SELECT ?", parameters=[[1]])["kind"] == "invalid_argument"
     assert ask("SELECT 1", parameters=[1] * 101)["kind"] == "invalid_argument"
 
