@@ -31,13 +31,14 @@ static int read_text(const char *path, struct cbx_buf *text, struct cbx_err *err
 		return -err->code;
 	}
 	if (!S_ISREG(st.st_mode))
-		return cbx_refuse(err, "invalid_policy", EINVAL, "policy %s is not a regular file", path);
+		return cbx_refuse(err, "invalid_policy", EINVAL, "policy %s is not a regular file; name one that is",
+				  path);
 	if (st.st_mode & S_IWOTH)
 		return cbx_refuse(err, "invalid_policy", EPERM,
 				  "policy %s can be changed by every user; run chmod o-w on it", path);
 	r = cbx_read_whole(fd, CBX_POLICY_FILE_MAX, text);
 	if (r == -EFBIG)
-		return cbx_refuse(err, "invalid_policy", EFBIG, "policy %s is longer than %zu bytes", path,
+		return cbx_refuse(err, "invalid_policy", EFBIG, "policy %s is too long; write up to %zu bytes", path,
 				  CBX_POLICY_FILE_MAX);
 	if (r < 0)
 		return cbx_fail(err, -r, "read policy %s", path);
@@ -47,11 +48,10 @@ static int read_text(const char *path, struct cbx_buf *text, struct cbx_err *err
 static int shipped(const char *share_dir, const char *name, char **ret, struct cbx_err *err)
 {
 	if (!cbx_name_valid(name))
-		return cbx_refuse(
-			err, "invalid_argument", EINVAL,
-			"policy: \"%.80s\" is neither the name of a shipped policy nor a path (which has a \"/\", or "
-			"ends in .json)",
-			name);
+		return cbx_refuse(err, "invalid_argument", EINVAL,
+				  "policy: \"%.80s\" is not a policy; give the name of a shipped one, or a path (which "
+				  "has a \"/\", or ends in .json)",
+				  name);
 	*ret = cbx_xasprintf("%s/policies/%s.json", share_dir, name);
 	if (access(*ret, F_OK) < 0 && errno == ENOENT)
 		return cbx_refuse(err, "invalid_argument", ENOENT,

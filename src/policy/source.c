@@ -155,7 +155,7 @@ static int parse(struct cbx_source *s, struct cbx_err *err)
 	int r;
 
 	if (!strip_comments(s->text, s->len, &at)) {
-		cbx_refuse(err, "invalid_policy", EINVAL, "a comment is not closed");
+		cbx_refuse(err, "invalid_policy", EINVAL, "a comment is not closed; end it with */");
 		return wrap_at(s, at, err);
 	}
 	r = cbx_json_parse(s->text, s->len, &s->doc, err);

@@ -240,7 +240,7 @@ static int set_server(cJSON *o, const cJSON *said, const char *type, const struc
 	if (rules && !allows(rules, &host, port, standard_port(type)))
 		return cbx_refuse(err, "server_not_allowed", EPERM,
 				  "Server: the policy does not let requests name %s, port %u (sql.servers, "
-				  "codebox-policy(5))",
+				  "codebox-policy(5)); ask whoever runs codebox",
 				  host.name, port);
 	cbx_json_set_str(o, "server", host.name);
 	cbx_json_set(o, "port", cJSON_CreateNumber(port));
@@ -281,7 +281,7 @@ static int read_string(const char *text, cJSON *said, char **ret_password, struc
 		enum key k = key_of(cbx_buf_str(&key));
 
 		if (k == UNKNOWN)
-			return cbx_refuse(err, "invalid_argument", EINVAL, "\"%.64s\" is not accepted here",
+			return cbx_refuse(err, "invalid_argument", EINVAL, "\"%.64s\" is not accepted here; omit it",
 					  seen ? "what follows the password" : cbx_buf_str(&key));
 		if (k == PASSWORD && strcmp(cbx_buf_str(&value), PLACEHOLDER) != 0) {
 			if (!ret_password)
@@ -297,7 +297,7 @@ static int read_string(const char *text, cJSON *said, char **ret_password, struc
 		if (k == IGNORED)
 			continue;
 		if (cJSON_GetObjectItemCaseSensitive(said, names[k]))
-			return cbx_refuse(err, "invalid_argument", EINVAL, "it says %s twice", names[k]);
+			return cbx_refuse(err, "invalid_argument", EINVAL, "it says %s twice; give it once", names[k]);
 		cbx_json_set_str(said, names[k], cbx_buf_str(&value));
 	}
 	return r;

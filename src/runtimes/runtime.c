@@ -162,7 +162,7 @@ int cbx_runtime_parse(const char *text, size_t n, const char *language, struct c
 		return -err->code;
 	}
 	if (!cJSON_IsObject(doc.root))
-		return cbx_refuse(err, "invalid_runtime", EINVAL, "it is not an object");
+		return cbx_refuse(err, "invalid_runtime", EINVAL, "it is not an object; write one");
 	ret->manifest = take_ptr(&doc.root);
 	r = read_members(ret, err);
 	if (r >= 0 && strcmp(ret->language, language) != 0)
@@ -192,7 +192,7 @@ static int load_one(int dir, const char *name, struct cbx_runtimes *all, struct 
 	if (fd < 0)
 		return errno == ENOENT || errno == ENOTDIR ? 0 : cbx_fail(err, errno, "open %s", path);
 	if (all->n == CBX_RUNTIMES_MAX)
-		return cbx_refuse(err, "invalid_runtime", E2BIG, "there are more than %d of them", CBX_RUNTIMES_MAX);
+		return cbx_refuse(err, "invalid_runtime", E2BIG, "there are too many; give up to %d", CBX_RUNTIMES_MAX);
 	r = cbx_read_whole(fd, CBX_RUNTIME_FILE_MAX, &text);
 	if (r < 0)
 		return cbx_fail(err, -r, "read %s", path);

@@ -43,7 +43,8 @@ static int parse_tenants(struct cbx_jwt_rules *rules, struct cbx_err *err)
 	if (r <= 0)
 		return r;
 	if (cJSON_GetArraySize(rules->tenants) > CBX_TENANTS_MAX)
-		return cbx_refuse(err, "invalid_tenants", EINVAL, "jwt.tenants: more than %d", CBX_TENANTS_MAX);
+		return cbx_refuse(err, "invalid_tenants", EINVAL, "jwt.tenants: too many; give up to %d",
+				  CBX_TENANTS_MAX);
 	cJSON_ArrayForEach(v, rules->tenants)
 		if (!cJSON_IsString(v) || !cbx_name_valid(v->valuestring))
 			return cbx_refuse(err, "invalid_tenants", EINVAL,
