@@ -196,9 +196,10 @@ int cbx_control_decode(struct cbx_buf *ret, const struct cbx_control_args *a, si
 {
 	if (strlen(a->data) > max / 3 * 4)
 		return cbx_refuse(err, "invalid_argument", EMSGSIZE,
-				  "data: at most %zu bytes (before base64) are written at once", max);
+				  "data: too long; give up to %zu bytes (before base64) at once", max);
 	if (cbx_base64_decode(ret, a->data, strlen(a->data)) < 0)
-		return cbx_refuse(err, "invalid_argument", EINVAL, "data: it is not valid base64");
+		return cbx_refuse(err, "invalid_argument", EINVAL,
+				  "data: not base64; use the standard alphabet, padded, without spaces");
 	return 0;
 }
 
@@ -226,7 +227,10 @@ static int dispatch(struct cbx_control *c, const cJSON *root, uint64_t id, struc
 	for (m = c->methods; m->name && strcmp(m->name, name) != 0; m++)
 		;
 	if (!m->name)
-		return cbx_refuse(err, "unknown_method", ENOSYS, "unknown method \"%.80s\"", name);
+		return cbx_refuse(err, "unknown_method", ENOSYS,
+				  "method: \"%.80s\" is unknown; codebox and codeboxd may be of different versions: "
+				  "restart it (codebox stop)",
+				  name);
 	if (!params)
 		params = none = cbx_json_new_obj();
 	r = parse_args(c, m, params, &a, err);
@@ -257,7 +261,7 @@ static void control_line(void *state, char *line, size_t len)
 		return;
 	r = cbx_json_parse(line, len, &doc, &err);
 	if (r >= 0 && !cJSON_IsObject(doc.root))
-		r = cbx_refuse(&err, "invalid_json", EINVAL, "a request is an object");
+		r = cbx_refuse(&err, "invalid_json", EINVAL, "a request is not an object; send one, on a line");
 	if (r >= 0)
 		r = has_id = cbx_json_get_u64(doc.root, "id", 0, 1ull << 53, &id, &err);
 	if (r >= 0 && !has_id)
@@ -276,7 +280,7 @@ static void control_too_long(void *state)
 {
 	struct cbx_err err;
 
-	cbx_refuse(&err, "message_too_long", EMSGSIZE, "a request of more than %zu MiB was dropped",
+	cbx_refuse(&err, "message_too_long", EMSGSIZE, "a request was too long, and was dropped; send up to %zu MiB",
 		   CBX_MESSAGE_MAX >> 20);
 	send_error(state, NULL, &err);
 }

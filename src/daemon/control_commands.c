@@ -118,8 +118,8 @@ int cbx_control_command_detach(struct cbx_control_request *q, const struct cbx_c
 		if (r->id == a->request && cbx_op_pending(&r->command.op))
 			break;
 	if (!r)
-		return cbx_refuse(err, "invalid_argument", EINVAL, "request: %" PRIu64 " is not attached to a command",
-				  a->request);
+		return cbx_refuse(err, "invalid_argument", EINVAL,
+				  "request: %" PRIu64 " is not attached to a command; attach first", a->request);
 	cbx_op_cancel(&r->command.op);
 	cbx_command_stall(r->command.command, false);
 	cbx_control_answer(r, cbx_command_describe(r->command.command), NULL);

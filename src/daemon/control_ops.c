@@ -69,7 +69,7 @@ static int op_drain(struct cbx_control_request *q, const struct cbx_control_args
 	struct cbx_lifecycle *lc = &q->control->daemon->lifecycle;
 
 	if (!keep_to_the_end(q))
-		return cbx_refuse(err, "busy", EBUSY, "%d clients wait for the end already, and no more can",
+		return cbx_refuse(err, "busy", EBUSY, "%d clients wait for the end already; end one of them",
 				  CBX_LAST_WORDS);
 	cbx_control_answer(q, NULL, NULL); /* forgets it */
 	cbx_lifecycle_drain(lc);
@@ -496,7 +496,7 @@ static int op_input(struct cbx_control_request *q, const struct cbx_control_args
 		    run->id == a->request)
 			break;
 	if (!run)
-		return cbx_refuse(err, "no_input", EPIPE, "request: no cell or command runs for request %" PRIu64,
+		return cbx_refuse(err, "no_input", EPIPE, "request: no cell or command runs for %" PRIu64 "; start one",
 				  a->request);
 	r = cbx_control_decode(&data, a, CBX_CONTROL_INPUT, err);
 	q->input = (struct cbx_input_op){ .op.ops = &q->control->caller.ops, .done = input_taken };

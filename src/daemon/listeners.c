@@ -29,7 +29,8 @@ static const char *const names[CBX_SOCKETS] = { CBX_CONTROL_SOCKET, CBX_MCP_SOCK
 static int adopt_http(struct cbx_listeners *ls, int fd, struct cbx_err *err)
 {
 	if (ls->nhttp == ARRAY_SIZE(ls->http))
-		return cbx_refuse(err, "invalid_start", EINVAL, "LISTEN_FDS: more than %zu sockets for HTTP",
+		return cbx_refuse(err, "invalid_start", EINVAL,
+				  "LISTEN_FDS: too many sockets; name up to %zu for HTTP in the socket unit",
 				  ARRAY_SIZE(ls->http));
 	cbx_set_cloexec(fd, 1);
 	ls->http[ls->nhttp++] = fd;
@@ -45,13 +46,15 @@ static int adopt(struct cbx_listeners *ls, int fd, struct cbx_err *err)
 	struct stat st;
 
 	if (cbx_address_of(fd, &a) < 0 || !cbx_is_listening(fd))
-		return cbx_refuse(err, "invalid_start", EINVAL, "LISTEN_FDS: descriptor %d is not a listening socket",
-				  fd);
+		return cbx_refuse(
+			err, "invalid_start", EINVAL,
+			"LISTEN_FDS: descriptor %d is not a listening socket; use ListenStream in the socket unit", fd);
 	if (a.at.any.sa_family == AF_INET || a.at.any.sa_family == AF_INET6)
 		return adopt_http(ls, fd, err);
 	if (a.at.any.sa_family != AF_UNIX || !path[0])
 		return cbx_refuse(err, "invalid_start", EINVAL,
-				  "LISTEN_FDS: descriptor %d is neither a unix socket with a name nor one of TCP", fd);
+				  "LISTEN_FDS: descriptor %d is of another kind; use unix sockets with a name, or TCP",
+				  fd);
 	base = strrchr(path, '/');
 	base = base ? base + 1 : path;
 	if (strcmp(base, HTTP_SOCKET) == 0)
@@ -62,7 +65,9 @@ static int adopt(struct cbx_listeners *ls, int fd, struct cbx_err *err)
 		if (strcmp(base, names[i]) != 0)
 			continue;
 		if (s->fd >= 0)
-			return cbx_refuse(err, "invalid_start", EINVAL, "LISTEN_FDS: two sockets are named %s", base);
+			return cbx_refuse(err, "invalid_start", EINVAL,
+					  "LISTEN_FDS: two sockets are named %s; name each once in the socket unit",
+					  base);
 		s->fd = fd;
 		s->path = cbx_xstrdup(path);
 		if (stat(path, &st) == 0) {
@@ -72,8 +77,8 @@ static int adopt(struct cbx_listeners *ls, int fd, struct cbx_err *err)
 		cbx_set_cloexec(fd, 1);
 		return 0;
 	}
-	return cbx_refuse(err, "invalid_start", EINVAL, "LISTEN_FDS: %.100s is neither %s, %s nor %s", path, names[0],
-			  names[1], HTTP_SOCKET);
+	return cbx_refuse(err, "invalid_start", EINVAL, "LISTEN_FDS: %.100s: unknown name; use %s, %s or %s", path,
+			  names[0], names[1], HTTP_SOCKET);
 }
 
 int cbx_listeners_from_environment(struct cbx_listeners *ls, struct cbx_err *err)
@@ -113,7 +118,7 @@ int cbx_listeners_make(struct cbx_listeners *ls, const struct cbx_dirs *dirs, co
 
 	if (lock < 0 || flock(lock, LOCK_EX | LOCK_NB) < 0)
 		return cbx_refuse(err, "daemon_running", EWOULDBLOCK,
-				  "%s/lock is held: another codeboxd is starting or ending", dirs->runtime);
+				  "%s/lock is held: another codeboxd is starting or ending; try again", dirs->runtime);
 	for (size_t i = 0; i < CBX_SOCKETS && r >= 0; i++)
 		r = cbx_address_unix(&a[i], dirs->runtime, names[i], err);
 	/* The control socket, the first, is made last: where that is, the others are. */

@@ -75,13 +75,14 @@ static int parse_level(const char *s, enum cbx_log_level *ret, struct cbx_err *e
 		}
 	}
 	return cbx_refuse(err, "invalid_argument", EINVAL,
-			  "--log-level: \"%.40s\" is not error, warning, info or debug", s);
+			  "--log-level: \"%.40s\" is unknown; use error, warning, info or debug", s);
 }
 
 static int set_format(const char *s, struct cbx_err *err)
 {
 	if (strcmp(s, "text") != 0 && strcmp(s, "json") != 0)
-		return cbx_refuse(err, "invalid_argument", EINVAL, "--log-format: \"%.40s\" is not text or json", s);
+		return cbx_refuse(err, "invalid_argument", EINVAL,
+				  "--log-format: \"%.40s\" is unknown; use text or json", s);
 	cbx_log_set_format(s[0] == 'j' ? CBX_LOG_JSON : CBX_LOG_TEXT);
 	return 0;
 }
@@ -164,7 +165,8 @@ static int parse_url(const char *s, struct cbx_daemon *d, struct cbx_err *err)
 	if ((!cbx_starts_with(s, "https://") && !cbx_starts_with(s, "http://")) || strpbrk(s, " ?#@\"<>") ||
 	    !cbx_plain(s) || cbx_ends_with(s, "/") || strlen(s) > 500)
 		return cbx_refuse(err, "invalid_argument", EINVAL,
-				  "--http-url: \"%.80s\" is not an address such as https://box.example.org", s);
+				  "--http-url: \"%.80s\" is not an address; write one such as https://box.example.org",
+				  s);
 	d->web.url = s;
 	return 0;
 }
@@ -220,8 +222,8 @@ int cbx_daemon_options_parse(int argc, char **argv, struct cbx_daemon *d, struct
 			break;
 		case 'H':
 			if (d->web.n == CBX_HTTP_LISTENERS_MAX)
-				return cbx_refuse(err, "invalid_argument", EINVAL, "--http: more than %d addresses",
-						  CBX_HTTP_LISTENERS_MAX);
+				return cbx_refuse(err, "invalid_argument", EINVAL,
+						  "--http: too many addresses; give up to %d", CBX_HTTP_LISTENERS_MAX);
 			d->web.addresses[d->web.n++] = optarg;
 			break;
 		case 'O':
@@ -285,6 +287,7 @@ int cbx_daemon_options_parse(int argc, char **argv, struct cbx_daemon *d, struct
 	if (d->web.n && !o->idle_given)
 		o->idle_ms = 0;
 	if (r >= 0 && optind < argc)
-		return cbx_refuse(err, "invalid_argument", EINVAL, "unexpected argument \"%.80s\"", argv[optind]);
+		return cbx_refuse(err, "invalid_argument", EINVAL, "unexpected argument \"%.80s\"; see codeboxd --help",
+				  argv[optind]);
 	return r;
 }

@@ -39,11 +39,14 @@ static int read_variable(const char *name, char **ret, struct cbx_err *err)
 	char *value = getenv(name);
 
 	if (!value || !value[0])
-		return cbx_refuse(err, "no_password", ENOENT,
-				  "the environment variable %s was not set when codeboxd started", name);
+		return cbx_refuse(
+			err, "no_password", ENOENT,
+			"the environment variable %s was not set when codeboxd started; set it and restart codeboxd",
+			name);
 	if (strlen(value) > CBX_SECRET_MAX)
-		return cbx_refuse(err, "no_password", EFBIG, "the environment variable %s has more than %zu bytes",
-				  name, CBX_SECRET_MAX);
+		return cbx_refuse(err, "no_password", EFBIG,
+				  "the environment variable %s is too long; give up to %zu bytes", name,
+				  CBX_SECRET_MAX);
 	*ret = cbx_xstrdup(value);
 	explicit_bzero(value, strlen(value)); /* /proc would show it */
 	unsetenv(name);
@@ -57,7 +60,7 @@ static int check_file(int fd, const char *path, struct cbx_err *err)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return cbx_fail(err, errno, "read %s", path);
 	if (!S_ISREG(st.st_mode))
-		return cbx_refuse(err, "no_password", EINVAL, "%s is not an ordinary file", path);
+		return cbx_refuse(err, "no_password", EINVAL, "%s is not a regular file; name one that is", path);
 	if (st.st_mode & 077 && st.st_uid != 0)
 		return cbx_refuse(err, "no_password", EPERM, "others may use %s; chmod 600 it", path);
 	if (st.st_mode & 07)
@@ -79,7 +82,8 @@ static int read_file(const char *path, char **ret, struct cbx_err *err)
 	if (text.len && text.data[text.len - 1] == '\n')
 		text.data[--text.len] = '\0';
 	if (!text.len || memchr(text.data, '\0', text.len) || strpbrk(text.data, "\r\n"))
-		return cbx_refuse(err, "no_password", EINVAL, "%s does not hold one line of text", path);
+		return cbx_refuse(err, "no_password", EINVAL,
+				  "%s does not hold one line of text; write the secret on one line", path);
 	*ret = cbx_xstrdup(text.data);
 	explicit_bzero(text.data, text.len);
 	return 0;

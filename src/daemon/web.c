@@ -46,7 +46,8 @@ int cbx_daemon_start_web(struct cbx_daemon *d, struct cbx_err *err)
 						     : "--http-client-ca");
 	if (!o->n && !d->listeners.nhttp) {
 		if (o->token_file || o->open || o->tls.certificate || d->tenants_asked)
-			return cbx_refuse(err, "invalid_argument", EINVAL, "%s needs --http",
+			return cbx_refuse(err, "invalid_argument", EINVAL,
+					  "%s is given without --http; give --http too",
 					  o->token_file	       ? "--http-token-file"
 					  : o->open	       ? "--http-without-authentication"
 					  : o->tls.certificate ? "--http-certificate"

@@ -34,8 +34,8 @@ int cbx_http_address_parse(const char *s, struct cbx_address *ret, struct cbx_er
 		return cbx_address_unix_path(ret, s + strlen("unix:"), err);
 	if (!colon || (s[0] == '[' && colon[-1] != ']') || (s[0] != '[' && memchr(s, ':', (size_t)(colon - s))))
 		return cbx_refuse(err, "invalid_argument", EINVAL,
-				  "\"%.80s\" is not ADDRESS:PORT, such as 127.0.0.1:8080 or [::1]:8080, nor "
-				  "unix:PATH",
+				  "\"%.80s\" is not an address; write ADDRESS:PORT, such as 127.0.0.1:8080 or "
+				  "[::1]:8080, or unix:PATH",
 				  s);
 	r = cbx_parse_u64(colon + 1, "the port", 0, UINT16_MAX, &port, err);
 	if (r < 0)
@@ -103,8 +103,8 @@ int cbx_http_token_read(const char *path, struct cbx_buf *ret, struct cbx_err *e
 			n = 0;
 	if (n < TOKEN_MIN || n > TOKEN_MAX)
 		return cbx_refuse(err, "invalid_argument", EINVAL,
-				  "%s: a token is one word of %d to %d visible ASCII characters", path, TOKEN_MIN,
-				  TOKEN_MAX);
+				  "%s: it does not hold a token; write one word of %d to %d visible ASCII characters",
+				  path, TOKEN_MIN, TOKEN_MAX);
 	cbx_buf_add(ret, text, (size_t)n);
 	return 0;
 }

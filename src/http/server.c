@@ -125,7 +125,9 @@ static int add_door(struct cbx_http *http, int fd, struct cbx_err *err)
 
 	if (cbx_address_of(fd, &a) < 0) {
 		close(fd);
-		return cbx_refuse(err, "invalid_start", EINVAL, "--http: a descriptor that was passed is not a socket");
+		return cbx_refuse(
+			err, "invalid_start", EINVAL,
+			"--http: a descriptor that was passed is not a socket; use ListenStream in the socket unit");
 	}
 	cbx_address_print(&a, text);
 	door->http = http;

@@ -81,7 +81,8 @@ static int open_file(const char *path, struct cbx_err *err)
 		return cbx_refuse(err, "invalid_audit", EPERM,
 				  "--audit: %s must be a regular file that nobody but its owner can change", path);
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-		return cbx_refuse(err, "invalid_audit", EBUSY, "--audit: %s: another codeboxd writes to it", path);
+		return cbx_refuse(err, "invalid_audit", EBUSY,
+				  "--audit: another codeboxd writes to %s; name another file", path);
 	return take_fd(&fd);
 }
 

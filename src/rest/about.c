@@ -55,7 +55,7 @@ int cbx_rest_metrics(struct cbx_rest_call *call, struct cbx_err *err)
 	const struct cbx_http_conns *all = call->conn->all;
 
 	if (!all->metrics)
-		return cbx_refuse(err, "not_found", ENOENT, "nothing is counted here");
+		return cbx_refuse(err, "not_found", ENOENT, "nothing is counted here; ask the codeboxd that serves");
 	cbx_metrics_print(all->metrics, call->rest->engine, all->n, &text);
 	cbx_rest_answer_text(call, "text/plain; version=0.0.4; charset=utf-8", &text);
 	return 0;

@@ -102,7 +102,8 @@ static int take_unread(const cJSON *body, struct cbx_command_spec *spec, struct 
 	if (cbx_json_get_str(body, "unread", &text, err) < 0)
 		return -err->code;
 	if (strcmp(text, "wait") != 0 && strcmp(text, "forget") != 0)
-		return cbx_refuse(err, "invalid_argument", EINVAL, "unread: \"%.40s\" is not wait or forget", text);
+		return cbx_refuse(err, "invalid_argument", EINVAL,
+				  "unread: \"%.40s\" is unknown; use \"wait\" or \"forget\"", text);
 	spec->unread = strcmp(text, "wait") == 0 ? CBX_UNREAD_WAITS : CBX_UNREAD_OLDEST;
 	return 0;
 }

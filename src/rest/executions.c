@@ -31,9 +31,10 @@ static int check_validation(const cJSON *body, const cJSON **ret, struct cbx_err
 		for (size_t i = 0; i < ARRAY_SIZE(rules) && cJSON_IsString(v); i++)
 			known |= strcmp(v->valuestring, rules[i]) == 0;
 		if (!known)
-			return cbx_refuse(err, "invalid_argument", EINVAL,
-					  "disable_validation: a rule is all, jupyter_commands, dangerous_builtins, "
-					  "dangerous_imports, dangerous_patterns or package_installation");
+			return cbx_refuse(
+				err, "invalid_argument", EINVAL,
+				"disable_validation: unknown rule; use all, jupyter_commands, dangerous_builtins, "
+				"dangerous_imports, dangerous_patterns or package_installation");
 	}
 	return 0;
 }

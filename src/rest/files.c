@@ -91,7 +91,8 @@ int cbx_rest_directory(struct cbx_rest_call *call, size_t room, struct cbx_err *
 			       err);
 
 	if (r >= 0 && !cbx_rest_path_valid(call->target.path))
-		r = cbx_refuse(err, "invalid_argument", EINVAL, "path: it has an empty part, \".\" or \"..\"");
+		r = cbx_refuse(err, "invalid_argument", EINVAL,
+			       "path: it has an empty part, \".\" or \"..\"; write it without");
 	return r;
 }
 
@@ -105,7 +106,7 @@ static int as_archive(const struct cbx_rest_call *call, struct cbx_err *err)
 	if (r == 0)
 		return accept && strstr(accept, "application/x-tar");
 	if (r > 0 && strcmp(format, "tar") != 0 && strcmp(format, "json") != 0)
-		return cbx_refuse(err, "invalid_argument", EINVAL, "format: \"%s\" is not known; it is json or tar",
+		return cbx_refuse(err, "invalid_argument", EINVAL, "format: \"%s\" is unknown; use json or tar",
 				  format);
 	return r < 0 ? r : format[0] == 't';
 }

@@ -251,12 +251,13 @@ int cbx_rest_multipart_read(const char *boundary, const char *body, size_t len, 
 		struct cbx_rest_part *part = &parts[*ret];
 
 		if (*ret == max)
-			return cbx_refuse(err, "invalid_argument", E2BIG, "the body has more than %zu files", max);
+			return cbx_refuse(err, "invalid_argument", E2BIG,
+					  "the body has too many files; send up to %zu at once", max);
 		if (take_headers(&s, part, err) < 0)
 			return -err->code;
 		if (is_there(parts, *ret, part->name))
-			return cbx_refuse(err, "invalid_argument", EINVAL, "filename: \"%.60s\" is there twice",
-					  part->name);
+			return cbx_refuse(err, "invalid_argument", EINVAL,
+					  "filename: \"%.60s\" is there twice; name each file once", part->name);
 		end = memmem(s.p, s.n, mark, (size_t)n);
 		if (!end)
 			return refuse(err, "the last boundary is missing");

@@ -149,9 +149,10 @@ static int take_cpus(cJSON *o, const cJSON *options, struct cbx_err *err)
 		return 0;
 	cpus = strtod(text, &end);
 	if (end == text || *end || strspn(text, "0123456789.") != strlen(text) || cpus <= 0)
-		return cbx_refuse(
-			err, "invalid_argument", EINVAL,
-			"execution_options.cpu_limit: \"%.40s\" is not a number of processors such as \"1.5\"", text);
+		return cbx_refuse(err, "invalid_argument", EINVAL,
+				  "execution_options.cpu_limit: \"%.40s\" is not a number of processors; write one "
+				  "such as \"1.5\"",
+				  text);
 	if (cpus > CBX_CPUS_MILLI_MAX / 1000)
 		cpus = CBX_CPUS_MILLI_MAX / 1000;
 	return put(o, "execution_options.cpu_limit", "cpus", cJSON_CreateNumber(cpus), err);
@@ -171,7 +172,8 @@ static int mount_of(const cJSON *m, cJSON **ret, struct cbx_err *err)
 	    cbx_json_get_bool(m, "read_only", &read_only, err) < 0)
 		return -err->code;
 	if (!from || !to)
-		return cbx_refuse(err, "invalid_argument", EINVAL, "missing %s", from ? "container_path" : "host_path");
+		return cbx_refuse(err, "invalid_argument", EINVAL, "missing field: %s",
+				  from ? "container_path" : "host_path");
 	*ret = o = cbx_json_new_obj();
 	cbx_json_set_str(o, "source", from);
 	cbx_json_set_str(o, "target", to);

@@ -174,7 +174,8 @@ int cbx_rest_query(const char *query, const char *name, char *out, size_t size, 
 		if (n != strlen(name) || memcmp(at, name, n) != 0)
 			continue;
 		if (!decode(value, len, ' ', out, size))
-			return cbx_refuse(err, "invalid_argument", EINVAL, "%s: malformed or too long", name);
+			return cbx_refuse(err, "invalid_argument", EINVAL,
+					  "%s: malformed or too long in the query; encode it, and shorten it", name);
 		return 1;
 	}
 	return 0;
@@ -204,8 +205,8 @@ int cbx_rest_query_check(const char *query, const char *known, struct cbx_err *e
 					  known ? known : "none");
 		for (const char *next = after_pair(at); next_pair(&next, &m, &other, &len); next = after_pair(next))
 			if (n == m && memcmp(at, next, n) == 0)
-				return cbx_refuse(err, "invalid_argument", EINVAL, "%.*s: twice in the query", (int)n,
-						  at);
+				return cbx_refuse(err, "invalid_argument", EINVAL,
+						  "%.*s: twice in the query; give it once", (int)n, at);
 	}
 	return 0;
 }

@@ -49,7 +49,8 @@ static void begin(struct cbx_rest_call *call)
 	int r = cbx_rest_query_check(call->conn->head.query, call->route->query, &err);
 
 	if (r >= 0 && !cbx_rest_path_valid(call->target.path))
-		r = cbx_refuse(&err, "invalid_argument", EINVAL, "path: it has an empty part, \".\" or \"..\"");
+		r = cbx_refuse(&err, "invalid_argument", EINVAL,
+			       "path: it has an empty part, \".\" or \"..\"; write it without");
 	if (r >= 0 && call->route->has_body)
 		r = read_body(call, &err);
 	if (r >= 0)

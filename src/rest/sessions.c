@@ -103,7 +103,8 @@ int cbx_rest_list_sessions(struct cbx_rest_call *call, struct cbx_err *err)
 	cJSON *o;
 
 	if (r > 0 && strcmp(usage, "now") != 0)
-		r = cbx_refuse(err, "invalid_argument", EINVAL, "usage: \"%s\" is not now", usage);
+		r = cbx_refuse(err, "invalid_argument", EINVAL, "usage: \"%s\" is unknown; give usage=now, or omit it",
+			       usage);
 	if (r < 0)
 		return r;
 	o = cbx_json_new_obj();

@@ -141,7 +141,8 @@ static int unzip(struct cbx_rest_unpack *u, struct cbx_err *err)
 		u->in_len = z->avail_in;
 		u->zip_ended = r == Z_STREAM_END;
 		if (r != Z_OK && r != Z_STREAM_END && r != Z_BUF_ERROR)
-			return cbx_refuse(err, "invalid_archive", EINVAL, "the archive: not of gzip, or damaged (%s)",
+			return cbx_refuse(err, "invalid_archive", EINVAL,
+					  "the archive: not of gzip, or damaged (%s); send it anew",
 					  z->msg ? z->msg : "its end does not fit the rest");
 	}
 	u->p = u->plain;
@@ -168,7 +169,8 @@ static int refill(struct cbx_rest_call *call, struct cbx_err *err)
 	if (!u->last)
 		cbx_http_conn_pull(call->conn, came);
 	else if (u->tar.state != CBX_TAR_OVER || (u->zipped && !u->zip_ended))
-		return cbx_refuse(err, "invalid_archive", EINVAL, "the archive: cut off, its end is missing");
+		return cbx_refuse(err, "invalid_archive", EINVAL,
+				  "the archive: cut off, its end is missing; send all of it");
 	else
 		finish(call);
 	return 0;
@@ -296,7 +298,7 @@ static int begin_entry(struct cbx_session *s, struct cbx_rest_call *call, struct
 		return r < 0 ? r : 1;
 	}
 	if (strlen(u->into) + strlen(e->path) > CBX_REST_PATH_MAX - BESIDE_ROOM)
-		return cbx_refuse(err, "invalid_archive", EINVAL, "%.200s: the path is too long", e->path);
+		return cbx_refuse(err, "invalid_archive", EINVAL, "%.200s: the path is too long; shorten it", e->path);
 	switch (e->type) {
 	case CBX_TAR_DIRECTORY:
 		r = put(s, call, S_IFDIR | 0700 | e->mode, "", placed, err);
@@ -421,8 +423,7 @@ static int begin(struct cbx_rest_unpack *u, const struct cbx_rest_call *call, st
 	cbx_random_name(u->beside + strlen(u->beside), 16);
 	if (coding && (!coded || kind == 'z'))
 		return cbx_refuse(err, "invalid_argument", EINVAL,
-				  "Content-Encoding: gzip of application/x-tar is known, and "
-				  "nothing else");
+				  "Content-Encoding: unknown; send gzip of application/x-tar, or omit it");
 	if (kind == 't' && !coded)
 		return 0;
 	if (inflateInit2(&u->zip, 15 + 16) != Z_OK) /* of gzip, with the largest window */
