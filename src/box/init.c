@@ -243,8 +243,8 @@ int cbx_init_ask(struct cbx_box *box, const struct cbx_init_header *h, const voi
 	if (c->sock < 0 || box->closed)
 		r = cbx_refuse(err, "session_expired", ENOTCONN, "session %s has been closed", box->name);
 	else if (n > CBX_INIT_MESSAGE_MAX - sizeof(*h))
-		r = cbx_refuse(err, "invalid_argument", EMSGSIZE, "a request to the sandbox of %zu bytes is too long",
-			       n);
+		r = cbx_refuse(err, "invalid_argument", EMSGSIZE,
+			       "a request to the sandbox of %zu bytes is too long; give less at once", n);
 	else if (!urgent && (c->count >= CBX_INIT_REQUESTS || c->bytes + n > CBX_INIT_BACKLOG))
 		r = cbx_refuse(err, "busy", EBUSY, "too many requests to session %s are waiting; try again",
 			       box->name);

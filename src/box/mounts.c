@@ -42,7 +42,7 @@ int cbx_mounts_check(const cJSON *list, struct cbx_err *err)
 
 		if (!cJSON_IsObject(m))
 			return cbx_refuse(err, "invalid_argument", EINVAL,
-					  "mounts: each is an object, as in {\"source\": \"/srv/data\"}");
+					  "mounts: wrong type; give objects, as in {\"source\": \"/srv/data\"}");
 		if (cbx_json_only(m, keys, err) < 0 || cbx_json_get_str(m, "source", &source, err) < 0 ||
 		    cbx_json_get_str(m, "target", &target, err) < 0 ||
 		    cbx_json_get_bool(m, "writable", &flag, err) < 0 ||
@@ -263,7 +263,7 @@ static int settle_source(const struct cbx_mount_rules *rules, const char *source
 			source, never);
 	if (!S_ISDIR(real.mode) && !S_ISREG(real.mode))
 		return cbx_refuse(err, "mount_refused", EINVAL,
-				  "mounts: %.200s is neither a directory nor a regular file", source);
+				  "mounts: %.200s is neither a directory nor a regular file; name one that is", source);
 	memcpy(m->source, real.name, sizeof(m->source));
 	m->dev = real.dev;
 	m->ino = real.ino;
@@ -298,9 +298,10 @@ static int settle_target(const char *target, struct cbx_plan_mount *m, struct cb
 	else
 		snprintf(m->target, sizeof(m->target), "/mnt/%.200s", slash + 1);
 	if ((target && strlen(target) >= sizeof(m->target)) || !cbx_path_clean(m->target))
-		return cbx_refuse(
-			err, "invalid_argument", EINVAL,
-			"mounts: target: %.200s is not an absolute path without \".\", \"..\" and empty parts", target);
+		return cbx_refuse(err, "invalid_argument", EINVAL,
+				  "mounts: target: \"%.200s\" cannot be mounted at; give an absolute path without "
+				  "\".\", \"..\" and empty parts",
+				  target);
 	never = cbx_plan_target_refused(m->target);
 	if (never)
 		return cbx_refuse(
@@ -318,7 +319,9 @@ static int check_workspace(const struct cbx_plan_mount *m, bool wanted, struct c
 		return 0;
 	if (!m->directory)
 		return cbx_refuse(err, "mount_refused", ENOTDIR,
-				  "mounts: %.200s is a file, and " CBX_INSIDE_WORKSPACE " is a directory", m->source);
+				  "mounts: %.200s is a file, and " CBX_INSIDE_WORKSPACE
+				  " is a directory; choose another target",
+				  m->source);
 	return cbx_refuse(
 		err, "mount_refused", EROFS,
 		wanted ? "mounts: %.200s may only be read, by the policy, and sessions write to " CBX_INSIDE_WORKSPACE

@@ -410,7 +410,7 @@ static int make_ruleset(const struct entry *e, int report, struct cbx_landlock *
 			       ? 0
 			       : cbx_refuse(err, "landlock", ENOSYS,
 					    "landlock: it is required, but this kernel does not have it or has it "
-					    "switched off (add landlock to lsm= on its command line)");
+					    "switched off; add landlock to lsm= on its command line");
 	root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		return cbx_fail(err, errno, "open the new root");

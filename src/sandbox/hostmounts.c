@@ -109,7 +109,8 @@ int cbx_host_open(int ns, const struct cbx_plan *plan, pid_t *ret_pid, struct cb
 	pid_t pid;
 
 	if (ns < 0)
-		return cbx_refuse(err, "mount_refused", EPERM, "mounts: the supervisor was started without them");
+		return cbx_refuse(err, "mount_refused", EPERM,
+				  "mounts: the supervisor was started without them; restart codeboxd (codebox stop)");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return cbx_fail(err, errno, "make a socket pair");
 	ours = pair[0];
@@ -175,7 +176,7 @@ static int receive(int from, struct cbx_err *err)
 		*err = got;
 		return -err->code;
 	}
-	return cbx_refuse(err, "mount_refused", EIO, "mounts: the process that opens them died");
+	return cbx_refuse(err, "mount_refused", EIO, "mounts: the process that opens them died; try again");
 }
 
 /* By the kernel, as the id that the session will have, without capabilities: access(2) counts none for an id but 0. */

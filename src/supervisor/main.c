@@ -77,7 +77,10 @@ static int choose_outer_id(struct supervisor *s, const struct cbx_plan *plan, ui
 		return 0;
 	*ret = free_outer_id(s);
 	return *ret ? 0
-		    : cbx_refuse(err, "too_many_sessions", EAGAIN, "all %u subordinate ids are in use", s->ids.count);
+		    : cbx_refuse(err, "too_many_sessions", EAGAIN,
+				 "all %u subordinate ids are in use; close a session, or give more in /etc/subuid and "
+				 "/etc/subgid",
+				 s->ids.count);
 }
 
 /* It may wait for a file system that does not answer: its answer is not waited for. It is reaped as a stranger. */
