@@ -137,8 +137,9 @@ int cbx_commands_find(struct cbx_commands *all, uint64_t id, struct cbx_command 
 		}
 	}
 	return cbx_refuse(err, "execution_not_found", ENOENT,
-			  "session %s has no command %llu; of those that have ended the last %d are kept", all->id,
-			  (unsigned long long)id, CBX_COMMANDS_ENDED);
+			  "session %s has no command %llu (of those that have ended the last %d are kept); pass the "
+			  "number of one that runs",
+			  all->id, (unsigned long long)id, CBX_COMMANDS_ENDED);
 }
 
 /* ---- telling of them ---- */
@@ -150,7 +151,8 @@ int cbx_command_watch(struct cbx_command *c, struct cbx_command_op *op, struct c
 
 	if (op->on_news && c->unread == CBX_UNREAD_CUT)
 		return cbx_refuse(err, "not_kept", EBUSY,
-				  "what command %llu prints is kept for who started it, not to be read by others",
+				  "command %llu: what it prints goes to the client that started it; start it with its "
+				  "output kept (unread) to read it from elsewhere",
 				  (unsigned long long)c->id);
 	LIST_FOREACH_SAFE(w, &c->watchers, entry, next)
 	{
@@ -200,7 +202,8 @@ static void tell_replaced(struct cbx_command *c)
 
 	if (!op)
 		return;
-	cbx_refuse(&err, "taken_over", EBUSY, "command %llu is attached elsewhere now", (unsigned long long)c->id);
+	cbx_refuse(&err, "taken_over", EBUSY, "command %llu is attached elsewhere now; attach again to take it back",
+		   (unsigned long long)c->id);
 	op->done(op, c, &err);
 }
 

@@ -306,7 +306,9 @@ int cbx_command_input(struct cbx_command *c, const char *p, size_t n, struct cbx
 	int r;
 
 	if (!c->feed)
-		return cbx_refuse(err, "no_input", EPIPE, "command %llu has no standard input, or has ended",
+		return cbx_refuse(err, "no_input", EPIPE,
+				  "command %llu takes no input: it has ended, or was started without; start one with "
+				  "standard input",
 				  (unsigned long long)c->id);
 	(void)cbx_group_thaw(c->all->box, &ignored);
 	r = n ? cbx_feed_give(c->feed, p, n, op, err) : cbx_feed_finish(&c->feed, err);

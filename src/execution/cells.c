@@ -54,10 +54,11 @@ static int check(const struct cbx_cells *c, const struct cbx_cell_spec *cell, st
 			"it from there",
 			n, CBX_CODE_MAX);
 	if (cell->timeout_ms > CBX_TIMEOUT_MAX_MS)
-		return cbx_refuse(err, "invalid_argument", ERANGE, "timeout: %g s is more than the %d s allowed",
+		return cbx_refuse(err, "invalid_argument", ERANGE, "timeout: %g s is too long; give up to %d",
 				  (double)cell->timeout_ms / 1000, CBX_TIMEOUT_MAX_MS / 1000);
 	if (c->nqueued >= CBX_QUEUE_MAX)
-		return cbx_refuse(err, "queue_full", EBUSY, "%zu cells are waiting in session %s already", c->nqueued,
+		return cbx_refuse(err, "queue_full", EBUSY,
+				  "%zu cells are waiting in session %s already; wait for one to end", c->nqueued,
 				  c->id);
 	return 0;
 }
@@ -88,8 +89,10 @@ int cbx_cells_ask(struct cbx_seat *seat, enum cbx_question question, const char 
 
 	/* What an interpreter that does not read has not taken stays when the time for an answer is over. */
 	if (in->tx.len > CBX_CODE_MAX)
-		return cbx_refuse(err, "busy", EBUSY, "the interpreter of session %s does not read its questions",
-				  c->id);
+		return cbx_refuse(
+			err, "busy", EBUSY,
+			"the interpreter of session %s does not read its questions; interrupt it, or restart it",
+			c->id);
 	if (c->running || c->nqueued || in->queries.n >= CBX_QUERIES_MAX)
 		return cbx_refuse(err, "busy", EBUSY, "a cell is running in session %s; ask again when it has ended",
 				  c->id);
@@ -450,7 +453,9 @@ void cbx_execution_stall(struct cbx_execution *x, bool on)
 int cbx_execution_input(struct cbx_execution *x, const char *p, size_t n, struct cbx_input_op *op, struct cbx_err *err)
 {
 	if (!x->feed || x->finishing)
-		return cbx_refuse(err, "no_input", EPIPE, "execution %llu takes no standard input",
+		return cbx_refuse(err, "no_input", EPIPE,
+				  "execution %llu takes no input: it has ended, or was started without; run one with "
+				  "standard input",
 				  (unsigned long long)x->id);
 	x->asking = false;
 	if (n)
@@ -526,7 +531,8 @@ int cbx_cells_find(struct cbx_cells *c, uint64_t id, struct cbx_execution **ret,
 	}
 	if (id > 0 && id < c->next_id)
 		return cbx_forgotten(c, id, err);
-	return cbx_refuse(err, "execution_not_found", ENOENT, "session %s has no execution %llu", c->id,
+	return cbx_refuse(err, "execution_not_found", ENOENT,
+			  "session %s has no execution %llu; pass a number that was given when it started", c->id,
 			  (unsigned long long)id);
 }
 

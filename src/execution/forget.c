@@ -109,13 +109,13 @@ int cbx_forgotten(const struct cbx_cells *c, uint64_t id, struct cbx_err *err)
 		cbx_key_format(CBX_KEY_RESULTS_TTL, c->terms.results_ttl_ms, text);
 		return cbx_refuse(err, "execution_expired", ENOENT,
 				  "execution %llu of session %s has expired: results are kept for %s "
-				  "(limits.results_ttl of the policy)",
+				  "(limits.results_ttl of the policy); run it again",
 				  (unsigned long long)id, c->id, text);
 	}
 	cbx_key_format(CBX_KEY_RESULTS, c->terms.results, text);
 	return cbx_refuse(err, "execution_forgotten", ENOENT,
-			  "execution %llu of session %s has been forgotten; only the last %llu are kept, and of these "
-			  "what fits in %s (limits.results_count and limits.results of the policy)",
+			  "execution %llu of session %s has been forgotten: only the last %llu are kept, and of these "
+			  "what fits in %s (limits.results_count and limits.results of the policy); run it again",
 			  (unsigned long long)id, c->id, (unsigned long long)c->terms.results_count, text);
 }
 

@@ -181,7 +181,7 @@ int cbx_execution_lost(const struct cbx_execution *x, struct cbx_err *err)
 		return 0;
 	return cbx_refuse(err, "execution_forgotten", ENOENT,
 			  "Its output and what it showed are no longer kept: the ended cells of all sessions keep %zu "
-			  "MiB together, each tenant a share, and newer ones needed them.",
+			  "MiB together, each tenant a share, and newer ones needed them; run it again",
 			  CBX_OUTPUT_TOTAL_MAX >> 20);
 }
 
@@ -212,9 +212,10 @@ int cbx_execution_hold(struct cbx_execution *x, struct cbx_err *err)
 	if (x->hold)
 		return 0;
 	if (held(x->cells) >= CBX_HOLDS_MAX)
-		return cbx_refuse(err, "too_many_holds", EBUSY,
-				  "%d executions of session %s are kept for later already", CBX_HOLDS_MAX,
-				  x->cells->id);
+		return cbx_refuse(
+			err, "too_many_holds", EBUSY,
+			"%d executions of session %s are kept for later already; try again when some have expired",
+			CBX_HOLDS_MAX, x->cells->id);
 	x->hold = cbx_xcalloc(1, sizeof(*x->hold));
 	cbx_random_name(x->hold->key, CBX_HOLD_KEY);
 	x->hold->wall_ms = cbx_wall_ms();

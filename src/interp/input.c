@@ -147,7 +147,8 @@ size_t cbx_feed_close(struct cbx_feed **at, const struct cbx_err *why)
 static int check_taken(const struct cbx_feed *feed, struct cbx_err *err)
 {
 	if (feed->pending.len)
-		return cbx_refuse(err, "busy", EBUSY, "standard input: the piece before this one has not been taken");
+		return cbx_refuse(err, "busy", EBUSY,
+				  "standard input: the piece before this one has not been taken; wait until it has");
 	return 0;
 }
 

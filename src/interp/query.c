@@ -80,8 +80,7 @@ int cbx_query_add(struct cbx_queries *qs, struct event_base *base, enum cbx_ques
 	struct cbx_query *q;
 
 	if (strlen(code) > CBX_CODE_MAX)
-		return cbx_refuse(err, "code_too_long", EMSGSIZE, "code: more than the %zu bytes allowed",
-				  CBX_CODE_MAX);
+		return cbx_refuse(err, "code_too_long", EMSGSIZE, "code: too long; give up to %zu bytes", CBX_CODE_MAX);
 	if (!qs->late)
 		qs->late = event_new(base, -1, 0, late_event, qs);
 	if (!qs->late)

@@ -93,7 +93,9 @@ static void choose_tools(struct cbx_mcp *mcp, cJSON *params, struct cbx_err *err
 	if (r)
 		mcp->registry = r;
 	else
-		cbx_refuse(err, "invalid_argument", EINVAL, "tools: this codeboxd does not have this profile");
+		cbx_refuse(err, "invalid_argument", EINVAL,
+			   "tools: this codeboxd does not have this profile; restart it, so that it is of the same "
+			   "version (codebox stop)");
 }
 
 /* Takes what stands for headers of requests, as the profile's clients send them by HTTP, out of params. */

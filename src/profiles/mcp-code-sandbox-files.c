@@ -215,7 +215,8 @@ static void written(struct cbx_file_op *op, const struct cbx_file_reply *reply, 
 	} else if (reply->len) {
 		next(call, written);
 	} else {
-		cbx_refuse(&stopped, "file_error", EIO, "%.300s: no more can be written", t->path);
+		cbx_refuse(&stopped, "file_error", EIO, "%.300s: no more can be written; remove files of the session",
+			   t->path);
 		fail(call, &stopped);
 	}
 }

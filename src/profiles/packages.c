@@ -99,7 +99,7 @@ int cbx_profile_require(struct cbx_tool_call *call, const cJSON *list,
 	struct requirement *q;
 
 	if (cJSON_GetArraySize(list) > LIST_MAX)
-		return cbx_refuse(err, "invalid_argument", E2BIG, "at most %d packages can be asked for at a time",
+		return cbx_refuse(err, "invalid_argument", E2BIG, "packages: too many; ask for up to %d at a time",
 				  LIST_MAX);
 	cbx_buf_adds(&code, looks);
 	cbx_json_print(&code, list);

@@ -271,14 +271,15 @@ int cbx_artifact_check_link(const struct cbx_engine *e, const char *id, const ch
 	char right[65];
 
 	if (!e->artifacts)
-		return cbx_refuse(err, "no_artifacts", ENOENT, "this codeboxd keeps no artifacts");
+		return cbx_refuse(err, "no_artifacts", ENOENT, "this codeboxd keeps no artifacts; see its log");
 	sign(e->artifacts, id, expires, right);
 	for (size_t i = 0; !differ && i < 64; i++) /* as long for each */
 		right[i] = (char)(right[i] ^ signature[i]);
 	for (size_t i = 0; !differ && i < 64; i++)
 		differ |= (unsigned char)right[i];
 	if (differ || cbx_parse_u64(expires, "expires", 0, 1ull << 53, &until, err) < 0)
-		return cbx_refuse(err, "wrong_signature", EACCES, "the link is not one of this codeboxd's, or was changed");
+		return cbx_refuse(err, "wrong_signature", EACCES,
+				  "the link is not one of this codeboxd's, or was changed; make another");
 	if (until <= (uint64_t)time(NULL))
 		return cbx_refuse(err, "link_expired", EACCES, "the link has expired; codebox artifact link makes another");
 	return 0;

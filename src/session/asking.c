@@ -72,7 +72,7 @@ int cbx_asked_parse(const char *p, size_t n, cJSON **ret, struct cbx_err *err)
 	int r = cbx_json_parse(p, n, &doc, err);
 
 	if (r >= 0 && !cJSON_IsObject(doc.root))
-		r = cbx_refuse(err, "invalid_argument", EINVAL, "a question is a JSON object");
+		r = cbx_refuse(err, "invalid_argument", EINVAL, "a question is not an object; send a JSON object");
 	if (r >= 0) {
 		queries = cJSON_GetObjectItemCaseSensitive(doc.root, "query");
 		r = cbx_json_only(doc.root, queries ? query : install, err);
@@ -111,7 +111,7 @@ static int query(struct cbx_session *s, const cJSON *question, struct cbx_err *e
 	};
 
 	if (!cbx_name_valid(s->tenant))
-		return cbx_refuse(err, "no_connection", EPERM, "this session is nobody's: it has no databases");
+		return cbx_refuse(err, "internal", EPERM, "this session is nobody's: it has no databases");
 	memcpy(principal.tenant, s->tenant, sizeof(principal.tenant));
 	return cbx_engine_query(&caller, &spec, &s->asking.op, err);
 }

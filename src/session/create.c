@@ -107,7 +107,8 @@ static int check(const struct cbx_caller *caller, const struct cbx_session_spec 
 				  "(--node); omit session_id, or begin it so",
 				  spec->id, caller->engine->config.node);
 	if (spec->id[0] && cbx_engine_by_id(caller->engine, caller->principal->tenant, spec->id))
-		return cbx_refuse(err, "session_exists", EEXIST, "session %s exists already", spec->id);
+		return cbx_refuse(err, "session_exists", EEXIST,
+				  "session %s exists already; use it, or choose another name", spec->id);
 	return check_room(caller, err);
 }
 

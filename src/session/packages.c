@@ -582,10 +582,11 @@ int cbx_session_lock(const struct cbx_caller *by, struct cbx_session *s, const c
 
 	if (!cbx_starts_with(python, "3.") || !python[2] || strlen(python) > 5 ||
 	    python[2 + strspn(python + 2, "0123456789")])
-		return cbx_refuse(err, "invalid_argument", EINVAL, "\"%.20s\" is not a version of Python like 3.11",
-				  python);
+		return cbx_refuse(err, "invalid_argument", EINVAL,
+				  "\"%.20s\" is not a version of Python; write one such as 3.11", python);
 	if (!machine[0] || strlen(machine) > 20 || machine[strspn(machine, "abcdefghijklmnopqrstuvwxyz0123456789_")])
-		return cbx_refuse(err, "invalid_argument", EINVAL, "\"%.20s\" is not a machine like x86_64", machine);
+		return cbx_refuse(err, "invalid_argument", EINVAL,
+				  "\"%.20s\" is not a machine; write one such as x86_64", machine);
 	elsewhere = cbx_json_new_obj();
 	cbx_json_set_str(elsewhere, "python", python);
 	cbx_json_set_str(elsewhere, "machine", machine);

@@ -128,7 +128,7 @@ int cbx_session_find(const struct cbx_caller *caller, const char *id, struct cbx
 				id, t->why);
 	}
 	return cbx_refuse(err, "session_not_found", ENOENT,
-			  "there is no session \"%.80s\"", id);
+			  "there is no session \"%.80s\"; list the sessions, or make one", id);
 }
 
 bool cbx_engine_settled(const struct cbx_engine *e)

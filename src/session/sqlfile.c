@@ -187,12 +187,12 @@ static int judge(struct cbx_sql_query *q, enum cbx_dialect dialect, struct cbx_e
 		return r;
 	if ((size_t)given != wanted)
 		return cbx_refuse(err, "invalid_argument", EINVAL,
-				  "parameters: the query has %zu (each ? outside of quotes is one), and %d are given",
-				  wanted, given);
+				  "parameters: %d are given; give %zu, one for each ? of the query outside of quotes",
+				  given, wanted);
 	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(q->request, "parameters"))
 		if (cJSON_IsArray(v) || cJSON_IsObject(v))
 			return cbx_refuse(err, "invalid_argument", EINVAL,
-					  "parameters: one is not a string, a number, true, false or null");
+					  "parameters: wrong type; give strings, numbers, true, false or null");
 	cJSON_ReplaceItemInObjectCaseSensitive(q->request, "query", cJSON_CreateString(cbx_buf_str(&text)));
 	cbx_json_set_str(q->request, "type", dialect == CBX_SQL_SQLITE ? "sqlite" : "duckdb");
 	cbx_json_set_str(q->request, "database", q->database);
@@ -209,7 +209,8 @@ static void looked(struct cbx_file_op *op, const struct cbx_file_reply *reply, c
 
 	if (failed && strcmp(failed->kind, "file_not_found") == 0)
 		r = cbx_refuse(&err, "no_connection", ENOENT,
-			       "connection: \"%.200s\" is not in the policy, and is not a file of session %s",
+			       "connection: \"%.200s\" is not in the policy, and is not a file of session %s; name one "
+			       "that is",
 			       q->database, q->session_id);
 	else if (failed)
 		err = *failed, r = -EIO;
@@ -219,7 +220,8 @@ static void looked(struct cbx_file_op *op, const struct cbx_file_reply *reply, c
 		r = judge(q, CBX_SQL_DUCKDB, &err);
 	else
 		r = cbx_refuse(&err, "no_connection", EINVAL,
-			       "connection: the file %.200s is a database of neither SQLite nor DuckDB", q->database);
+			       "connection: the file %.200s is not a database; give one of SQLite or DuckDB",
+			       q->database);
 	if (r < 0)
 		cbx_query_end(q, &err);
 }

@@ -122,8 +122,7 @@ static int ask_mounts(struct cbx_session *s, struct cbx_err *err)
 	if (s->policy->nmounts && !e->mountable && !s->spec.roots)
 		return cbx_refuse(
 			err, "mount_refused", EPERM,
-			"mounts: codeboxd was started with a policy that allows none, and can make them when it is "
-			"restarted (codebox stop)");
+			"mounts: codeboxd was started with a policy that allows none; restart it (codebox stop)");
 	s->naming = cbx_naming_new();
 	if (cbx_mounts_ask(&rules, s->spec.mounts, s->naming)) {
 		s->wanted = cJSON_Duplicate(s->spec.mounts, 1);

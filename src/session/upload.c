@@ -29,7 +29,7 @@ static int secret_of(const struct cbx_engine *e, const struct cbx_object_store *
 		     struct cbx_err *err)
 {
 	if (!e->config.secret)
-		return cbx_refuse(err, "no_password", ENOENT, "there are no secrets here");
+		return cbx_refuse(err, "internal", ENOENT, "there are no secrets here");
 	return e->config.secret(e->config.arg, &s->secret, ret, err) < 0 ? cbx_wrap(err, "artifacts.store") : 0;
 }
 
@@ -68,8 +68,10 @@ int cbx_objects_upload(struct cbx_session *s, const cJSON *about, struct cbx_job
 	cbx_objects_key(store->json, s->tenant, s->spec.id, id, cbx_json_text(about, "path"), &key);
 	cbx_objects_place(store->json, &place);
 	if (key.len > CBX_OBJECT_KEY_MAX)
-		return cbx_refuse(err, "invalid_argument", EINVAL, "its name would have more than %d bytes there",
-				  CBX_OBJECT_KEY_MAX);
+		return cbx_refuse(
+			err, "invalid_argument", EINVAL,
+			"its name would have more than %d bytes there; shorten the path, or the store's prefix",
+			CBX_OBJECT_KEY_MAX);
 	cbx_json_set_str(what, "job", "upload");
 	cbx_json_set_str(what, "key", cbx_buf_str(&key));
 	cbx_json_set_str(what, "tenant", s->tenant);
@@ -104,7 +106,8 @@ int cbx_objects_remove(struct cbx_engine *e, const cJSON *object, struct cbx_job
 
 	if (!key)
 		return cbx_refuse(err, "store_differs", EXDEV,
-				  "its copy stays in %.200s, which is not the policy's store now", store ? store : "");
+				  "its copy stays in %.200s, which is not the policy's store now; remove it there",
+				  store ? store : "");
 	cbx_json_set_str(what, "job", "remove");
 	cbx_json_set_str(what, "key", key);
 	return begin(e, &e->policy->objects, j, what, CBX_UPLOAD_REMOVE_MS, err);

@@ -86,7 +86,9 @@ static int check_each(const struct cbx_session *s, const cJSON *names, struct cb
 			return r;
 		cbx_requirements_add(ret, q.name, q.specifiers);
 	}
-	return ret->n ? 0 : cbx_refuse(err, "invalid_argument", EINVAL, "packages: \"-U\" needs the name of a package");
+	return ret->n ? 0
+		      : cbx_refuse(err, "invalid_argument", EINVAL,
+				   "packages: \"-U\" stands alone; name the package, as in \"-U numpy\"");
 }
 
 int cbx_wanted_check(const struct cbx_session *s, const cJSON *names, struct cbx_requirements *ret, struct cbx_err *err)

@@ -135,7 +135,7 @@ static int make_plan(struct cbx_engine *e, const struct cbx_zygote *z, struct cb
 	plan->version = CBX_PLAN_VERSION;
 	r = cbx_image_to_plan(&image, plan, err);
 	if (r == 0 && memcmp(&image.mark, &z->mark, sizeof(z->mark)) != 0)
-		r = cbx_refuse(err, "image_not_found", ESTALE, "the image has been replaced");
+		r = cbx_refuse(err, "image_not_found", ESTALE, "the image has been replaced; try again");
 	cbx_image_release(&image);
 	plan->profile = CBX_PROFILE_DEFAULT;
 	snprintf(plan->hostname, sizeof(plan->hostname), "codebox");

@@ -19,8 +19,8 @@ int cbx_tool_arg_session(struct cbx_tool_call *call, const cJSON *args, struct c
 		r = cbx_own_find(call->client, ret, err);
 		if (r < 0 && cbx_own_named(call->client) && strcmp(err->kind, "session_not_found") == 0)
 			return cbx_refuse(err, "invalid_argument", ENOENT,
-					  "session %s, which this server was started with, does not exist yet: "
-					  "run_code and write_file make it",
+					  "session %s, which this server was started with, does not exist yet; make it "
+					  "with run_code or write_file",
 					  call->client->default_session);
 	} else if (!id) {
 		return cbx_refuse(err, "invalid_argument", EINVAL,
@@ -82,8 +82,10 @@ int cbx_tool_arg_path(struct cbx_tool_call *call, const cJSON *args, const char 
 	if (uri.kind == CBX_URI_FILE && strcmp(uri.session_id, call->session_id) == 0)
 		*ret = take_ptr(&uri.path);
 	else
-		r = cbx_refuse(err, "invalid_argument", EINVAL, "%s: %.200s is not the address of a file of session %s",
-			       key, path, call->session_id);
+		r = cbx_refuse(
+			err, "invalid_argument", EINVAL,
+			"%s: %.200s is not the address of a file of session %s; pass one of that session, or a path",
+			key, path, call->session_id);
 	cbx_uri_release(&uri);
 	return r < 0 ? r : 0;
 }

@@ -11,28 +11,31 @@
 #include "render/render.h"
 #include "tools/internal.h"
 
-/* What to do after an error of this kind, where the message does not say it in terms of tools. */
+/* What to do after an error of this kind, in terms of tools; instead of what the message says, where its text ends with
+ * "; remedy", which is of no use to a model. */
 static const struct {
 	const char *kind;
 	const char *hint;
+	bool instead;
 } hints[] = {
-	{ "session_not_found", "Call list_sessions to see which exist, or create_session for a new one." },
-	{ "session_expired", "Call create_session for a new one, or run_code without session_id." },
-	{ "session_exists", "Pass its id to run_code to use it, or choose another session_id." },
-	{ "too_many_sessions", "Call list_sessions, and close_session for those that are not needed." },
-	{ "queue_full", "Wait for them (get_execution), interrupt the one that runs, or use another session." },
-	{ "execution_forgotten", "Run the code again, or look at the files that it wrote." },
-	{ "execution_expired", "Run the code again." },
-	{ "execution_not_found", "Pass the execution_id of run_code's or run_command's answer." },
-	{ "too_many_commands", "Wait for some (get_execution), or end them with interrupt." },
-	{ "file_not_found", "Call list_files to see which files there are." },
-	{ "is_a_directory", "Call list_files to see what is in it." },
-	{ "not_a_directory", "Pass a directory, or read the file with read_file." },
-	{ "disk_full", "Remove files that are not needed, or make a session with a larger disk." },
-	{ "code_too_long", "Send the code in several cells, or put data into a file of the session." },
+	{ "session_not_found", "Call list_sessions to see which exist, or create_session for a new one.", true },
+	{ "session_expired", "Call create_session for a new one, or run_code without session_id.", false },
+	{ "session_exists", "Pass its id to run_code to use it, or choose another session_id.", true },
+	{ "too_many_sessions", "Call list_sessions, and close_session for those that are not needed.", true },
+	{ "queue_full", "Wait for them (get_execution), interrupt the one that runs, or use another session.", true },
+	{ "execution_forgotten", "Run the code again, or look at the files that it wrote.", true },
+	{ "execution_expired", "Run the code again.", true },
+	{ "execution_not_found", "Pass the execution_id of run_code's or run_command's answer.", true },
+	{ "too_many_commands", "Wait for some (get_execution), or end them with interrupt.", true },
+	{ "file_not_found", "Call list_files to see which files there are.", false },
+	{ "is_a_directory", "Call list_files to see what is in it.", false },
+	{ "not_a_directory", "Pass a directory, or read the file with read_file.", false },
+	{ "disk_full", "Remove files that are not needed, or make a session with a larger disk.", false },
+	{ "code_too_long", "Send the code in several cells, or put data into a file of the session.", true },
 	{ "no_sandbox",
 	  "No code can run on this computer until its user has fixed that; \"codebox doctor\" in a terminal "
-	  "says more." },
+	  "says more.",
+	  false },
 };
 
 static cJSON *text_content(const char *text)
@@ -63,17 +66,20 @@ void cbx_tool_refuse(struct cbx_tool_call *call, const struct cbx_err *err)
 	_cleanup_json_ cJSON *result = cbx_json_new_obj();
 	_cleanup_buf_ struct cbx_buf printed = { 0 };
 	_cleanup_buf_ struct cbx_buf text = { 0 };
-	size_t n = strlen(err->msg);
+	size_t hint = 0, n = strlen(err->msg);
 
-	cbx_buf_adds(&text, err->msg);
+	while (hint < ARRAY_SIZE(hints) && strcmp(hints[hint].kind, err->kind) != 0)
+		hint++;
+	for (const char *p = err->msg; hint < ARRAY_SIZE(hints) && hints[hint].instead && (p = strstr(p, "; ")); p += 2)
+		n = (size_t)(p - err->msg);
+	cbx_buf_add(&text, err->msg, n);
 	if (n && !strchr(".!?", err->msg[n - 1]))
 		cbx_buf_addc(&text, '.');
 	if (call->client->restarted && strcmp(err->kind, "session_not_found") == 0)
 		cbx_buf_adds(&text, " codeboxd was restarted since this client connected: earlier sessions are gone, "
 				    "with their variables and files.");
-	for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
-		if (strcmp(hints[i].kind, err->kind) == 0)
-			cbx_buf_addf(&text, " %s", hints[i].hint);
+	if (hint < ARRAY_SIZE(hints))
+		cbx_buf_addf(&text, " %s", hints[hint].hint);
 	cbx_json_set(result, "content", text_content(cbx_buf_str(&text)));
 	cbx_json_set_bool(result, "isError", true);
 	cbx_json_print_clean(&printed, result);

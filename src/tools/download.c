@@ -46,7 +46,9 @@ static void ended(struct cbx_command_op *op, struct cbx_command *c, const struct
 
 	if (!failed && cbx_command_status(c) == CBX_TIMEOUT)
 		cbx_refuse(&err, "download_failed", ETIMEDOUT,
-			   "url: the file was not fetched within %" PRIu64 " s, and nothing of it is there", limit_s(d));
+			   "url: the file was not fetched within %" PRIu64
+			   " s, and nothing of it is there; try again, or a smaller file",
+			   limit_s(d));
 	else if (!failed)
 		(void)read_outcome(c, &n, &err);
 	if (!failed && err.code)

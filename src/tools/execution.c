@@ -110,7 +110,8 @@ static void lost(struct cbx_tool_call *call)
 			   "this part of the output was not kept; continue with output_from %llu",
 			   (unsigned long long)e->kept);
 	else
-		cbx_refuse(&err, "output_lost", ENOENT, "this part of the output was not kept, and nothing behind it");
+		cbx_refuse(&err, "output_lost", ENOENT,
+			   "this part of the output was not kept, nor what follows; omit output_from");
 	cbx_tool_refuse(call, &err);
 }
 

@@ -95,7 +95,8 @@ static void written(struct cbx_file_op *op, const struct cbx_file_reply *reply, 
 	if (err)
 		failed = *err;
 	else if (w->done < w->data.len && reply->len == 0)
-		cbx_refuse(&failed, "file_error", EIO, "%.300s: no more can be written", w->path);
+		cbx_refuse(&failed, "file_error", EIO, "%.300s: no more can be written; remove files of the session",
+			   w->path);
 	else if (w->done < w->data.len && write_ask(call, &failed) >= 0)
 		return;
 	if (failed.code) {

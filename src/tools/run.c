@@ -51,7 +51,9 @@ static int parse(const cJSON *args, struct run_args *ret, struct cbx_err *err)
 		return cbx_refuse(err, "invalid_argument", EINVAL,
 				  "missing argument: code; pass the code to run as a string");
 	if (strlen(ret->code) > CBX_CODE_MAX)
-		return cbx_refuse(err, "code_too_long", E2BIG, "code: %zu bytes are over the limit of %zu for one cell",
+		return cbx_refuse(err, "code_too_long", E2BIG,
+				  "code: %zu bytes are over the limit of %zu for one cell; write data to a file, and "
+				  "read it from there",
 				  strlen(ret->code), CBX_CODE_MAX);
 	return 0;
 }

@@ -161,7 +161,7 @@ def test_commands_that_were_started_elsewhere():
     c = next(x for x in good("GET", "/sessions/desk/commands")["commands"] if "exec sleep 1001" in x["argv"])
     assert c["status"] == "running" and "output" not in c, c
     status, answer = ask("GET", f"/sessions/desk/commands/{c['command_id']}/output")
-    assert status == 409 and "who started it" in answer["detail"], (status, answer)
+    assert status == 409 and "client that started it" in answer["detail"], (status, answer)
     same(good("DELETE", f"/sessions/desk/commands/{c['command_id']}")["status"], "killed")
 
 

@@ -320,7 +320,7 @@ def test_results_are_kept_as_the_policy_says():
     for path in ["", "/status", "/results", "/stream"]:
         a = get(f"/execute/{request}{path}", short)
         same((path, a.status, a.headers["Codebox-Error"], a.json["detail"]), (path, 410, "execution_expired",
-             f"execution 1 of session {s} has expired: results are kept for 2 s (limits.results_ttl of the policy)"))
+             f"execution 1 of session {s} has expired: results are kept for 2 s (limits.results_ttl of the policy); run it again"))
     same(ask("POST", f"/execute/{request}/interrupt", port=d.port, **short).status, 410)
     same(get(f"/sessions/{s}/executions", short).json["executions"], [])
     assert wait_until(lambda: get(f"/sessions/{s}/files/.codebox/outputs/1.txt", short).status == 404)
@@ -437,7 +437,7 @@ def test_lists_for_those_who_watch():
     assert mine()["memory_bytes"] > 1 << 20 and mine()["cpu_s"] > 0, mine()
     ask("POST", f"/execute/{busy}/interrupt")
     assert wait_until(lambda: mine().get("cpus", 1) < 0.05), mine()
-    same(ask("GET", "/sessions?usage=then").json["message"], 'usage: "then" is not now')
+    same(ask("GET", "/sessions?usage=then").json["message"], 'usage: "then" is unknown; give usage=now, or omit it')
     same(ask("GET", "/sessions/unknown/executions").status, 404)
     ask("DELETE", f"/sessions/{s}")
 

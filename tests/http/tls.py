@@ -366,7 +366,7 @@ def test_files():
         r = start(*listen, *args)
         assert r.returncode == 1 and said in r.stderr, (args, r)
     r = start("--http-certificate", pem, "--http-key", key)
-    assert r.returncode == 1 and "needs --http" in r.stderr, r
+    assert r.returncode == 1 and "give --http too" in r.stderr, r
 
 
 def test_where_others_read_on_the_way():

@@ -90,7 +90,7 @@ def test_targets():
                    "/lib64", "/sys", "/home"):
         refused("nothing can be mounted at", at("var") + ":" + target)
     for target in ("/mnt/../etc", "/mnt//x", "/mnt/.", "/mnt/"):
-        refused("is not an absolute path without", at("var") + ":" + target)
+        refused("give an absolute path without", at("var") + ":" + target)
     refused("not beside each other", at("var") + ":/mnt/a", at("rw") + ":/mnt/a/b")
     refused("not beside each other", at("var") + ":/mnt/a", at("rw") + ":/mnt/a")
 

@@ -294,7 +294,7 @@ def test_a_reload_that_fails_changes_nothing():
     before = has(b, "a")
     for text, why in (('{\n"limits": {"memory": "1X"}}', "site.json:2:12: memory"), ("{", "site.json:1:"),
                       ('{"include": ["/nonexistent.json"]}', "/nonexistent.json"),
-                      ("//" + "x" * (64 << 10) + "\n{}", "longer than")):
+                      ("//" + "x" * (64 << 10) + "\n{}", "is too long")):
         write(b, text)
         r = b("policy", "reload")
         assert r.returncode == 1 and why in r.stderr, (why, r)

@@ -80,7 +80,7 @@ def test_values_types_and_parameters():
     assert a["columns"] == [{"name": n, "type": t} for n, t in zip("abcde", ("INTEGER", "REAL", "TEXT", "BLOB", "TEXT"))], a
     assert a["rows"] == [[1, 1.5, 'ä, "b"', "00ff", ""], [None] * 5, ["9007199254740993", "1e+300", "x", "", "y"]], a
     assert ask("SELECT id FROM t WHERE id >= ? AND name <> ? LIMIT 2", parameters=[7, "name 8"])["rows"] == [[7], [9]]
-    assert "has 1" in ask("SELECT ?")["message"]
+    assert "give 1" in ask("SELECT ?")["message"]
     assert ask("SELECT ?", parameters=[[1]])["kind"] == "invalid_argument"
     r = box("sql", "--session", "s", "./a.db", "SELECT id, name FROM t WHERE id = ?", "--param", "3")
     assert r.stdout.splitlines() == ["id  name", "3   name 3"], (r.stdout, r.stderr)
@@ -124,7 +124,7 @@ def test_what_is_not_a_database():
     cell(MAKE)
     cell("open('text.db', 'w').write('x' * 100); open('empty.db', 'w'); open('bad.db', 'wb').write(b'SQLite format 3\\0' + b'\\xff' * 5000)\n"
          "import os; os.mkdir('dir'); os.mkfifo('fifo'); os.symlink('/etc/passwd', 'link')")
-    for name, says in (("text.db", "neither SQLite nor DuckDB"), ("empty.db", "neither"), ("link", "neither"),
+    for name, says in (("text.db", "give one of SQLite or DuckDB"), ("empty.db", "is not a database"), ("link", "is not a database"),
                        ("absent.db", "not a file of session s"), ("bad.db", "the query failed: ")):
         a = ask("SELECT 1 FROM t", name)
         assert says in a["message"], (name, a)

@@ -261,7 +261,8 @@ int cbx_session_find(const struct cbx_caller *caller, const char *id, struct cbx
 	}
 	if (why)
 		return cbx_refuse(err, "session_expired", ENOENT, "session_id: %s has expired: %s", id, why);
-	return cbx_refuse(err, "session_not_found", ENOENT, "session_id: there is no session %s", id);
+	return cbx_refuse(err, "session_not_found", ENOENT,
+			  "there is no session \"%.80s\"; list the sessions, or make one", id);
 }
 
 int cbx_session_same(const struct cbx_session *s, const struct cbx_session_spec *spec, struct cbx_err *err)

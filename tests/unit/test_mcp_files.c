@@ -344,7 +344,8 @@ static const struct {
 	{ CALL("1", "read_file", "{\"path\":\"none\"}"), "Call list_files" },
 	{ CALL("1", "read_file", "{\"path\":\"a\",\"encoding\":\"x\"}"), "\"base64\"" },
 	{ CALL("1", "read_file", "{\"path\":\"a\",\"length\":0}"), "length" },
-	{ CALL("1", "read_file", "{\"path\":\"codebox://sessions/other/files/a\"}"), "there is no session other" },
+	{ CALL("1", "read_file", "{\"path\":\"codebox://sessions/other/files/a\"}"),
+	  "there is no session \"other\". " },
 	{ CALL("1", "read_file", "{\"path\":\"codebox://sessions/fake-1/files/%00\"}"), "not the address" },
 	{ CALL("1", "write_file", "{\"path\":\"a\"}"), "missing argument: content" },
 	{ CALL("1", "write_file", "{\"path\":\"a\",\"content\":\"x\",\"encoding\":\"base64\"}"), "not base64" },
@@ -357,7 +358,7 @@ static const struct {
 	{ CALL("1", "get_execution", "{}"), "missing argument: execution_id" },
 	{ CALL("1", "get_execution", "{\"execution_id\":7}"), "there is no 7" },
 	{ CALL("1", "get_execution", "{\"execution_id\":1,\"wait\":-1}"), "wait" },
-	{ CALL("1", "session_info", "{\"session_id\":\"none\"}"), "there is no session none" },
+	{ CALL("1", "session_info", "{\"session_id\":\"none\"}"), "there is no session \"none\". Call list_sessions" },
 	{ CALL("1", "run_code", "{\"code\":\"x\",\"background\":\"yes\"}"), "background" },
 };
 

@@ -96,7 +96,7 @@ static const struct {
 	{ CALL("1", "create_session", "{\"zygote\":\"auto\"}"), "zygote" },
 	{ CALL("1", "create_session", "{\"policy\":\"dev\"}"), "policy" },
 	{ CALL("1", "close_session", "{}"), "missing argument: session_id" },
-	{ CALL("1", "close_session", "{\"session_id\":\"none\"}"), "there is no session none" },
+	{ CALL("1", "close_session", "{\"session_id\":\"none\"}"), "there is no session \"none\". Call list_sessions" },
 	{ CALL("1", "list_sessions", "{\"all\":true}"), "accepted are: cursor" },
 };
 
