@@ -26,6 +26,23 @@ PHRASES = {
 # (file, text) of what is right as it stands; each must be met with.
 ALLOWED = set()
 
+# What an error of ours says to do: "; remedy", or the remedy alone behind the name of the value.
+REMEDY = (r"; |(?:^|: |, )(?:add|ask|choose|give|make|name|omit|pass|remove|run|see|send|set|use|wait|write)\b"
+          r"|missing (?:argument|field|body)|is not between|(?:is|are) expected|(?:accepted|allowed) are|there are: |must (?:be|name)"
+          r"|: %(?:\.\d+)?s$|^%s\b[^:]*$")
+# Kinds of errors that no value of the caller, the operator or the policy mends: something is broken, hostile, slow or gone.
+FACTS = set("""
+    apt_failed archive_bomb archive_too_large bad_answer bad_frame cancelled cgroup chain_broken connection_failed daemon
+    daemon_gone damaged_archive damaged_layer damaged_package digest_mismatch ended filter frame_too_long image_damaged
+    index_refused install_failed internal interpreter_died interpreter_failed interrupted invalid_advisory invalid_answer
+    invalid_image invalid_json invalid_lock invalid_plan kernel_failed network not_found protocol query_failed registry_failed
+    registry_unreachable sandbox sandbox_exists sandbox_failed session_expired store_failed store_unreachable supervisor
+    system timeout unauthorized unsafe_archive unsafe_device unsafe_package unsafe_path unsafe_wheel usage wrong_hash zygote""".split())
+# Refusals whose text stands elsewhere, or that nobody can do anything about.
+WITHOUT = {("src/base/dirs.c", "root could be regained after giving it up"),
+           ("src/sandbox/enter.c", "the workspace is not within the sandbox's root"),
+           ("src/image/tree.c", "%s is larger than %zu bytes")}
+
 
 def c_strings(text):
     """String literals as the compiler joins them, one a line; without comments and the names of headers."""
@@ -49,6 +66,13 @@ def python_strings(text):
 def prose(text):
     """A page without the section that quotes what is not to be written."""
     return re.sub(r"^## English\n.*?(?=^## )", "", text, flags=re.M | re.S)
+
+
+def refusals(text):
+    """(kind, message) of the calls whose kind and message are written out."""
+    token = r'"(?:\\.|[^"\\\n])*"'
+    for m in re.finditer(rf'\bcbx_(?:cli_)?refuse\((?:[^";]*, )?"(\w+)",(?: \w+,)?\s*({token}(?:{token}|[A-Z]\w+|\s)*)[,)]', text):
+        yield m.group(1), "".join(s[1:-1] for s in re.findall(token, m.group(2)))
 
 
 def texts():
@@ -92,6 +116,34 @@ def test_what_users_read():
     assert {"src", "man", "policies", "packaging", "README.md", "SECURITY.md", "NEWS", "bootstrap"} <= seen, seen
     assert not wrong, "\n".join(wrong)
     assert met == ALLOWED, f"not met with: {ALLOWED - met}"
+
+
+def test_an_error_says_what_to_do():
+    hints = (TOP / "src/tools/call.c").read_text(encoding="utf-8")
+    replaced = set(re.findall(r'\{ "(\w+)",\s+"[^"]*", true \}', hints))  # there, what follows "; " gives way
+    wrong, met, seen = [], set(), 0
+    assert {"session_not_found", "too_many_sessions"} <= replaced and not replaced & FACTS, replaced
+    for path in sorted((TOP / "src").rglob("*.[ch]")):
+        for kind, message in refusals(path.read_text(encoding="utf-8")):
+            seen += 1
+            name = str(path.relative_to(TOP))
+            met |= {(name, message)} & WITHOUT
+            if kind in FACTS or (name, message) in WITHOUT:
+                continue
+            if not re.search("; " if kind in replaced else REMEDY, message):
+                wrong.append(f"{name}: {kind}: {message}")
+    assert seen > 700, seen
+    assert not wrong, "what: why; remedy:\n" + "\n".join(wrong)
+    assert met == WITHOUT, f"not met with: {WITHOUT - met}"
+
+
+def test_it_knows_a_remedy():
+    for text in ('cbx_refuse(err, "busy", EBUSY, "x is " "busy")', 'cbx_cli_refuse("none", "there is no \\"%s\\"", id)',
+                 'cbx_refuse(&err, "invalid_argument", EINVAL,\n\t"a: %d is too long", 5)'):
+        (kind, message), = refusals(text)
+        assert kind not in FACTS and not re.search(REMEDY, message), text
+    for text in ("x is busy; try again", "a: give a list", "missing argument: code", "a: 5 is not between 1 and 4"):
+        assert re.search(REMEDY, text), text
 
 
 if __name__ == "__main__":
