@@ -171,6 +171,11 @@
 #define CBX_INSTALL_QUESTIONS_MAX 5000   /* packages: what one resolver may ask the index for; more: it is given up */
 #define CBX_INSTALL_ADDRESS_MAX KIB(4)   /* packages: what a resolver asks for, a name or an address; longer: it is given up
 					 * [integration/install.py:resolvers_that_lie] */
+#define CBX_INDEXES_MAX 16               /* packages: indexes besides the main one, and likewise directories of wheels, that
+					 * the user has configured; more: error
+					 * [integration/configured.py:what_cannot_be_honoured] */
+#define CBX_INDEX_CONFIG_MAX KIB(64)     /* packages: bytes of a file of pip's or uv's configuration; larger: error
+					 * [integration/configured.py:what_cannot_be_honoured] */
 #define CBX_INSTALL_UNREAD_MAX MIB(64)   /* session: answers of the index that a resolver has not read, and likewise those
 					 * that are still coming, but for one; more: the index waits
 					 * [integration/install.py:resolvers_that_lie] */

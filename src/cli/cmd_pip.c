@@ -177,7 +177,7 @@ static const char help[] =
 	"Usage: codebox pip install --session NAME [-U] [-r FILE] [--json] [PACKAGE...]\n"
 	"\n"
 	"Install packages for a session, with all that they need: code in it can import them at once, and still has no\n"
-	"network. They come from PyPI, or where the policy or pip's configuration says, as wheels; nothing of them runs\n"
+	"network. They come from PyPI, or where the policy or the configuration of pip or uv says, as wheels; nothing of them runs\n"
 	"outside of the session. The policy says which may be installed; see codebox-policy(5).\n"
 	"\n"
 	"A package is a name, and versions if needed: polars, \"httpx[http2]>=0.27,<1\".\n"

@@ -25,13 +25,16 @@
 
 #define ACCEPT_NPM "application/vnd.npm.install-v1+json, application/json;q=0.8"
 
-#define KEPT_NAME 72 /* "c/p-<sum>" */
+#define NOT_THERE 'n' /* what is kept where an index did not have a project, for when it does not answer */
+
+#define KEPT_NAME  72	  /* "c/p-<sum>" */
 #define KEPT_LEAST KIB(4) /* what a file takes on the disk */
 
 struct question {
-	struct cbx_index index;
+	const struct cbx_index *index;
 	const struct cbx_store_dirs *store;
 	bool page, npm;
+	bool others; /* that are asked when this one does not have it */
 	char *url;
 	char kept[KEPT_NAME];
 };
@@ -78,7 +81,8 @@ static bool open_kept(const struct question *q, bool any_age, struct cbx_buf *re
 	    (q->page && !any_age && time(NULL) - st.st_mtime > CBX_CACHE_FRESH_S))
 		return false;
 	ret->len = 0;
-	return cbx_read_whole(fd, CBX_INSTALL_PAGE_MAX + 1, ret) == 0;
+	return cbx_read_whole(fd, CBX_INSTALL_PAGE_MAX + 1, ret) == 0 && ret->len &&
+	       (any_age || ret->data[0] != NOT_THERE);
 }
 
 /* The first byte says what it is: "h" HTML, "j" anything else. */
@@ -95,7 +99,7 @@ static int ask(const struct question *q, struct cbx_buf *ret, struct cbx_err *er
 	out = fd < 0 ? NULL : fdopen(fd, "w+");
 	if (!out)
 		return cbx_fail(err, errno, "keep an answer of the index");
-	r = cbx_fetch(&q->index, q->url,
+	r = cbx_fetch(q->index, q->url,
 		      q->npm	? ACCEPT_NPM
 		      : q->page ? ACCEPT
 				: NULL,
@@ -127,7 +131,7 @@ static void bound_kept(const struct question *q, size_t n)
 		(void)cbx_cache_trim(q->store, CBX_INDEX_KEPT_MAX, &ignored);
 }
 
-static void keep(const struct question *q, const struct cbx_buf *answer)
+static void keep(const struct question *q, const char *p, size_t n)
 {
 	char random[13], path[40];
 	_cleanup_fd_ int fd = -1;
@@ -137,68 +141,108 @@ static void keep(const struct question *q, const struct cbx_buf *answer)
 	fd = openat(q->store->own, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return; /* it is asked for again then */
-	if (cbx_write_all(fd, answer->data, answer->len) < 0 || renameat(q->store->own, path, q->store->all, q->kept) < 0)
+	if (cbx_write_all(fd, p, n) < 0 || renameat(q->store->own, path, q->store->all, q->kept) < 0)
 		(void)unlinkat(q->store->own, path, 0);
-	bound_kept(q, answer->len);
+	bound_kept(q, n);
 }
 
 static int answer(struct question *q, const char *project, struct cbx_buf *ret, struct cbx_err *err)
 {
 	int r;
 
-	if (q->index.dir && project) {
+	if (q->index->dir && project) {
 		cbx_buf_addc(ret, 'j');
-		return cbx_index_list(&q->index, project, ret, err);
+		return cbx_index_list(q->index, project, ret, err);
 	}
 	name_kept(q->page, q->url, q->kept);
-	if (!q->index.dir && open_kept(q, false, ret))
+	if (!q->index->dir && open_kept(q, false, ret))
 		return 0;
 	r = ask(q, ret, err);
 	if (r < 0 && strcmp(err->kind, "index_down") == 0 && open_kept(q, true, ret))
-		return 0;
-	if (r >= 0 && !q->index.dir)
-		keep(q, ret);
+		return ret->data[0] == NOT_THERE
+			       ? cbx_refuse(err, "not_found", ENOENT, "%s did not have it", q->index->host)
+			       : 0;
+	if (r < 0 && strcmp(err->kind, "not_found") == 0 && q->others && project) {
+		const char nothing = NOT_THERE;
+
+		ret->len = 0;
+		keep(q, &nothing, 1);
+	}
+	if (r >= 0 && !q->index->dir)
+		keep(q, ret->data, ret->len);
 	return r;
 }
 
-int cbx_answer_page(const struct cbx_index *index, const struct cbx_store_dirs *store, const char *project,
-		    char **ret_url, struct cbx_buf *ret, struct cbx_err *err)
+/* Of the first index that has it. */
+static int answer_in_turn(struct question *q, const struct cbx_indexes *from, const char *project, struct cbx_buf *ret,
+			  struct cbx_err *err)
 {
-	struct question q = { .index = *index, .store = store, .page = true };
+	int r = -ENOENT;
 
-	*ret_url = q.url = index->dir ? cbx_xstrdup("") : cbx_xasprintf("%s%s/", index->url, project);
-	return answer(&q, project, ret, err);
+	for (size_t i = 0; i < from->n; i++) {
+		q->index = &from->all[i];
+		q->others = i + 1 < from->n;
+		free(q->url);
+		q->url = q->index->dir ? cbx_xstrdup("") : cbx_xasprintf("%s%s/", q->index->url, project);
+		ret->len = 0;
+		r = answer(q, project, ret, err);
+		if (r >= 0 || strcmp(err->kind, "not_found") != 0)
+			return r;
+	}
+	return r;
 }
 
-static int read_question(const cJSON *job, struct question *q, const char **ret_project, struct cbx_err *err)
+int cbx_answer_page(const struct cbx_indexes *from, const struct cbx_store_dirs *store, const char *project,
+		    char **ret_url, const struct cbx_index **ret_index, struct cbx_buf *ret, struct cbx_err *err)
+{
+	struct question q = { .store = store, .page = true };
+	int r = answer_in_turn(&q, from, project, ret, err);
+
+	*ret_url = q.url;
+	*ret_index = q.index;
+	return r;
+}
+
+/* A page of npm's registry. */
+static int answer_npm(struct question *q, const char *registry, const char *project, struct cbx_index *index,
+		      struct cbx_buf *ret, struct cbx_err *err)
+{
+	int r = cbx_npm_name(project, strlen(project))
+			? cbx_registry_find(registry, project, index, err)
+			: cbx_refuse(err, "index_refused", EINVAL, "a package has an impossible name");
+
+	if (r < 0)
+		return r;
+	q->index = index;
+	q->page = q->npm = true;
+	q->url = cbx_registry_page(index, project);
+	r = cbx_confine_fetch(index, 1, q->store, err);
+	return r < 0 ? r : answer(q, project, ret, err);
+}
+
+static int answer_index(struct question *q, const cJSON *job, struct cbx_indexes *from, struct cbx_buf *ret,
+			struct cbx_err *err)
 {
 	const char *project = cbx_json_text(job, "project"), *url = cbx_json_text(job, "url");
 	char name[CBX_PROJECT_MAX];
-	int r;
-
-	if (project && cbx_is_npm(project)) {
-		project += strlen(CBX_NPM);
-		if (!cbx_npm_name(project, strlen(project)))
-			return cbx_refuse(err, "index_refused", EINVAL, "a package has an impossible name");
-		r = cbx_registry_find(cbx_json_text(job, "registry"), project, &q->index, err);
-		q->page = q->npm = true;
-		q->url = r < 0 ? NULL : cbx_registry_page(&q->index, project);
-		*ret_project = project;
-		return r;
-	}
-	r = cbx_index_find(cbx_json_text(job, "index"), &q->index, err);
+	int r = cbx_index_find(cbx_json_text(job, "index"), from, err);
 
 	if (r < 0)
 		return r;
 	q->page = project;
 	if (project && (!cbx_project_name(project, strlen(project), name) || strcmp(name, project) != 0))
 		return cbx_refuse(err, "index_refused", EINVAL, "a project has an impossible name");
-	if (project)
-		q->url = q->index.dir ? cbx_xstrdup("") : cbx_xasprintf("%s%s/", q->index.url, project);
-	else
+	if (!project) {
 		q->url = cbx_xstrdup(url ? url : "");
-	*ret_project = project;
-	return project ? 0 : cbx_index_allows(&q->index, q->url, err);
+		q->index = cbx_index_of(from, q->url);
+		r = cbx_index_allows(q->index, q->url, err);
+	}
+	if (r >= 0)
+		r = project ? cbx_confine_fetch(from->all, from->n, q->store, err)
+			    : cbx_confine_fetch(q->index, 1, q->store, err);
+	if (r < 0)
+		return r;
+	return project ? answer_in_turn(q, from, project, ret, err) : answer(q, NULL, ret, err);
 }
 
 void cbx_answer_question(const cJSON *job, const struct cbx_store_dirs *store, int out)
@@ -206,14 +250,14 @@ void cbx_answer_question(const cJSON *job, const struct cbx_store_dirs *store, i
 	struct question q = { .store = store };
 	_cleanup_buf_ struct cbx_buf text = { 0 }, line = { 0 };
 	_cleanup_json_ cJSON *o = cbx_json_new_obj();
-	const char *project;
+	const char *project = cbx_json_text(job, "project");
+	_cleanup_(cbx_indexes_release) struct cbx_indexes from = { 0 };
+	_cleanup_(cbx_index_release) struct cbx_index registry = { 0 };
 	struct cbx_err err;
-	int r = read_question(job, &q, &project, &err);
+	int r = project && cbx_is_npm(project) ? answer_npm(&q, cbx_json_text(job, "registry"),
+							    project + strlen(CBX_NPM), &registry, &text, &err)
+					       : answer_index(&q, job, &from, &text, &err);
 
-	if (r >= 0)
-		r = cbx_confine_fetch(&q.index, store, &err);
-	if (r >= 0)
-		r = answer(&q, project, &text, &err);
 	if (r < 0) {
 		cbx_err_sanitize(&err);
 		cbx_json_set_str(o, "kind", err.kind);
@@ -229,5 +273,4 @@ void cbx_answer_question(const cJSON *job, const struct cbx_store_dirs *store, i
 		cbx_buf_add(&line, text.data + 1, text.len - 1);
 	(void)cbx_write_all(out, line.data, line.len);
 	free(q.url);
-	cbx_index_release(&q.index);
 }

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
@@ -24,7 +25,8 @@ static int limit_self(struct cbx_err *err)
 	struct rlimit none = { 0, 0 }, files = { 256, 256 }, cpu = { CBX_INSTALL_TIMEOUT_S, CBX_INSTALL_TIMEOUT_S };
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ||
-	    setrlimit(RLIMIT_CORE, &none) < 0 || setrlimit(RLIMIT_NOFILE, &files) < 0 || setrlimit(RLIMIT_CPU, &cpu) < 0)
+	    setrlimit(RLIMIT_CORE, &none) < 0 || setrlimit(RLIMIT_NOFILE, &files) < 0 ||
+	    setrlimit(RLIMIT_CPU, &cpu) < 0)
 		return cbx_fail(err, errno, "limit a process that installs");
 	return 0;
 }
@@ -68,7 +70,8 @@ static int filter_self(const struct cbx_filter *filter, struct cbx_err *err)
 
 int cbx_confine_prepare(const char *share, struct cbx_store_dirs *store, struct cbx_err *err)
 {
-	_cleanup_free_ char *lists = cbx_xasprintf("%s/syscalls", share), *names = cbx_xasprintf("%s/popular/pypi", share);
+	_cleanup_free_ char *lists = cbx_xasprintf("%s/syscalls", share),
+			    *names = cbx_xasprintf("%s/popular/pypi", share);
 	_cleanup_fd_ int fd = open(names, O_RDONLY | O_CLOEXEC);
 	int r;
 
@@ -79,18 +82,34 @@ int cbx_confine_prepare(const char *share, struct cbx_store_dirs *store, struct 
 	return r < 0 ? r : cbx_filter_compile(lists, "wheels", &store->linking, err);
 }
 
-int cbx_confine_fetch(const struct cbx_index *index, const struct cbx_store_dirs *store, struct cbx_err *err)
+int cbx_confine_fetch(const struct cbx_index *indexes, size_t n, const struct cbx_store_dirs *store,
+		      struct cbx_err *err)
 {
-	const char *home = getenv("HOME");
+	const char *home = getenv("HOME"), *named = getenv("NETRC");
 	_cleanup_free_ char *netrc = home ? cbx_xasprintf("%s/.netrc", home) : NULL;
 	/* What the C library and the one for TLS read: names of hosts, certificates, their own modules. */
-	const char *const system[] = { "/etc", "/usr", "/lib", "/lib64", "/run/systemd/resolve", "/dev/urandom", "/proc/sys",
-				       index->dir, index->ca, netrc };
-
+	const char *const system[] = { "/etc",
+				       "/usr",
+				       "/lib",
+				       "/lib64",
+				       "/run/systemd/resolve",
+				       "/dev/urandom",
+				       "/proc/sys",
+				       named && named[0] ? named : netrc,
+				       indexes->ca,
+				       indexes->client };
+	const char *paths[ARRAY_SIZE(system) + 2 * CBX_INDEXES_MAX + 1];
+	unsigned flags = CBX_LANDLOCK_NO_TCP;
 	int r = limit_self(err);
 
+	memcpy(paths, system, sizeof(system));
+	for (size_t i = 0; i < n; i++) {
+		paths[ARRAY_SIZE(system) + i] = indexes[i].dir;
+		if (!indexes[i].dir)
+			flags = 0;
+	}
 	if (r >= 0)
-		r = restrict_files(index->dir ? CBX_LANDLOCK_NO_TCP : 0, system, ARRAY_SIZE(system), store, "c", err);
+		r = restrict_files(flags, paths, ARRAY_SIZE(system) + n, store, "c", err);
 	return r < 0 ? r : filter_self(&store->fetching, err);
 }
 

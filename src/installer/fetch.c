@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/fd.h"
@@ -94,6 +95,12 @@ static int failed(CURLcode code, const struct transfer *t, const char *host, con
 				  host);
 	if (code == CURLE_WRITE_ERROR)
 		return cbx_fail(err, errno ? errno : EIO, "keep what %s sends", host);
+	if (code == CURLE_PEER_FAILED_VERIFICATION)
+		return cbx_refuse(
+			err, "index_refused", EPERM,
+			"%s shows a certificate that cannot be verified: %.200s; name a file of its authority, "
+			"as cert of pip's configuration or in SSL_CERT_FILE (trusted-host does not count here)",
+			host, why[0] ? why : curl_easy_strerror(code));
 	return cbx_refuse(err, "index_down", EIO, "%s cannot be reached%s: %.200s; try again later", host,
 			  t->proxy ? " by the configured proxy" : "", why[0] ? why : curl_easy_strerror(code));
 }
@@ -115,6 +122,9 @@ static int status_error(const struct cbx_index *index, long status, const char *
 static void set_up(CURL *c, const struct cbx_index *index, const char *url, struct transfer *t,
 		   struct curl_slist *headers, char *why)
 {
+	const char *netrc = getenv("NETRC");
+	struct stat st;
+
 	curl_easy_setopt(c, CURLOPT_URL, url);
 	curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take);
 	curl_easy_setopt(c, CURLOPT_WRITEDATA, t);
@@ -133,10 +143,20 @@ static void set_up(CURL *c, const struct cbx_index *index, const char *url, stru
 	curl_easy_setopt(c, CURLOPT_USERAGENT, "codebox/" PACKAGE_VERSION);
 	if (t->trusted)
 		curl_easy_setopt(c, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
+	if (t->trusted && netrc && netrc[0])
+		curl_easy_setopt(c, CURLOPT_NETRC_FILE, netrc);
+	if (t->trusted && index->client) {
+		curl_easy_setopt(c, CURLOPT_SSLCERT, index->client);
+		curl_easy_setopt(c, CURLOPT_SSLKEY, index->client);
+	}
 	if (t->trusted && index->user)
 		curl_easy_setopt(c, CURLOPT_USERPWD, index->user);
-	if (index->ca)
+	if (index->ca && stat(index->ca, &st) == 0 && S_ISDIR(st.st_mode)) {
+		curl_easy_setopt(c, CURLOPT_CAINFO, NULL);
+		curl_easy_setopt(c, CURLOPT_CAPATH, index->ca);
+	} else if (index->ca) {
 		curl_easy_setopt(c, CURLOPT_CAINFO, index->ca);
+	}
 }
 
 /* One request. 1: *next, malloc'd, is where to go. */
@@ -225,6 +245,9 @@ int cbx_fetch(const struct cbx_index *index, const char *url, const char *accept
 
 		if (r >= 0 && index->dir)
 			return copy_file(index, at, out, max, together, err);
+		if (r >= 0 && index->offline)
+			r = cbx_refuse(err, "index_down", ENETUNREACH,
+				       "%s is not asked: the configuration of uv says offline", index->host);
 		if (r >= 0)
 			r = request(index, at, accept, &t, ret_html, &next, err);
 		if (r <= 0)

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: an index is a host that whoever wrote the policy, or the user's own pip configuration, chose, so
- * it may be anywhere. What its pages lead to may not: files come from it, or by HTTPS from a public address.
+ * Theory of operation: an index is a host that whoever wrote the policy, or the user's own configuration of pip or uv,
+ * chose, so it may be anywhere. What its pages lead to may not: files come from it, or by HTTPS from a public address.
+ *
+ * Where there are several, directories come first, then those that are named besides the main one, and that last. The
+ * first that has a project is the one it comes from, as with uv: else whoever takes the name of a private package in
+ * the public index is installed in its stead.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -14,13 +18,11 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "installer/config.h"
 #include "installer/installer.h"
 #include "packages/version.h"
 
 #define PYPI "https://pypi.org/simple/"
-#define CONFIG_MAX KIB(64)
-
-/* ---- pip's configuration ---- */
 
 char *cbx_index_trimmed(const char *p, size_t n)
 {
@@ -31,71 +33,6 @@ char *cbx_index_trimmed(const char *p, size_t n)
 		n--;
 	}
 	return n ? strndup(p, n) : NULL;
-}
-
-/* The lines of [global] and [install]; what comes later counts. */
-static void read_config(const char *path, struct cbx_index *index)
-{
-	_cleanup_fclose_ FILE *f = fopen(path, "re");
-	char line[4096];
-	bool ours = false;
-
-	while (f && fgets(line, sizeof(line), f)) {
-		size_t n = strcspn(line, "\n"), eq = strcspn(line, "=:\n");
-		_cleanup_free_ char *key = NULL, *value = NULL;
-
-		if (line[0] == '[') {
-			ours = cbx_starts_with(line, "[global]") || cbx_starts_with(line, "[install]");
-			continue;
-		}
-		if (!ours || line[0] == '#' || line[0] == ';' || line[0] == ' ' || eq >= n)
-			continue;
-		key = cbx_index_trimmed(line, eq);
-		value = cbx_index_trimmed(line + eq + 1, n - eq - 1);
-		if (key && value && (strcmp(key, "index-url") == 0 || strcmp(key, "index_url") == 0)) {
-			free(index->url);
-			index->url = take_ptr(&value);
-		} else if (key && value && strcmp(key, "cert") == 0) {
-			free(index->ca);
-			index->ca = take_ptr(&value);
-		}
-	}
-}
-
-static void read_environment(struct cbx_index *index)
-{
-	static const char *const urls[] = { "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL" };
-	static const char *const certificates[] = { "PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(urls); i++) {
-		const char *v = getenv(urls[i]);
-
-		if (!v || !v[0])
-			continue;
-		free(index->url);
-		index->url = cbx_xstrdup(v);
-	}
-	for (size_t i = ARRAY_SIZE(certificates); i-- > 0;) {
-		const char *v = getenv(certificates[i]);
-
-		if (!v || v[0] != '/')
-			continue;
-		free(index->ca);
-		index->ca = cbx_xstrdup(v);
-	}
-}
-
-static void read_configs(struct cbx_index *index)
-{
-	const char *home = getenv("HOME"), *config = getenv("XDG_CONFIG_HOME"), *file = getenv("PIP_CONFIG_FILE");
-	_cleanup_free_ char *legacy = cbx_xasprintf("%s/.pip/pip.conf", home ? home : ""),
-			    *user = config && config[0] ? cbx_xasprintf("%s/pip/pip.conf", config) :
-							  cbx_xasprintf("%s/.config/pip/pip.conf", home ? home : "");
-	const char *const all[] = { "/etc/pip.conf", legacy, user, file ? file : "" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
-		if (all[i][0] == '/')
-			read_config(all[i], index);
 }
 
 /* ---- addresses ---- */
@@ -115,14 +52,32 @@ static char *host_of(const char *url)
 	return host;
 }
 
+/* "%40" is "@". What else "%" could be stays. */
+static void decode(char *text)
+{
+	char *out = text;
+
+	for (const char *p = text; *p; p++) {
+		const char two[] = { p[0] == '%' ? p[1] : '\0', p[0] == '%' && p[1] ? p[2] : '\0', '\0' };
+		bool code = strlen(two) == 2 && strspn(two, "0123456789abcdefABCDEF") == 2 && strcmp(two, "00") != 0;
+
+		*out++ = code ? (char)strtoul(two, NULL, 16) : *p;
+		p += code ? 2 : 0;
+	}
+	*out = '\0';
+}
+
 /* Keep what logs in apart: nobody else is to see it. */
 static void split_user(struct cbx_index *index)
 {
-	char *p = strstr(index->url, "://"), *at = p ? memchr(p + 3, '@', strcspn(p + 3, "/?#")) : NULL;
+	char *p = strstr(index->url, "://"), *at = p ? memrchr(p + 3, '@', strcspn(p + 3, "/?#")) : NULL;
 
 	if (!at)
 		return;
-	index->user = strndup(p + 3, (size_t)(at - p - 3));
+	if (!index->user) {
+		index->user = strndup(p + 3, (size_t)(at - p - 3));
+		decode(index->user);
+	}
 	memmove(p + 3, at + 1, strlen(at + 1) + 1);
 }
 
@@ -141,24 +96,96 @@ int cbx_index_complete(struct cbx_index *index, const char *wrong, struct cbx_er
 	return 0;
 }
 
-int cbx_index_find(const char *wanted, struct cbx_index *ret, struct cbx_err *err)
+/* With what is the same for all of them. */
+static struct cbx_index *add(struct cbx_indexes *to, const struct cbx_index_config *c)
 {
-	*ret = (struct cbx_index){ .config = "pip's configuration and ~/.netrc" };
-	read_configs(ret);
-	read_environment(ret);
-	if (wanted) {
-		free(take_ptr(&ret->url));
-		*(wanted[0] == '/' ? &ret->dir : &ret->url) = cbx_xstrdup(wanted);
-	}
-	if (ret->dir)
-		return 0;
-	if (!ret->url)
-		ret->url = cbx_xstrdup(PYPI);
+	struct cbx_index *index = &to->all[to->n++];
+
+	*index = (struct cbx_index){ .config = "the configuration of pip and uv, and ~/.netrc (no keyring is asked)",
+				     .ca = c->ca ? cbx_xstrdup(c->ca) : NULL,
+				     .client = c->client ? cbx_xstrdup(c->client) : NULL,
+				     .proxy = c->proxy ? cbx_xstrdup(c->proxy) : NULL,
+				     .offline = c->offline == CBX_SET_YES };
+	return index;
+}
+
+static int add_place(struct cbx_indexes *to, const struct cbx_index_config *c, const struct cbx_place *place,
+		     struct cbx_err *err)
+{
+	struct cbx_index *index = add(to, c);
+
+	index->url = cbx_xstrdup(place->at ? place->at : PYPI);
+	index->user = place->user ? cbx_xstrdup(place->user) : NULL;
 	return cbx_index_complete(
-		ret,
-		"the index is not an address of http or https; correct packages.index of the policy, or "
-		"pip's configuration",
+		index,
+		"an index is not an address of http or https; correct packages.index of the policy, or the "
+		"configuration of pip or uv",
 		err);
+}
+
+static int add_configured(struct cbx_indexes *to, struct cbx_index_config *c, struct cbx_err *err)
+{
+	int r = cbx_index_config_links(c, err);
+
+	if (r >= 0 && c->no_index == CBX_SET_YES && !c->links.n)
+		r = cbx_refuse(err, "index_refused", EINVAL,
+			       "the configuration of pip or uv says that there is no index (no-index), and names no "
+			       "directory of wheels (find-links); correct it, or set packages.index of the policy");
+	for (size_t i = 0; r >= 0 && i < c->links.n; i++)
+		add(to, c)->dir = cbx_xstrdup(c->links.all[i].at);
+	if (c->no_index == CBX_SET_YES)
+		return r;
+	for (size_t i = 0; r >= 0 && i < c->extra.n; i++)
+		r = add_place(to, c, &c->extra.all[i], err);
+	return r < 0 ? r : add_place(to, c, &c->index, err);
+}
+
+int cbx_index_find(const char *wanted, struct cbx_indexes *ret, struct cbx_err *err)
+{
+	_cleanup_(cbx_index_config_release) struct cbx_index_config c = { 0 };
+	int r;
+
+	*ret = (struct cbx_indexes){ 0 };
+	r = cbx_index_config_read(&c, err);
+	if (r >= 0 && !wanted)
+		r = add_configured(ret, &c, err);
+	else if (r >= 0 && wanted[0] == '/')
+		add(ret, &c)->dir = cbx_xstrdup(wanted);
+	else if (r >= 0)
+		r = add_place(ret, &c, &(struct cbx_place){ .at = (char *)wanted }, err);
+	if (r < 0)
+		cbx_indexes_release(ret);
+	return r;
+}
+
+const struct cbx_index *cbx_index_of(const struct cbx_indexes *from, const char *url)
+{
+	_cleanup_free_ char *host = host_of(url);
+	const struct cbx_index *best = &from->all[from->n - 1];
+	size_t longest = 0;
+
+	for (size_t i = 0; i < from->n; i++) {
+		const struct cbx_index *index = &from->all[i];
+		size_t n = 0;
+
+		if (index->dir ? cbx_index_file(index, url) != NULL : host && strcmp(host, index->host) == 0)
+			n = 1;
+		/* Of two on one host, the one that has more of the address knows who logs in. */
+		while (n && index->url && index->url[n - 1] && index->url[n - 1] == url[n - 1])
+			n++;
+		if (n > longest) {
+			longest = n;
+			best = index;
+		}
+	}
+	return best;
+}
+
+void cbx_indexes_release(struct cbx_indexes *indexes)
+{
+	for (size_t i = 0; i < indexes->n; i++)
+		cbx_index_release(&indexes->all[i]);
+	indexes->n = 0;
 }
 
 void cbx_index_release(struct cbx_index *index)
@@ -169,8 +196,11 @@ void cbx_index_release(struct cbx_index *index)
 	if (index->authorization)
 		explicit_bzero(index->authorization, strlen(index->authorization));
 	free(index->authorization);
+	if (index->user)
+		explicit_bzero(index->user, strlen(index->user));
 	free(index->user);
 	free(index->ca);
+	free(index->client);
 	free(index->proxy);
 	*index = (struct cbx_index){ 0 };
 }
@@ -180,7 +210,8 @@ const char *cbx_index_file(const struct cbx_index *index, const char *url)
 	const char *p = cbx_starts_with(url, "file://") ? url + 7 : "";
 	size_t n = index->dir ? strlen(index->dir) : 0;
 
-	if (!n || strncmp(p, index->dir, n) != 0 || p[n] != '/' || !p[n + 1] || p[n + 1] == '.' || strchr(p + n + 1, '/'))
+	if (!n || strncmp(p, index->dir, n) != 0 || p[n] != '/' || !p[n + 1] || p[n + 1] == '.' ||
+	    strchr(p + n + 1, '/'))
 		return NULL;
 	return p + n + 1;
 }
@@ -189,13 +220,14 @@ int cbx_index_allows(const struct cbx_index *index, const char *url, struct cbx_
 {
 	_cleanup_free_ char *host = host_of(url);
 
-	if (index->dir ? cbx_index_file(index, url) != NULL :
-			 cbx_starts_with(url, "https://") ||
+	if (index->dir ? cbx_index_file(index, url) != NULL
+		       : cbx_starts_with(url, "https://") ||
 				 (cbx_starts_with(url, "http://") && cbx_starts_with(index->url, "http://") && host &&
 				  strcmp(host, index->host) == 0))
 		return 0;
 	return cbx_refuse(err, "index_refused", EPERM,
-			  "the index leads to %.200s, which is neither on its own host nor reached by HTTPS", host ? host : "?");
+			  "the index leads to %.200s, which is neither on its own host nor reached by HTTPS",
+			  host ? host : "?");
 }
 
 /* ---- a directory of wheels ---- */
@@ -240,7 +272,8 @@ int cbx_index_list(const struct cbx_index *index, const char *project, struct cb
 		cJSON *file, *hashes;
 		int r;
 
-		if (!cbx_ends_with(e->d_name, ".whl") || !cbx_project_name(e->d_name, n, name) || strcmp(name, project) != 0)
+		if (!cbx_ends_with(e->d_name, ".whl") || !cbx_project_name(e->d_name, n, name) ||
+		    strcmp(name, project) != 0)
 			continue;
 		r = hash(dirfd(d), e->d_name, sum, &size, err);
 		if (r < 0)

@@ -45,7 +45,7 @@
 
 struct installation {
 	const struct cbx_store_dirs *store;
-	struct cbx_index index;
+	struct cbx_indexes indexes;
 	struct cbx_lock lock;
 	uint64_t bytes_max;
 	struct spent *spent;
@@ -196,7 +196,8 @@ static int fetch_wheel(void *arg, struct cbx_err *err)
 {
 	const struct fetching *f = arg;
 	const char *url = f->wheel->url;
-	const struct cbx_index *index = &f->in->index;
+	const struct cbx_indexes *from = &f->in->indexes;
+	const struct cbx_index *index = NULL;
 	_cleanup_free_ char *found = NULL;
 	_cleanup_(cbx_index_release) struct cbx_index registry = { 0 };
 	_cleanup_fclose_ FILE *out = fdopen(fcntl(f->fd, F_DUPFD_CLOEXEC, 0), "w+");
@@ -205,14 +206,18 @@ static int fetch_wheel(void *arg, struct cbx_err *err)
 	if (r >= 0 && f->wheel->place) {
 		r = cbx_registry_find(f->in->registry, f->wheel->name + strlen(CBX_NPM), &registry, err);
 		index = &registry;
+	} else if (r >= 0 && url) {
+		index = cbx_index_of(from, url);
 	}
 	if (r >= 0 && url)
 		r = cbx_index_allows(index, url, err);
 	if (r >= 0)
-		r = cbx_confine_fetch(index, f->in->store, err);
+		r = index ? cbx_confine_fetch(index, 1, f->in->store, err)
+			  : cbx_confine_fetch(from->all, from->n, f->in->store, err);
 	if (r >= 0 && !url) {
-		r = cbx_find_wheel(index, f->in->store, f->wheel, &found, err);
+		r = cbx_find_wheel(from, f->in->store, f->wheel, &found, err);
 		url = found;
+		index = r < 0 ? NULL : cbx_index_of(from, url);
 	}
 	if (r >= 0 && cbx_kept_take(f->in->store, url, out))
 		r = cbx_fetch_count(&f->in->spent->fetched, (uint64_t)ftello(out), f->in->bytes_max, "the index", err);
@@ -594,7 +599,7 @@ int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *ans
 				   .token = cbx_json_text(job, "token") };
 	const cJSON *token = cJSON_GetObjectItemCaseSensitive(job, "token");
 	_cleanup_fd_ int held = -1;
-	int r = cbx_index_find(cbx_json_text(job, "index"), &in.index, err);
+	int r = cbx_index_find(cbx_json_text(job, "index"), &in.indexes, err);
 
 	in.bytes_max = cbx_json_u64(job, "bytes_max");
 	in.spent = mmap(NULL, sizeof(*in.spent), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -618,6 +623,6 @@ int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *ans
 	if (in.spent != MAP_FAILED)
 		munmap(in.spent, sizeof(*in.spent));
 	cbx_lock_release(&in.lock);
-	cbx_index_release(&in.index);
+	cbx_indexes_release(&in.indexes);
 	return r;
 }

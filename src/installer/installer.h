@@ -23,6 +23,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/limits.h"
 #include "packages/rules.h"
 #include "sandbox/seccomp.h"
 
@@ -45,13 +46,25 @@ struct cbx_index {
 	char *authorization; /* what logs in, as a header has it: "Bearer …"; NULL: nothing */
 	const char *config;  /* where the user says how to log in, for messages */
 	char *host;	     /* of url, with its port */
-	char *ca;	     /* a file of certificates; NULL: the system's */
+	char *ca;	     /* certificates, a file or directory; NULL: the system's */
+	char *client;	     /* a file with a certificate and its key, for the index's own host; NULL: none */
 	char *proxy;	     /* of the user's configuration; NULL: that of the environment */
+	bool offline;	     /* what is kept of it counts, and it is not asked */
 };
 
-/* `wanted`: of the policy; NULL: the user's pip configuration, else PyPI. */
-int cbx_index_find(const char *wanted, struct cbx_index *ret, struct cbx_err *err);
+/* In the order in which they are asked; each knows the same certificates and proxy. At most CBX_INDEXES_MAX of each of
+ * two kinds, and the main one. */
+struct cbx_indexes {
+	struct cbx_index all[2 * CBX_INDEXES_MAX + 1];
+	size_t n; /* not 0 */
+};
+
+/* `wanted`: of the policy; NULL: what the user has configured for pip and uv, else PyPI. */
+int cbx_index_find(const char *wanted, struct cbx_indexes *ret, struct cbx_err *err);
+void cbx_indexes_release(struct cbx_indexes *indexes);
 void cbx_index_release(struct cbx_index *index);
+/* Whose a file is, by its address; borrowed. Whether it may be fetched is another question. */
+const struct cbx_index *cbx_index_of(const struct cbx_indexes *from, const char *url);
 /* Of an index whose `url` is set. wrong: where that was wrong, for a message. */
 int cbx_index_complete(struct cbx_index *index, const char *wrong, struct cbx_err *err);
 /* "key = value" without what surrounds it; malloc'd, NULL where it is empty. */
@@ -93,7 +106,8 @@ int cbx_fetch_count(_Atomic uint64_t *together, uint64_t n, uint64_t max, const 
 
 /* share: where the lists of system calls are. */
 int cbx_confine_prepare(const char *share, struct cbx_store_dirs *store, struct cbx_err *err);
-int cbx_confine_fetch(const struct cbx_index *index, const struct cbx_store_dirs *store, struct cbx_err *err);
+int cbx_confine_fetch(const struct cbx_index *indexes, size_t n, const struct cbx_store_dirs *store,
+		      struct cbx_err *err);
 int cbx_confine_link(const struct cbx_store_dirs *store, struct cbx_err *err);
 /* It reads these files and directories, and nothing else. */
 int cbx_confine_check(const char *const *paths, size_t n, const struct cbx_store_dirs *store, struct cbx_err *err);
@@ -105,15 +119,15 @@ bool cbx_kept_take(const struct cbx_store_dirs *store, const char *url, FILE *ou
 void cbx_answer_question(const cJSON *job, const struct cbx_store_dirs *store, int out);
 
 /* The page of a project, for a process that may only fetch: its first byte says what it is, "h" HTML, "j" JSON.
- * *ret_url, malloc'd, is its address, also when this fails. */
-int cbx_answer_page(const struct cbx_index *index, const struct cbx_store_dirs *store, const char *project,
-		    char **ret_url, struct cbx_buf *ret, struct cbx_err *err);
+ * *ret_url, malloc'd, is its address, also when this fails; *ret_index, borrowed, whose it is. */
+int cbx_answer_page(const struct cbx_indexes *from, const struct cbx_store_dirs *store, const char *project,
+		    char **ret_url, const struct cbx_index **ret_index, struct cbx_buf *ret, struct cbx_err *err);
 
 /* ---- find.c ---- */
 
 /* Where the index has the file of a wheel with this SHA-256; malloc'd. For the same process. Errors: "not_found",
  * "wrong_hash" where it has another file of that name, and those of fetching. */
-int cbx_find_wheel(const struct cbx_index *index, const struct cbx_store_dirs *store, const struct cbx_wheel *wheel,
+int cbx_find_wheel(const struct cbx_indexes *from, const struct cbx_store_dirs *store, const struct cbx_wheel *wheel,
 		   char **ret, struct cbx_err *err);
 
 /* ---- install.c ---- */

@@ -29,7 +29,7 @@ TARGETS = {"fuzz_json": ["fuzz_json.c"], "fuzz_rpc": ["fuzz_rpc.c", "../unit/fak
            "fuzz_clean": ["fuzz_clean.c"], "fuzz_tenants": ["fuzz_tenants.c"], "fuzz_rest": ["fuzz_rest.c"], "fuzz_multipart": ["fuzz_multipart.c"],
            "fuzz_tar": ["fuzz_tar.c"], "fuzz_unpack": ["fuzz_unpack.c"], "fuzz_init": ["fuzz_init.c"],
            "fuzz_packages": ["fuzz_packages.c"], "fuzz_osv": ["fuzz_osv.c"],
-           "fuzz_wheel": ["fuzz_wheel.c", "../../src/installer/wheel.c", "../../src/installer/index.c"],
+           "fuzz_wheel": ["fuzz_wheel.c", "../../src/installer/wheel.c", "../../src/installer/config.c", "../../src/installer/index.c"],
            "fuzz_html": ["fuzz_html.c"], "fuzz_audit": ["fuzz_audit.c"], "fuzz_oci": ["fuzz_oci.c"],
            "fuzz_sql": ["fuzz_sql.c"],
            "fuzz_objects": ["fuzz_objects.c", "../../src/objects/answer.c"],

@@ -61,7 +61,8 @@ static void judge_programs(int bin)
 		must(fd >= 0);
 		if (strcmp(e->d_name, "script") == 0)
 			continue; /* one without "#!python" is as it was */
-		must(cbx_read_full(fd, head, sizeof(head) - 1) == (ssize_t)sizeof(head) - 1 && strcmp(head, PYTHON) == 0);
+		must(cbx_read_full(fd, head, sizeof(head) - 1) == (ssize_t)sizeof(head) - 1 &&
+		     strcmp(head, PYTHON) == 0);
 	}
 }
 
@@ -91,18 +92,20 @@ static void judge_wheel(const uint8_t *data, size_t size)
 
 static void judge_address(const char *url)
 {
-	struct cbx_index directory = { .dir = (char *)"/srv/wheels" }, index = { 0 };
+	struct cbx_index directory = { .dir = (char *)"/srv/wheels" };
+	struct cbx_indexes found = { 0 };
 	struct cbx_err err = { 0 };
 	const char *name = cbx_index_file(&directory, url);
 
 	must(!name || (name[0] != '.' && !strchr(name, '/') && cbx_index_allows(&directory, url, &err) == 0));
-	if (cbx_index_find("http://index.example:8080/simple", &index, &err) >= 0 && cbx_index_allows(&index, url, &err) == 0)
+	if (cbx_index_find("http://index.example:8080/simple", &found, &err) >= 0 &&
+	    cbx_index_allows(&found.all[0], url, &err) == 0)
 		must(strncmp(url, "https://", 8) == 0 || strncmp(url, "http://", 7) == 0);
-	cbx_index_release(&index);
-	if (strlen(url) < 4000 && cbx_index_find(url, &index, &err) >= 0 && index.host)
-		must(index.host[0] && !strchr(index.host, '@') && !strchr(index.host, '/') &&
-		     index.url[strlen(index.url) - 1] == '/');
-	cbx_index_release(&index);
+	cbx_indexes_release(&found);
+	if (strlen(url) < 4000 && cbx_index_find(url, &found, &err) >= 0 && found.all[0].host)
+		must(found.all[0].host[0] && !strchr(found.all[0].host, '@') && !strchr(found.all[0].host, '/') &&
+		     found.all[0].url[strlen(found.all[0].url) - 1] == '/');
+	cbx_indexes_release(&found);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -12,13 +12,13 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cbxtest import Box, Skip, run  # noqa: E402
 from forward import Forward  # noqa: E402
-from pypi import Index, own_data  # noqa: E402
+from pypi import Index, own_data, wheel  # noqa: E402
 
 data = own_data()
 UNSET = ("http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY", "PIP_CERT", "PIP_PROXY",
          "PIP_CONFIG_FILE", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX",
-         "UV_EXTRA_INDEX_URL", "UV_CONFIG_FILE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS",
-         "NETRC")
+         "UV_EXTRA_INDEX_URL", "UV_CONFIG_FILE", "UV_FIND_LINKS", "UV_OFFLINE", "PIP_NO_INDEX", "PIP_CLIENT_CERT", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS",
+         "NETRC", "UV_NO_INDEX", "UV_NO_CONFIG", "PIP_TRUSTED_HOST")
 
 
 def box_with(packages=None, files=None, **env):
@@ -138,6 +138,171 @@ def test_what_a_proxy_is_not_asked_for():
     assert "leads to 169.254.169.254, which is not a public host: link-local" in r["error"]["message"], r
     assert set(proxy.asked) == {"index.example.com:80"}, proxy.asked
     b.stop()
+
+
+def fill(index, **projects):
+    for name, version in projects.items():
+        index.add(name.replace("_", "-"), version)
+    return index
+
+
+def test_indexes_that_uv_and_pip_know():
+    """Directories first, then the further indexes, then the main one: the first that has a project is where it comes from."""
+    main, more = fill(Index(), shared="9.0", mains="1.0"), fill(Index(), shared="1.0", mores="1.0")
+    for files, env in (
+            ({".config/pip/pip.conf": f"[install]\nextra_index_url: {more.url}\n[global]\nindex-url = {main.url}\n"}, {}),
+            ({".pip/pip.conf": f"[global]\nindex-url = {main.url}\nextra-index-url =\n  # one\n  {more.url}\n  {more.url}\n"}, {}),
+            ({"pip.conf": f"[global]\nindex-url = {main.url}\nextra-index-url = {more.url}\n"}, {"PIP_CONFIG_FILE": "pip.conf"}),
+            ({".config/uv/uv.toml": f'index-url = "{main.url}"\nextra-index-url = [\n"{more.url}",]\nother = {{a = [1]}}\n'}, {}),
+            ({"conf/uv/uv.toml": f'[pip]\nindex-url = "{main.url}"\nextra-index-url = ["{more.url}"]\n'},
+             {"XDG_CONFIG_HOME": "conf"}),
+            ({"conf/uv/uv.toml": f'[[index]]\nurl = "{main.url}"\ndefault = true\n[[index]]\nname = "more"\nurl = "{more.url}"\n'
+              f'[[index]]\nurl = "http://127.0.0.1:1/"\nexplicit = true\n'}, {"XDG_CONFIG_DIRS": "conf"}),
+            ({}, {"PIP_INDEX_URL": main.url, "PIP_EXTRA_INDEX_URL": more.url}),
+            ({}, {"UV_DEFAULT_INDEX": main.url, "UV_INDEX": f"more={more.url}"}),
+            ({}, {"UV_INDEX_URL": main.url, "UV_EXTRA_INDEX_URL": more.url}),
+            # What comes later counts: files before variables, uv's before pip's.
+            ({".config/uv/uv.toml": 'index-url = "http://127.0.0.1:1/"\n',
+              ".config/pip/pip.conf": f"[global]\nindex-url = {main.url}\nextra-index-url = http://127.0.0.1:1/\n"},
+             {"UV_INDEX": more.url})):
+        b = box_with(files=files)
+        home = b.env["HOME"]
+        b.env.update({k: os.path.join(home, v) if "CONFIG" in k else v for k, v in env.items()})
+        answer = install(b, "shared", "mains", "mores")
+        assert answer == ["mains 1.0", "mores 1.0", "shared 1.0"], (files, env, answer)
+    # One of the policy's is the only one.
+    b = box_with({"index": main.url}, files={".config/pip/pip.conf": f"[global]\nextra-index-url = {more.url}\n"})
+    assert install(b, "shared") == ["shared 9.0"]
+    # While a further one does not answer, nothing takes the place of what it has; what it did not have is known.
+    more.server.shutdown()
+    more.server.server_close()
+    env = {"PIP_INDEX_URL": main.url, "PIP_EXTRA_INDEX_URL": more.url}
+    assert install(box_with(**env), "mains") == ["mains 1.0"]
+    fill(main, unknown="1.0")
+    answer = install(box_with(**env), "unknown")
+    assert "cannot be reached" in answer, answer
+
+
+def test_directories_of_wheels():
+    main, directory = fill(Index(), local="9.0", other="1.0"), Box().dir
+    os.chmod(directory, 0o755)
+    for args in ("local", "1.0", ["other"]), ("alone", "1.0"):
+        file, data_of = wheel(*args)
+        with open(os.path.join(directory, file), "wb") as f:
+            f.write(data_of)
+    for env in ({"PIP_FIND_LINKS": directory}, {"UV_FIND_LINKS": "file://" + directory}):
+        assert install(box_with(PIP_INDEX_URL=main.url, **env), "local") == ["local 1.0", "other 1.0"], env
+    b = box_with(files={".config/uv/uv.toml": 'find-links = ["./wheels"]\nno-index = true\n'}, PIP_INDEX_URL=main.url)
+    os.symlink(directory, os.path.join(b.env["HOME"], ".config/uv/wheels"))
+    assert install(b, "alone") == ["alone 1.0"]
+    main.asked.clear()
+    b = box_with(PIP_INDEX_URL=main.url, PIP_NO_INDEX="1", PIP_FIND_LINKS=directory)
+    assert "does not have it" in install(b, "other") and not main.asked, main.asked
+
+
+def test_uv_offline():
+    """What is kept counts, and nothing is asked."""
+    index = fill(Index(), known="1.0", unseen="1.0")
+    assert install(box_with(PIP_INDEX_URL=index.url), "known") == ["known 1.0"]
+    index.asked.clear()
+    assert install(box_with(PIP_INDEX_URL=index.url, UV_OFFLINE="1"), "known") == ["known 1.0"]
+    assert "the configuration of uv says offline" in install(box_with(PIP_INDEX_URL=index.url, UV_OFFLINE="1"), "unseen")
+    assert not index.asked, index.asked
+
+
+def test_what_logs_in_stays_outside():
+    """Passwords of indexes, of a proxy, of ~/.netrc: they reach their own hosts, and are in no log, error, argument or session."""
+    secret = "s3cr3t%/@"
+    quoted = "s3cr3t%25%2F%40"
+    main = fill(Index(user=f"me:{secret}"), mains="1.0")
+    more = fill(Index(user=f"you:{secret}"), mores="1.0")
+    plain = Index()
+    elsewhere(main, "mains", "127.0.0.1")  # which is refused, with words
+    b = box_with(files={
+        ".config/uv/uv.toml": f'[[index]]\nname = "my-more"\nurl = "{more.url}"\n',
+        ".config/pip/pip.conf": f"[global]\nindex-url = {main.url.replace('//', f'//me:{quoted}@')}\n"},
+        UV_INDEX_MY_MORE_USERNAME="you", UV_INDEX_MY_MORE_PASSWORD=secret)
+    b("run", "--image", b.image("python"), "--session", "s", "-c", "pass", check=True)
+    answers = [b("pip", "install", "--session", "s", "--json", name) for name in ("mores", "mains", "absent")]
+    assert "mores" in answers[0].stdout and "error" not in answers[0].stdout, answers[0]
+    assert "which is not a public address" in answers[1].stdout or "HTTPS" in answers[1].stdout, answers[1]
+    look = ("import os, subprocess\nprint(dict(os.environ), subprocess.run('cat /proc/*/cmdline /proc/*/environ /proc/mounts; env; "
+            "grep -rs s3cr ~ /workspace /tmp /run', shell=True, capture_output=True))")
+    seen = b("run", "--session", "s", "-c", look, check=True)
+    said = "".join(r.stdout + r.stderr for r in (*answers, seen, b("session", "info", "s"), b("logs", "s")))
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                said += f.read().decode("utf-8", "replace")
+        except OSError:
+            pass
+    with open(os.path.join(b.env["CODEBOX_STATE_DIR"], "codeboxd.log")) as f:
+        said += f.read()
+    assert "s3cr" not in said.replace("grep -rs s3cr", ""), said
+    b.stop()
+    # As ~/.netrc has it; another host's is not sent.
+    netrc = {".netrc": "machine 127.0.0.1 login me password hidden\nmachine other.example.com login x password y\n"}
+    main.user = "me:hidden"
+    fill(main, again="1.0")
+    assert install(box_with(files=netrc, PIP_INDEX_URL=main.url), "again") == ["again 1.0"]
+    # A wrong one, and one that is in an address that is wrong.
+    answer = install(box_with(PIP_INDEX_URL=main.url.replace("//", "//me:s3cr3t@")), "x")
+    assert "wants another user or password" in answer and "no keyring is asked" in answer and "s3cr" not in answer, answer
+    answer = install(box_with(PIP_INDEX_URL="ftp://me:s3cr3t@example.org/"), "x")
+    assert "not an address of http or https" in answer and "s3cr" not in answer, answer
+    assert not plain.asked
+
+
+def test_proxies_of_pip():
+    index = fill(Index(), proxied="1.0", proxied_too="1.0")
+    proxy = Forward({"index.example.com:80": index.server.server_port}, user="me:pro%xy")
+    url = proxy.url.replace("//", "//me:pro%25xy@")
+    policy = {"index": "http://index.example.com/simple/"}
+    b = box_with(policy, files={".config/pip/pip.conf": f"[global]\nproxy = {url}\n"}, http_proxy="http://127.0.0.1:1")
+    assert install(b, "proxied") == ["proxied 1.0"]
+    assert install(box_with(policy, PIP_PROXY=url.partition("//")[2]), "proxied-too") == ["proxied-too 1.0"]
+    answer = install(box_with(policy, PIP_PROXY="http://me:s3cr3t@127.0.0.1:1"), "absent")
+    assert "cannot be reached by the configured proxy" in answer and "s3cr" not in answer, answer
+
+
+def test_certificates():
+    """Of pip's configuration, and of the variables that others share; a host that nobody vouches for is not asked."""
+    index = fill(Index(), sure="1.0", surer="1.0", surest="1.0")
+    port, pem = secure(index, "index.example.com")
+    proxy = Forward({"index.example.com:443": port})
+    policy = {"index": "https://index.example.com/simple/"}
+    directory = os.path.join(os.path.dirname(pem), "certs")
+    os.mkdir(directory)
+    os.chmod(os.path.dirname(pem), 0o755)
+    digest = subprocess.run(["openssl", "x509", "-hash", "-noout", "-in", pem], check=True, capture_output=True, text=True).stdout.strip()
+    with open(pem) as f, open(os.path.join(directory, digest + ".0"), "w") as to:
+        to.write(f.read())
+    wrong = os.path.join(os.path.dirname(pem), "absent.pem")
+    b = box_with(policy, files={".config/pip/pip.conf": f"[global]\ncert = {pem}\n"}, https_proxy=proxy.url, SSL_CERT_FILE=wrong)
+    assert install(b, "sure") == ["sure 1.0"]
+    for name, variable, path in ("surer", "SSL_CERT_FILE", pem), ("surest", "SSL_CERT_DIR", directory):
+        answer = install(box_with(policy, https_proxy=proxy.url, PIP_CONFIG_FILE=os.devnull, **{variable: path}), name)
+        assert answer == [f"{name} 1.0"], answer
+    answer = install(box_with(policy, https_proxy=proxy.url, PIP_TRUSTED_HOST="index.example.com"), "none")
+    assert "a certificate that cannot be verified" in answer and "trusted-host does not count" in answer, answer
+
+
+def test_what_cannot_be_honoured():
+    many = " ".join(f"https://i{i}.example.org/simple" for i in range(17))
+    for files, env, says in (
+            ({}, {"PIP_FIND_LINKS": "https://me:s3cr3t@example.org/links.html"}, "pages of links are not read"),
+            ({}, {"PIP_FIND_LINKS": "here"}, "not a directory by its absolute path"),
+            ({}, {"PIP_NO_INDEX": "yes"}, "names no directory of wheels"),
+            ({}, {"PIP_CERT": "ca.pem"}, "cert of pip's configuration is not an absolute path"),
+            ({}, {"PIP_CLIENT_CERT": "c.pem"}, "client-cert of pip's configuration is not an absolute path"),
+            ({}, {"PIP_PROXY": "http://a b"}, "proxy of pip's configuration is not an address"),
+            ({}, {"PIP_EXTRA_INDEX_URL": many}, "names more than 16 indexes"),
+            ({".config/pip/pip.conf": "[global]\n" + "#" * 70000}, {}, "pip.conf: it cannot be read"),
+            ({".config/uv/uv.toml": "a = \n"}, {}, "uv.toml:1: this is not TOML"),
+            ({".config/uv/uv.toml": 'x = 1\nindex = [{url = "https://me:s3cr3t@example.org"}]\n'}, {},
+             "uv.toml:2: write each index as a table: [[index]]")):
+        answer = install(box_with(files=files, **env), "none")
+        assert says in answer and "s3cr" not in answer, (files, env, answer)
 
 
 if __name__ == "__main__":
