@@ -45,13 +45,21 @@ def shown(x):
     return x["output"] + result + (x["error"]["traceback"] if "error" in x else "")
 
 
-def test_cells():
+def played(name):
     s = Session()
 
     def one(code):
         x = s.run(code)
         return x["status"], x.get("exit_code"), shown(x)
-    assert play("javascript.cases", one) >= 100
+    return play(name, one)
+
+
+def test_cells():
+    assert played("javascript.cases") >= 160
+
+
+def test_tasks_carry_state():
+    assert played("javascript-tasks.cases") == 164
 
 
 # How a name is declared with a value that is a string or shows one.
