@@ -72,6 +72,8 @@
 /* Tenants (tenant). */
 #define CBX_TENANTS_MAX 4096             /* tenant: in one file; more: the file is refused
 					 * [http/tenants.py:files_with_faults] */
+#define CBX_TENANT_IMAGES_MAX 64         /* tenant: images that are a tenant's own; more: the file is refused
+					  * [http/tenants.py:own_images] */
 #define CBX_TENANT_USERS_MAX 64          /* tenant: users of the machine that are one tenant; more: the file is refused
 					 * [http/tenants.py:files_with_faults] */
 #define CBX_TOKENS_MAX 20000             /* tenant: in one file; more: refused, and codebox token makes none

@@ -50,6 +50,8 @@
 #define CBX_SESSION_LOG_MAX 64           /* session: events that are remembered; more: the oldest are forgotten
 					 * [http/rest.py:the_log_of_a_session_is_bounded] */
 #define CBX_SAMPLES_MAX 64               /* session: looked at for one list of what all use now; more: in turn */
+#define CBX_IMAGES_LOOK_MS 1000          /* session: between two looks at the image store for lists of it; sooner: what
+					  * was there then [http/tenants.py:own_images] */
 #define CBX_SAMPLE_MS 1000               /* session: between two looks at one session; sooner: what was seen then */
 #define CBX_HOLDS_MAX 16                 /* session: executions kept for a client that comes back (MCP tasks); more:
 					 * not promised, the answer is "running" [unit/test_mcp_tasks.c:too_many] */

@@ -14,6 +14,7 @@
 #include "mcp/stream.h"
 #include "mcp/request.h"
 #include "session/databases.h"
+#include "session/images.h"
 #include "tools/uri.h"
 
 struct reading {
@@ -239,6 +240,18 @@ static void read_session(const struct cbx_mcp_message *m, struct cbx_rpc_slot *s
 	send_json(m, slot, uri, info);
 }
 
+static void read_images(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, const char *uri)
+{
+	_cleanup_json_ cJSON *o = cbx_json_new_obj();
+
+	if (!m->mcp->client.caller.engine) {
+		not_found(m, slot, uri, "there are none here");
+		return;
+	}
+	cbx_json_set(o, "images", cbx_engine_images(&m->mcp->client.caller));
+	send_json(m, slot, uri, o);
+}
+
 /* ---- databases ---- */
 
 static void on_schema(struct cbx_answer_op *op, const cJSON *answer, const struct cbx_err *fault)
@@ -310,6 +323,9 @@ void cbx_mcp_resources_read(const struct cbx_mcp_message *m, struct cbx_rpc_slot
 	case CBX_URI_FILE:
 		read_file(m, slot, uri, &parsed);
 		break;
+	case CBX_URI_IMAGE_LIST:
+		read_images(m, slot, uri);
+		break;
 	case CBX_URI_DATABASE:
 		read_database(m, slot, uri, parsed.database);
 		break;
@@ -342,6 +358,8 @@ void cbx_mcp_resources_subscribe(const struct cbx_mcp_message *m, struct cbx_rpc
 	parsed = cbx_uri_parse(uri);
 	if (parsed.kind == CBX_URI_DATABASE)
 		snprintf(err.msg, sizeof(err.msg), "changes of a database are not reported");
+	if (parsed.kind == CBX_URI_IMAGE_LIST)
+		snprintf(err.msg, sizeof(err.msg), "changes of images are not reported");
 	if (!exists(m, &parsed, &err))
 		not_found(m, slot, uri, err.msg);
 	else if (!cbx_mcp_news_subscribe(m->mcp, uri))

@@ -4,7 +4,7 @@
  * of them, and below it are the files of its workspace. The list has pages that end at a session's end, and a cursor
  * names the session after which the next page goes on, in the order of ids: it stays good whatever comes and goes.
  * Files of a session are listed up to a number, and up to the size of an answer; all of them can be read. On the first
- * page are the databases, too: codebox://databases/NAME is what one has.
+ * page are the list of images, codebox://images, and the databases: codebox://databases/NAME is what one has.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -182,6 +182,8 @@ void cbx_mcp_resources_list(const struct cbx_mcp_message *m, struct cbx_rpc_slot
 	l->bytes_max = cbx_rpc_room(slot) - 1024;
 	if (!after) {
 		add_resource(l, m->rev, CBX_URI_SESSIONS, "sessions", "Sessions", "application/json", NULL);
+		if (m->mcp->client.caller.engine)
+			add_resource(l, m->rev, CBX_URI_IMAGES, "images", "Images", "application/json", NULL);
 		add_databases(l, m);
 	}
 	l->ids = cbx_own_list(&m->mcp->client, cbx_mcp_has_own(m->mcp, m->rev), after);

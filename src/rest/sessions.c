@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "rest/internal.h"
+#include "session/images.h"
 
 /* As RFC 9562 has it, version 4. */
 static void random_uuid(char out[37])
@@ -109,6 +110,15 @@ int cbx_rest_list_sessions(struct cbx_rest_call *call, struct cbx_err *err)
 		return r;
 	o = cbx_json_new_obj();
 	cbx_json_set(o, "sessions", r ? cbx_session_list_now(&call->caller, false) : cbx_session_list(&call->caller));
+	cbx_rest_answer(call, 200, o);
+	return 0;
+}
+
+int cbx_rest_list_images(struct cbx_rest_call *call, struct cbx_err *err)
+{
+	cJSON *o = cbx_json_new_obj();
+
+	cbx_json_set(o, "images", cbx_engine_images(&call->caller));
 	cbx_rest_answer(call, 200, o);
 	return 0;
 }

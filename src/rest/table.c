@@ -8,6 +8,7 @@ const struct cbx_rest_route cbx_rest_routes[] = {
 	{ CBX_HTTP_GET, "/version", 0, cbx_rest_version },
 	{ CBX_HTTP_GET, "/openapi.json", 0, cbx_rest_openapi },
 	{ CBX_HTTP_GET, "/metrics", CBX_SCOPE_METRICS, cbx_rest_metrics },
+	{ CBX_HTTP_GET, "/images", CBX_SCOPE_READ, cbx_rest_list_images },
 	{ CBX_HTTP_POST, "/sessions", CBX_SCOPE_RUN, cbx_rest_create_session, .has_body = true },
 	{ CBX_HTTP_GET, "/sessions", CBX_SCOPE_READ, cbx_rest_list_sessions, "usage" },
 	{ CBX_HTTP_GET, "/sessions/{session_id}", CBX_SCOPE_READ, cbx_rest_get_session },

@@ -11,6 +11,9 @@ void cbx_session_spec_settle(struct cbx_session_spec *spec, const struct cbx_pol
 const char *cbx_session_spec_differs(const struct cbx_session_spec *want, const struct cbx_session_spec *have);
 /* malloc'd text of its environment and mounts, or NULL */
 char *cbx_session_spec_asked(const struct cbx_session_spec *spec);
+/* images.c. The image that is asked for, or else the default one: may its owner use it? */
+int cbx_session_settle_image(struct cbx_session *s, const struct cbx_principal *owner, struct cbx_err *err);
+int cbx_image_not_there(const char *image, struct cbx_err *err); /* what a tenant is told of it */
 /* terms.c */
 /* Before anything is made. */
 int cbx_session_settle(struct cbx_session *s, const struct cbx_principal *owner, struct cbx_err *err);

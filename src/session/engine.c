@@ -138,6 +138,7 @@ void cbx_engine_free(struct cbx_engine *e)
 	free((char *)e->config.granted);
 	free((char *)e->config.packages_sessions);
 	cbx_image_release(&e->image);
+	cJSON_Delete(e->stored);
 	cbx_runtimes_release(&e->runtimes);
 	cbx_mounts_free_names(&e->mounts);
 	cbx_policy_free(e->policy);

@@ -70,6 +70,8 @@ struct cbx_engine {
 	struct cbx_boxes boxes;
 	struct cbx_runtimes runtimes;
 	struct cbx_image image; /* that a session was made of last: its manifest is seldom read anew */
+	cJSON *stored; /* what the store had at stored_ms; NULL: nobody has asked */
+	uint64_t stored_ms;
 	struct cbx_session_registry registry;
 	struct cbx_keeping keeping; /* ended executions of all sessions */
 	size_t commands;	  /* that run in all sessions */

@@ -203,14 +203,13 @@ bool cbx_session_is_local(const struct cbx_session *s)
 static int open_image(struct cbx_session *s, struct cbx_image *ret, struct cbx_err *err)
 {
 	int r = cbx_image_open(s->engine->config.images_dir, s->spec.image, ret, err);
-	bool missing;
 
 	if (r >= 0 || cbx_session_is_local(s))
 		return r;
 	cbx_warn("session %s of %s: %s", s->spec.id, s->tenant, err->msg);
-	missing = strcmp(err->kind, "image_not_found") == 0;
-	return cbx_refuse(err, missing ? "image_not_found" : "image_damaged", err->code,
-			  missing ? "there is no image \"%.80s\"" : "the image \"%.80s\" cannot be used", s->spec.image);
+	if (strcmp(err->kind, "image_not_found") == 0)
+		return cbx_image_not_there(s->spec.image, err);
+	return cbx_refuse(err, "image_damaged", err->code, "the image \"%.80s\" cannot be used", s->spec.image);
 }
 
 int cbx_session_plan(struct cbx_session *s, struct cbx_plan *plan, struct cbx_err *err)

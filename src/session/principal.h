@@ -15,6 +15,14 @@
 struct cbx_engine;
 struct cbx_policy;
 
+/* Images that are some tenants' own, by name and then tenant. */
+struct cbx_owned_images {
+	struct cbx_owned_image {
+		char name[CBX_NAME_MAX + 1], tenant[CBX_NAME_MAX + 1];
+	} *all;
+	size_t n;
+};
+
 struct cbx_principal {
 	char tenant[CBX_NAME_MAX + 1];
 	struct cbx_policy *ceiling; /* narrows what the engine's policy allows; borrowed. NULL: nothing more */
@@ -22,6 +30,7 @@ struct cbx_principal {
 	uint64_t memory_max, disk_max; /* what the limits of its sessions may add up to; 0: no such bound */
 	uint64_t cpus_max;	       /* likewise, in thousandths of a processor: no session has more */
 	struct cbx_rate *executions;   /* NULL: as often as it likes. Outlives its sessions */
+	const struct cbx_owned_images *owned; /* those of others are not there for it. NULL: all are */
 };
 
 /* The user who runs the engine, for whom its policy is enough. */

@@ -40,22 +40,6 @@ static int narrow(struct cbx_session *s, const struct cbx_policy *ceiling, struc
 	return 0;
 }
 
-static int settle_image(struct cbx_session *s, struct cbx_err *err)
-{
-	const struct cbx_policy *p = s->policy;
-	_cleanup_buf_ struct cbx_buf names = { 0 };
-
-	if (!s->spec.image[0])
-		snprintf(s->spec.image, sizeof(s->spec.image), "%s", p->nimages ? p->images[0] : "python");
-	if (cbx_policy_image_allowed(p, s->spec.image))
-		return 0;
-	for (size_t i = 0; i < p->nimages; i++)
-		cbx_buf_addf(&names, "%s%s", i ? ", " : "", p->images[i]);
-	return cbx_refuse(err, "image_not_allowed", EPERM,
-			  "image: the policy %s does not allow \"%s\"; allowed are: %s", p->name, s->spec.image,
-			  names.len ? names.data : "none");
-}
-
 static void settle_environment(struct cbx_session *s)
 {
 	const struct cbx_environment *of_policy = &s->policy->environment;
@@ -154,7 +138,7 @@ int cbx_session_settle(struct cbx_session *s, const struct cbx_principal *owner,
 		cbx_session_spec_settle(&s->spec, s->policy, s->lowered);
 	settle_cpus(&s->spec, s->cpus_max, s->lowered);
 	s->spec.settled = true;
-	r = settle_image(s, err);
+	r = cbx_session_settle_image(s, owner, err);
 	if (r >= 0)
 		settle_environment(s);
 	s->asked = cbx_session_spec_asked(&s->spec);

@@ -80,6 +80,7 @@ struct cbx_tenant {
 
 struct cbx_tenants {
 	TAILQ_HEAD(, cbx_tenant) list;
+	struct cbx_owned_images owned;
 	struct cbx_tokens tokens;
 	struct cbx_jwt_rules *jwt;	 /* NULL: no JWTs are accepted */
 	const struct cbx_jwks_ops *jwks; /* who reads their keys; NULL: nobody, and none is accepted */

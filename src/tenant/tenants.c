@@ -83,13 +83,45 @@ static int parse_policy(const struct reading *rd, const cJSON *v, const char *te
 	return r < 0 ? cbx_source_wrap(rd->source, v, err) : 0;
 }
 
-static int parse_member(const struct reading *rd, const struct cbx_tenants *all, struct cbx_tenant *t, const cJSON *v,
+static int by_name_and_tenant(const void *a, const void *b)
+{
+	const struct cbx_owned_image *x = a, *y = b;
+	int r = strcmp(x->name, y->name);
+
+	return r ? r : strcmp(x->tenant, y->tenant);
+}
+
+static int parse_images(const struct reading *rd, const cJSON *list, const char *tenant, struct cbx_owned_images *to,
+			struct cbx_err *err)
+{
+	const cJSON *v;
+
+	if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) > CBX_TENANT_IMAGES_MAX)
+		return cbx_source_refuse(rd->source, list, err, "images: give a list of up to %d names",
+					 CBX_TENANT_IMAGES_MAX);
+	cJSON_ArrayForEach(v, list) {
+		struct cbx_owned_image *image;
+
+		if (!cJSON_IsString(v) || !cbx_name_valid(v->valuestring))
+			return cbx_source_refuse(rd->source, v, err, "images: give names of images");
+		to->all = cbx_xrealloc(to->all, (to->n + 1) * sizeof(*to->all));
+		image = &to->all[to->n++];
+		memset(image, 0, sizeof(*image));
+		snprintf(image->name, sizeof(image->name), "%s", v->valuestring);
+		snprintf(image->tenant, sizeof(image->tenant), "%s", tenant);
+	}
+	return 0;
+}
+
+static int parse_member(const struct reading *rd, struct cbx_tenants *all, struct cbx_tenant *t, const cJSON *v,
 			struct cbx_err *err)
 {
 	struct cbx_principal *p = &t->principal;
 
 	if (strcmp(v->string, "policy") == 0)
 		return parse_policy(rd, v, p->tenant, &p->ceiling, err);
+	if (strcmp(v->string, "images") == 0)
+		return parse_images(rd, v, p->tenant, &all->owned, err);
 	if (strcmp(v->string, "users") == 0)
 		return cbx_users_parse(rd->source, v, all, t, err);
 	if (strcmp(v->string, "sessions") == 0)
@@ -107,8 +139,8 @@ static int parse_member(const struct reading *rd, const struct cbx_tenants *all,
 	if (strcmp(v->string, "requests_at_once") == 0)
 		return parse_count(rd, v, &t->at_once_max, err);
 	return cbx_source_refuse(rd->source, v, err,
-				 "unknown key \"%.80s\"; accepted are: policy, users, sessions, memory, disk, cpus, "
-				 "requests_per_second, executions_per_second, requests_at_once",
+				 "unknown key \"%.80s\"; accepted are: policy, images, users, sessions, memory, disk, "
+				 "cpus, requests_per_second, executions_per_second, requests_at_once",
 				 v->string);
 }
 
@@ -176,6 +208,8 @@ static int parse_file(const struct reading *rd, struct cbx_tenants *to, struct c
 	cJSON_ArrayForEach(v, list)
 		if ((r = parse_tenant(rd, v, to, err)) < 0)
 			return r;
+	if (to->owned.n)
+		qsort(to->owned.all, to->owned.n, sizeof(*to->owned.all), by_name_and_tenant);
 	return jwt ? parse_jwt(rd, jwt, list, to, err) : 0;
 }
 
@@ -264,6 +298,7 @@ void cbx_tenants_release(struct cbx_tenants *t)
 		TAILQ_REMOVE(&t->list, one, entry);
 		tenant_free(one);
 	}
+	free(t->owned.all);
 	cbx_tokens_release(&t->tokens);
 	release_jwt(t);
 }
@@ -310,6 +345,9 @@ static void adopt(struct cbx_tenants *t, struct cbx_tenants *from)
 	t->jwt = take_ptr(&from->jwt);
 	t->keys = take_ptr(&from->keys);
 	t->keys_at = from->keys_at;
+	free(t->owned.all);
+	t->owned = from->owned;
+	memset(&from->owned, 0, sizeof(from->owned));
 	TAILQ_FOREACH(old, &t->list, entry)
 		old->gone = true;
 	while ((one = TAILQ_FIRST(&from->list))) {
@@ -323,6 +361,8 @@ static void adopt(struct cbx_tenants *t, struct cbx_tenants *from)
 			TAILQ_INSERT_TAIL(&t->list, one, entry);
 		}
 	}
+	TAILQ_FOREACH(one, &t->list, entry)
+		one->principal.owned = &t->owned;
 }
 
 int cbx_tenants_parse(struct cbx_tenants *t, const char *text, size_t len, const char *label, const char *share_dir,

@@ -63,6 +63,8 @@ struct cbx_uri cbx_uri_parse(const char *uri)
 		snprintf(u.database, sizeof(u.database), "%s", uri + sizeof(CBX_URI_DATABASES) - 1);
 		u.kind = CBX_URI_DATABASE;
 	}
+	if (strcmp(uri, CBX_URI_IMAGES) == 0)
+		u.kind = CBX_URI_IMAGE_LIST;
 	if (strlen(uri) > CBX_URI_MAX || !cbx_starts_with(uri, CBX_URI_SESSIONS))
 		return u;
 	p = uri + sizeof(CBX_URI_SESSIONS) - 1;

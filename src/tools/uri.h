@@ -9,13 +9,14 @@
 
 #define CBX_URI_SESSIONS      "codebox://sessions"
 #define CBX_URI_DATABASES     "codebox://databases/"
+#define CBX_URI_IMAGES	      "codebox://images"
 #define CBX_URI_FILE_TEMPLATE "codebox://sessions/{session_id}/files/{+path}"
 #define CBX_URI_MAX	      16384
 
-enum cbx_uri_kind { CBX_URI_NONE, CBX_URI_LIST, CBX_URI_SESSION, CBX_URI_FILE, CBX_URI_DATABASE };
+enum cbx_uri_kind { CBX_URI_NONE, CBX_URI_LIST, CBX_URI_SESSION, CBX_URI_FILE, CBX_URI_DATABASE, CBX_URI_IMAGE_LIST };
 
 /* codebox://sessions[/ID[/files/PATH]], or codebox://sessions?after=ID, a page of the list; the path is as in
- * session.h, malloc'd. codebox://databases/NAME, a connection of the policy. CBX_URI_NONE: nothing of ours. */
+ * session.h, malloc'd. codebox://databases/NAME, a connection of the policy. codebox://images. CBX_URI_NONE: nothing of ours. */
 struct cbx_uri {
 	enum cbx_uri_kind kind;
 	char session_id[CBX_NAME_MAX + 1], database[CBX_NAME_MAX + 1];

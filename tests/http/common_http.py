@@ -45,8 +45,8 @@ class Fixture:
 class Daemon:
     """A codeboxd of its own, with --http. tenants: what tenants.json has, if there is one."""
 
-    def __init__(self, *args, tenants=None, address="127.0.0.1:0", program=DAEMON):
-        self.box = Box()
+    def __init__(self, *args, tenants=None, address="127.0.0.1:0", program=DAEMON, **env):
+        self.box = Box(**env)
         self.config = self.box.env["CODEBOX_CONFIG_DIR"] = os.path.join(self.box.dir, "config")
         self.log = []
         if tenants is not None:

@@ -7,6 +7,7 @@ import json
 import os
 import pwd
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -124,6 +125,77 @@ def test_where_images_are_is_not_for_tenants():
     # Who runs codeboxd learns of it by the log.
     assert wait_until(lambda: any('"nowhere" in /' in line for line in d.log)), d.log[-5:]
     assert "/" not in told and "python" not in told, told
+
+
+def store_with(*names):
+    """A data directory with images that are all the same, but for their names."""
+    box = cbxtest.Box()
+    data = box.env["CODEBOX_DATA_DIR"] = os.path.join(box.dir, "data")
+    made = box("image", "build", "host")
+    if made.returncode:
+        raise Skip(made.stderr)
+    for name in names:
+        shutil.copytree(f"{data}/images/host", f"{data}/images/{name}", symlinks=True)
+        path = Path(f"{data}/images/{name}/manifest.json")
+        path.write_text(json.dumps({**json.loads(path.read_text()), "name": name}))
+    return data
+
+
+def test_own_images():
+    tenants = {"acme": {"images": ["acme-gpu", "both"]}, "beta": {"images": ["both"]},
+               "calm": {"policy": {"images": ["acme-gpu", "host"]}}}
+    d = Daemon(tenants=tenants, CODEBOX_DATA_DIR=store_with("acme-gpu", "acme-gpu2", "both"))
+    tokens = {name: d.token(name) for name in tenants}
+
+    def ask(tenant, method, path, body=None):
+        c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=PATIENCE)
+        c.request(method, path, None if body is None else json.dumps(body),
+                  {**bearer(tokens[tenant]), "Content-Type": "application/json"})
+        r = c.getresponse()
+        return r.status, json.loads(r.read()), r.headers.get("Codebox-Error")
+
+    def images(tenant):
+        status, body, _ = ask(tenant, "GET", "/images")
+        same(status, 200)
+        listed = Legacy(d.port, **bearer(tokens[tenant])).request("resources/read", {"uri": "codebox://images"})
+        same(json.loads(result(listed)["contents"][0]["text"]), body)
+        return {i["name"]: i for i in body["images"]}
+
+    same(set(images("acme")), {"acme-gpu", "acme-gpu2", "both", "host"})
+    same(set(images("beta")), {"acme-gpu2", "both", "host"})
+    same(images("calm").keys(), {"host"})
+    # The default of the policy's list is the first that is there for this tenant.
+    same(images("calm")["host"]["default"], True)
+    assert "python" in images("acme")["acme-gpu"]["languages"], images("acme")
+    resources = result(Legacy(d.port, **bearer(tokens["beta"])).request("resources/list"))["resources"]
+    assert "codebox://images" in [r["uri"] for r in resources], resources
+
+    made = ask("acme", "POST", "/sessions", {"image": "acme-gpu"})
+    if made[0] != 200:
+        raise Skip(made[1])
+    same(ask("beta", "POST", "/sessions", {"image": "both"})[0], 200)
+    made = ask("calm", "POST", "/sessions", {})
+    same((made[0], made[2]), (200, None))
+    same(ask("calm", "GET", f"/sessions/{made[1]['session_id']}")[1]["image"], "host")
+    # Another's is what nobody's is: not there, in the same words, unfinished too, and no list of what there is has it.
+    for tenant in "beta", "calm":
+        for name in "acme-gpu", "acme-gpu-unfinished":
+            got = ask(tenant, "POST", "/sessions", {"image": name})
+            none = ask("beta", "POST", "/sessions", {"image": "nobodys"})
+            same((got[0], got[1]["detail"], got[2]), (404, none[1]["detail"].replace("nobodys", name), none[2]))
+    status, body, kind = ask("calm", "POST", "/sessions", {"image": "both-not"})
+    same((status, kind), (403, "image_not_allowed"))
+    assert "acme" not in json.dumps(body) and "host" in json.dumps(body), body
+    # Who runs codeboxd has all; and what a tenant has no more is everybody's.
+    same(d.box("run", "--image", "acme-gpu", "-c", "6*7").stdout.strip(), "42")
+    d.write({**tenants, "acme": {}})
+    d.reload()
+    assert "acme-gpu" in images("beta"), images("beta")
+    d.write({"a": {"images": [f"i{n}" for n in range(65)]}})
+    assert "images: give a list of up to 64" in d.reload()
+    d.write({"a": {"images": ["../b"]}})
+    assert "images: give names of images" in d.reload()
+    same(d.stop(), 0)
 
 
 def test_nobody_sees_another():
