@@ -414,7 +414,8 @@ static int turn(struct bridge *b)
 	return r >= 0 ? r : over(b, n > 0);
 }
 
-/* What CodeBoxMCP's server has in its environment, its clients may say by headers, which codeboxd lowers to the policy. */
+/* What CodeBoxMCP's server has in its environment; its clients say it by headers, which codeboxd lowers to the policy.
+ */
 static const struct {
 	const char *variable, *header;
 	bool number;

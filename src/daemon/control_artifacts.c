@@ -69,7 +69,7 @@ static void known(struct cbx_artifact_op *op, const cJSON *about, const void *p,
 		cbx_control_answer(q, NULL, err);
 		return;
 	}
-	if (!cbx_artifact_link(&q->control->caller, about, q->offset, &link, &until)) {
+	if (!cbx_artifact_link(&q->control->caller, about, NULL, q->offset, &link, &until)) {
 		cbx_refuse(&none, "no_links", ENOSYS,
 			   "this codeboxd serves no HTTP, so nothing can be linked to; start it with --http, or use codebox "
 			   "artifact get");

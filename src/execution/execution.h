@@ -48,6 +48,10 @@ struct cbx_cell_spec {
 	const struct cbx_via *via; /* who asked; NULL: not known */
 	bool last;	     /* the session ends with it: a program's threads and exit handlers are waited for */
 	uint32_t link_s;     /* links to its files are good for no longer than this; 0: as long as the policy allows */
+	/* Of an object store that a request names, and which its files go to: as the request has it, both may be NULL;
+	 * and what the engine makes of that, {"store","secret"}. */
+	const char *store_string, *container;
+	const cJSON *store;
 	bool ours;	     /* it is codebox's own: no rules for code concern it */
 	const cJSON *without; /* names of such rules that it does without, if the policy lets it; NULL: none */
 	const cJSON *rules;  /* set by the engine: those in force; NULL: none */

@@ -75,6 +75,7 @@ struct cbx_execution {
 	cJSON *program; /* likewise: what its frame has beside the code; NULL: nothing */
 	char *file;	/* of the program, in the workspace; NULL: a cell */
 	uint32_t link_s; /* of its files; 0: as the policy says */
+	cJSON *store;	 /* that they go to, {"store","secret"}; NULL: as the policy says */
 	bool streamed, wants_input, asks;
 	bool asking; /* it waits for an answer: what else it asks is ignored */
 	bool ruled, judged, refused; /* it has rules for code; their word has come; and it is no */

@@ -111,6 +111,7 @@ struct cbx_execution *cbx_execution_new(struct cbx_seat *seat, const struct cbx_
 	x->wants_input = cell->input || cell->asks;
 	x->asks = cell->asks;
 	x->link_s = cell->link_s;
+	x->store = cell->store ? cJSON_Duplicate(cell->store, 1) : NULL;
 	x->ruled = cell->rules;
 	x->file = cell->file ? cbx_xstrdup(cell->file) : NULL;
 	set_limit(x, cell);
@@ -119,6 +120,16 @@ struct cbx_execution *cbx_execution_new(struct cbx_seat *seat, const struct cbx_
 	x->output.tail_max = CBX_OUTPUT_TAIL;
 	TAILQ_INIT(&x->watchers);
 	return x;
+}
+
+/* It is not needed any more. */
+static void drop_store(struct cbx_execution *x)
+{
+	cJSON *secret = cJSON_GetObjectItemCaseSensitive(x->store, "secret");
+
+	if (cJSON_IsString(secret))
+		explicit_bzero(secret->valuestring, strlen(secret->valuestring));
+	cJSON_Delete(take_ptr(&x->store));
 }
 
 /* ---- the files that it changed ---- */
@@ -140,6 +151,11 @@ static void changes_known(struct cbx_file_op *op, const struct cbx_file_reply *r
 uint32_t cbx_execution_link_s(const struct cbx_execution *x)
 {
 	return x->link_s;
+}
+
+const cJSON *cbx_execution_store(const struct cbx_execution *x)
+{
+	return x->store;
 }
 
 cJSON *cbx_execution_files_open(struct cbx_execution *x)
@@ -275,6 +291,7 @@ void cbx_execution_end(struct cbx_execution *x, enum cbx_status status)
 
 void cbx_execution_free(struct cbx_execution *x)
 {
+	drop_store(x);
 	cbx_keep_forget(x);
 	free(x->code);
 	free(x->dialect);

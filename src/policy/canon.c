@@ -70,6 +70,7 @@ cJSON *cbx_policy_to_json(const struct cbx_policy *p)
 	}
 	cbx_sql_rules_to_json(&p->sql, group_of(root, "sql"));
 	cbx_object_store_to_json(&p->objects, group_of(root, "artifacts"));
+	cbx_servers_to_json(&p->stores, group_of(root, "artifacts"), "stores");
 	cbx_code_rules_to_json(p, group_of(root, "code"));
 	o = cbx_json_new_obj();
 	for (size_t i = 0; i < p->environment.n; i++)

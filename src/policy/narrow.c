@@ -111,6 +111,7 @@ struct cbx_policy *cbx_policy_narrow(const struct cbx_policy *wide, const struct
 	cbx_sql_rules_narrow(&p->sql, &wide->sql, &narrow->sql);
 	p->sql_from = wide->sql.n ? translate(p, narrow, narrow->sql_from) : translate(p, wide, wide->sql_from);
 	cbx_object_store_copy(&p->objects, &wide->objects); /* the server's alone */
+	cbx_servers_narrow(&p->stores, &wide->stores, &narrow->stores);
 	p->objects_from = translate(p, wide, wide->objects_from);
 	cbx_code_rules_narrow(&p->code, wide, narrow);
 	p->code_from =

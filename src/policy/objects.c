@@ -141,11 +141,8 @@ static int parse_s3(const cJSON *v, struct cbx_object_store *s, const cJSON **re
 	return 0;
 }
 
-int cbx_object_store_parse(const cJSON *v, struct cbx_object_store *s, const cJSON **ret_bad, struct cbx_err *err)
+int cbx_object_store_parse_place(const cJSON *v, struct cbx_object_store *s, const cJSON **ret_bad, struct cbx_err *err)
 {
-	static const char remedy[] = "secret: name where it is, as in {\"environment\": \"STORE_SECRET\"}, {\"file\": "
-				     "\"/etc/codebox/store.secret\"} or {\"credential\": \"store\"}; a policy has no "
-				     "secret itself";
 	const char *prefix = text_of(v, "prefix");
 	bool azure = strcmp(text_of(v, "type"), "azure") == 0;
 	int r;
@@ -163,6 +160,18 @@ int cbx_object_store_parse(const cJSON *v, struct cbx_object_store *s, const cJS
 	    (!made_of(prefix, "/", 200) || prefix[0] == '/' || strstr(prefix, "//") || strstr(prefix, "./")))
 		return wrong(v, ret_bad, err, "prefix: give what names of objects begin with, such as \"codebox/\"");
 	cbx_json_set_str(s->json, "prefix", prefix);
+	return 0;
+}
+
+int cbx_object_store_parse(const cJSON *v, struct cbx_object_store *s, const cJSON **ret_bad, struct cbx_err *err)
+{
+	static const char remedy[] = "secret: name where it is, as in {\"environment\": \"STORE_SECRET\"}, {\"file\": "
+				     "\"/etc/codebox/store.secret\"} or {\"credential\": \"store\"}; a policy has no "
+				     "secret itself";
+	int r = cbx_object_store_parse_place(v, s, ret_bad, err);
+
+	if (r < 0)
+		return r;
 	v = cJSON_GetObjectItemCaseSensitive(v, "secret");
 	return cbx_secret_ref_parse(v, &s->secret) ? 0 : wrong(v ? v : *ret_bad, ret_bad, err, remedy);
 }
@@ -220,7 +229,12 @@ static const char store_schema[] = JSON({"type":"object",
 "properties":{"environment":{"type":"string"},"file":{"type":"string"},"credential":{"type":"string"}}}}});
 /* clang-format on */
 
+static const char stores_schema[] = "{\"type\":\"array\",\"maxItems\":64,\"description\":\"Hosts of Azure Blob that a "
+				    "request may name in a connection string; if omitted, none\",\"items\":{\"type\":"
+				    "\"string\"}}";
+
 void cbx_object_store_schema(cJSON *properties)
 {
+	cbx_json_set(properties, "stores", cJSON_Parse(stores_schema));
 	cbx_json_set(properties, "store", cJSON_Parse(store_schema));
 }

@@ -131,7 +131,7 @@ static int unknown_key(const struct layer *l, const cJSON *v, const char *group,
 	if (strcmp(group, "sql") == 0)
 		cbx_buf_adds(&names, ", connections, allow, servers");
 	if (strcmp(group, "artifacts") == 0)
-		cbx_buf_adds(&names, ", store");
+		cbx_buf_adds(&names, ", store, stores");
 	if (strcmp(group, "code") == 0)
 		cbx_code_rules_names(&names);
 	return cbx_source_refuse(l->source, v, err, "unknown key \"%.80s\" in \"%s\"; accepted are: %s", v->string,
@@ -164,10 +164,13 @@ static int parse_elsewhere(const struct layer *l, const char *group, const cJSON
 	} else if (sql && strcmp(v->string, "allow") == 0) {
 		r = cbx_sql_allow_parse(v, &p->sql, &bad, err);
 	} else if (sql && strcmp(v->string, "servers") == 0) {
-		r = cbx_sql_servers_parse(v, &p->sql, &bad, err);
+		r = cbx_servers_parse(v, &p->sql.servers, &bad, err);
 	} else if (strcmp(group, "artifacts") == 0 && strcmp(v->string, "store") == 0) {
 		from = &p->objects_from;
 		r = cbx_object_store_parse(v, &p->objects, &bad, err);
+	} else if (strcmp(group, "artifacts") == 0 && strcmp(v->string, "stores") == 0) {
+		from = &p->objects_from;
+		r = cbx_servers_parse(v, &p->stores, &bad, err);
 	} else if (strcmp(group, "code") == 0 && cbx_code_rules_has(v->string)) {
 		from = &p->code_from;
 		r = cbx_code_rules_parse(v, &p->code, &bad, err);
@@ -551,6 +554,7 @@ void cbx_policy_free(struct cbx_policy *p)
 	cbx_policy_clear_advisories(p);
 	cbx_sql_rules_release(&p->sql);
 	cbx_object_store_release(&p->objects);
+	cbx_servers_release(&p->stores);
 	cbx_code_rules_release(&p->code);
 	cbx_environment_release(&p->environment);
 	free(p->name);

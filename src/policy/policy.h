@@ -62,6 +62,7 @@ struct cbx_policy {
 	struct cbx_sql_rules sql;	 /* databases that may be asked */
 	struct cbx_origin sql_from;
 	struct cbx_object_store objects; /* that artifacts are copied to */
+	struct cbx_servers stores;	 /* of Azure, that requests may name */
 	struct cbx_origin objects_from;
 	struct cbx_code_rules code;  /* what Python cells may say */
 	struct cbx_origin code_from; /* of the last list of them */

@@ -18,102 +18,9 @@
 
 #define PLACEHOLDER "your_password_here" /* in braces: where a template has the password */
 
-/* ---- servers ---- */
-
 static uint16_t standard_port(const char *type)
 {
 	return strcmp(type, "mysql") == 0 ? 3306 : strcmp(type, "sqlserver") == 0 ? 1433 : 5432;
-}
-
-/* "HOST", "*.DOMAIN", each with ":PORT" or not; port 0: the usual one of the kind. *ret is without the "*". */
-static bool read_server(const char *s, bool *suffix, struct cbx_host *ret, uint16_t *port)
-{
-	*suffix = cbx_starts_with(s, "*.");
-	*port = 0;
-	s += *suffix ? 2 : 0;
-	return !cbx_host_parse_port(s, strlen(s), ret, port) && !(*suffix && ret->literal);
-}
-
-int cbx_sql_servers_parse(const cJSON *v, struct cbx_sql_rules *rules, const cJSON **ret_bad, struct cbx_err *err)
-{
-	struct cbx_host host;
-	uint16_t port;
-	bool suffix;
-	const cJSON *m;
-
-	*ret_bad = v;
-	if (!cJSON_IsArray(v) || cJSON_GetArraySize(v) > CBX_SQL_CONNECTIONS_MAX)
-		return cbx_refuse(err, "invalid_policy", EINVAL, "servers: give a list of up to %d servers",
-				  CBX_SQL_CONNECTIONS_MAX);
-	cbx_sql_servers_release(rules);
-	rules->servers = cbx_xcalloc((size_t)cJSON_GetArraySize(v) + 1, sizeof(*rules->servers));
-	cJSON_ArrayForEach(m, v) {
-		*ret_bad = m;
-		if (!cJSON_IsString(m) || !read_server(m->valuestring, &suffix, &host, &port))
-			return cbx_refuse(err, "invalid_policy", EINVAL,
-					  "servers: give hosts such as \"db.example.org\", \"db.example.org:1433\" or "
-					  "\"*.example.org\"");
-		rules->servers[rules->nservers++] = cbx_xstrdup(m->valuestring);
-	}
-	return 0;
-}
-
-void cbx_sql_servers_release(struct cbx_sql_rules *rules)
-{
-	for (size_t i = 0; i < rules->nservers; i++)
-		free(rules->servers[i]);
-	free(take_ptr(&rules->servers));
-	rules->nservers = 0;
-}
-
-/* Whether one names all that another one does; a suffix is a domain, without its own name. */
-static bool within(const struct cbx_host *narrow, bool narrow_suffix, const struct cbx_host *wide, bool wide_suffix)
-{
-	size_t n = strlen(narrow->name), m = strlen(wide->name);
-
-	if (strcmp(wide->name, narrow->name) == 0)
-		return wide_suffix == narrow_suffix;
-	return wide_suffix && !narrow->literal && n > m + 1 && narrow->name[n - m - 1] == '.' &&
-	       strcmp(narrow->name + n - m, wide->name) == 0;
-}
-
-static bool allows(const struct cbx_sql_rules *rules, const struct cbx_host *host, uint16_t port, uint16_t standard)
-{
-	struct cbx_host named;
-	uint16_t its;
-	bool suffix;
-
-	for (size_t i = 0; i < rules->nservers; i++)
-		if (read_server(rules->servers[i], &suffix, &named, &its) && (its ? its : standard) == port &&
-		    within(host, false, &named, suffix))
-			return true;
-	return false;
-}
-
-static bool covered(const struct cbx_sql_rules *rules, const char *server)
-{
-	struct cbx_host narrow, wide;
-	uint16_t port, its;
-	bool suffix, wide_suffix;
-
-	if (!read_server(server, &suffix, &narrow, &port))
-		return false;
-	for (size_t i = 0; i < rules->nservers; i++)
-		if (read_server(rules->servers[i], &wide_suffix, &wide, &its) && its == port &&
-		    within(&narrow, suffix, &wide, wide_suffix))
-			return true;
-	return false;
-}
-
-void cbx_sql_servers_narrow(struct cbx_sql_rules *ret, const struct cbx_sql_rules *a, const struct cbx_sql_rules *b)
-{
-	const struct cbx_sql_rules *both[] = { a, b };
-
-	ret->servers = cbx_xcalloc(a->nservers + b->nservers + 1, sizeof(*ret->servers));
-	for (size_t k = 0; k < 2; k++)
-		for (size_t i = 0; i < both[k]->nservers; i++)
-			if (covered(both[!k], both[k]->servers[i]) && !covered(ret, both[k]->servers[i]))
-				ret->servers[ret->nservers++] = cbx_xstrdup(both[k]->servers[i]);
 }
 
 /* ---- connection strings ---- */
@@ -237,7 +144,7 @@ static int set_server(cJSON *o, const cJSON *said, const char *type, const struc
 		return refuse(err, "Port: give a number from 1 to 65535");
 	if (cbx_host_parse(text, comma ? (size_t)(comma - text) : strlen(text), &host))
 		return refuse(err, "Server: give the name or address of a host, as in Server=db.example.org");
-	if (rules && !allows(rules, &host, port, standard_port(type)))
+	if (rules && !cbx_servers_allow(&rules->servers, &host, port, standard_port(type)))
 		return cbx_refuse(err, "server_not_allowed", EPERM,
 				  "Server: the policy does not let requests name %s, port %u (sql.servers, "
 				  "codebox-policy(5)); ask whoever runs codebox",

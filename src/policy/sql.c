@@ -240,7 +240,7 @@ void cbx_sql_rules_release(struct cbx_sql_rules *rules)
 {
 	release_connections(rules);
 	release_allow(rules);
-	cbx_sql_servers_release(rules);
+	cbx_servers_release(&rules->servers);
 }
 
 static bool allowed(const struct cbx_sql_rules *rules, const char *name)
@@ -284,7 +284,7 @@ void cbx_sql_rules_narrow(struct cbx_sql_rules *ret, const struct cbx_sql_rules 
 		cbx_secret_ref_copy(&copy->string, &c->string);
 		ret->n++;
 	}
-	cbx_sql_servers_narrow(ret, wide, narrow);
+	cbx_servers_narrow(&ret->servers, &wide->servers, &narrow->servers);
 }
 
 /* ---- as JSON ---- */
@@ -312,8 +312,7 @@ void cbx_sql_rules_to_json(const struct cbx_sql_rules *rules, cJSON *group)
 	cbx_json_set(group, "connections", connections);
 	if (rules->allow)
 		cbx_json_set(group, "allow", names_of(rules->allow, rules->nallow));
-	if (rules->nservers)
-		cbx_json_set(group, "servers", names_of(rules->servers, rules->nservers));
+	cbx_servers_to_json(&rules->servers, group, "servers");
 }
 
 /* clang-format off */

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "policy/secret.h"
+#include "policy/servers.h"
 
 struct cbx_sql_connection {
 	char name[CBX_NAME_MAX + 1];
@@ -24,15 +25,13 @@ struct cbx_sql_rules {
 	size_t n;
 	char **allow; /* names of those in force; NULL: all that there are */
 	size_t nallow;
-	char **servers; /* that requests may name, as they are printed */
-	size_t nservers;
+	struct cbx_servers servers; /* that requests may name */
 };
 
-/* Read the values of "connections", "allow" and "servers", which replace what was there. On failure *ret_bad is the node that is
+/* Read the values of "connections" and "allow", which replace what was there. On failure *ret_bad is the node that is
  * wrong, and messages begin with the key. */
 int cbx_sql_connections_parse(const cJSON *v, struct cbx_sql_rules *rules, const cJSON **ret_bad, struct cbx_err *err);
 int cbx_sql_allow_parse(const cJSON *v, struct cbx_sql_rules *rules, const cJSON **ret_bad, struct cbx_err *err);
-int cbx_sql_servers_parse(const cJSON *v, struct cbx_sql_rules *rules, const cJSON **ret_bad, struct cbx_err *err);
 void cbx_sql_rules_release(struct cbx_sql_rules *rules);
 void cbx_sql_rules_to_json(const struct cbx_sql_rules *rules, cJSON *group); /* adds to it */
 void cbx_sql_rules_schema(cJSON *properties);				     /* likewise */
@@ -54,8 +53,5 @@ int cbx_sql_connection_parse(const cJSON *v, struct cbx_sql_connection *c, const
  * which names the key, and "server_not_allowed". ret->json is the caller's. */
 int cbx_sql_connection_of_string(const struct cbx_sql_rules *rules, const char *text, struct cbx_sql_connection *ret,
 				 char **ret_password, struct cbx_err *err);
-void cbx_sql_servers_release(struct cbx_sql_rules *rules);
-/* The servers that both name. */
-void cbx_sql_servers_narrow(struct cbx_sql_rules *ret, const struct cbx_sql_rules *a, const struct cbx_sql_rules *b);
 
 #endif

@@ -191,7 +191,9 @@ static void run(struct cbx_tool_call *call)
 	struct cbx_cell_spec cell = { .code = s->code,
 				      .language = s->language,
 				      .timeout_ms = s->limits.exec_s * 1000,
-				      .link_s = s->link_s };
+				      .link_s = s->link_s,
+				      .store_string = s->store,
+				      .container = s->container };
 	struct cbx_err err;
 
 	if (cbx_profile_run(call, &cell, take_result, &err) < 0)
@@ -238,6 +240,7 @@ void cbx_cbm_exec_code(struct cbx_tool_call *call, const cJSON *args)
 		s->code = cbx_xstrdup(code);
 		s->language = language_of(language);
 		s->link_s = (uint32_t)link_s;
+		cbx_cbm_take_store(call);
 		if (cbx_cbm_take_limits(call) == 0)
 			cbx_cbm_with_session(call, run);
 	}

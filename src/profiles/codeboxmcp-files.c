@@ -27,6 +27,10 @@ static void step_free(void *p)
 	if (s->password)
 		explicit_bzero(s->password, strlen(s->password));
 	free(s->password);
+	if (s->store)
+		explicit_bzero(s->store, strlen(s->store));
+	free(s->store);
+	free(s->container);
 	free(s->name);
 	free(s->target);
 	cJSON_Delete(s->texts);
@@ -120,25 +124,25 @@ int cbx_cbm_take_limits(struct cbx_tool_call *call)
 
 int64_t cbx_cbm_link_seconds(struct cbx_tool_call *call)
 {
-	static const char *const refused[] = { "X-Blob-Connection-String", "X-Blob-Container-Name" };
 	const char *text = cbx_client_header(call->client, CBX_LINK_HEADER);
 	uint64_t hours = 0;
 	struct cbx_err err;
 
-	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
-		if (!cbx_client_header(call->client, refused[i]))
-			continue;
-		cbx_refuse(&err, "invalid_argument", EPERM,
-			   "%s: the object store is the policy's alone (artifacts.store, codebox-policy(5)); omit it",
-			   refused[i]);
-		cbx_cbm_fail(call, &err);
-		return -1;
-	}
 	if (text && cbx_parse_u64(text, CBX_LINK_HEADER, 1, UINT32_MAX, &hours, &err) < 0) {
 		cbx_cbm_fail(call, &err);
 		return -1;
 	}
 	return hours > CBX_LINK_EXPIRY_MAX_S / 3600 ? CBX_LINK_EXPIRY_MAX_S : (int64_t)hours * 3600;
+}
+
+void cbx_cbm_take_store(struct cbx_tool_call *call)
+{
+	const char *store = cbx_client_header(call->client, CBX_STORE_STRING),
+		   *container = cbx_client_header(call->client, CBX_STORE_CONTAINER);
+	struct cbx_cbm_step *s = call->state;
+
+	s->store = store ? cbx_xstrdup(store) : NULL;
+	s->container = container ? cbx_xstrdup(container) : NULL;
 }
 
 /* ---- a session with its directories ---- */

@@ -27,6 +27,7 @@ struct cbx_cbm_step {
 	char *string, *password; /* of the database that the request names; NULL: none */
 	uint64_t inline_rows;	 /* of an answer; 0: as the policy says */
 	uint32_t link_s;	 /* of the links to what the cell makes; 0: as the policy says */
+	char *store, *container; /* that these go to, as the request has them; NULL: as the policy says */
 	const char *language;
 	void (*then)(struct cbx_tool_call *call); /* once the session is there */
 	unsigned made;				  /* directories */
@@ -59,6 +60,7 @@ const char *cbx_cbm_extension(const char *name);      /* with its dot; "": it ha
 int cbx_cbm_take_limits(struct cbx_tool_call *call);
 /* What the headers of the request say of links, in seconds. 0: nothing; < 0: the call was answered. */
 int64_t cbx_cbm_link_seconds(struct cbx_tool_call *call);
+void cbx_cbm_take_store(struct cbx_tool_call *call); /* into its step */
 
 void cbx_cbm_exec_code(struct cbx_tool_call *call, const cJSON *args);
 void cbx_cbm_exec_sql(struct cbx_tool_call *call, const cJSON *args);

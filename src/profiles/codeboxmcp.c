@@ -53,6 +53,7 @@ static void described(struct cbx_tool_call *call)
 	uint64_t timeout;
 	cJSON *o = cbx_cbm_success(call), *config = cbx_json_new_obj();
 	struct cbx_artifact_terms terms = { 0 };
+	_cleanup_json_ cJSON *store = NULL;
 	_cleanup_json_ cJSON *info = NULL;
 	const cJSON *limits;
 	struct cbx_session *session;
@@ -61,6 +62,15 @@ static void described(struct cbx_tool_call *call)
 	if (cbx_profile_find(call, &session, &err) >= 0) {
 		info = cbx_session_list_entry(session);
 		cbx_artifact_terms(session, &terms);
+		if ((s->store || s->container) &&
+		    cbx_artifact_store(session, s->store, s->container, &store, &err) < 0) {
+			cJSON_Delete(config);
+			cJSON_Delete(o);
+			cbx_cbm_fail(call, &err);
+			return;
+		}
+		if (store)
+			terms.bucket = cbx_json_text(cJSON_GetObjectItemCaseSensitive(store, "store"), "bucket");
 	}
 	if (s->link_s && s->link_s < terms.link_s)
 		terms.link_s = s->link_s;
@@ -94,6 +104,7 @@ static void session_info(struct cbx_tool_call *call, const cJSON *args)
 	if (link_s < 0)
 		return;
 	cbx_cbm_step(call)->link_s = (uint32_t)link_s;
+	cbx_cbm_take_store(call);
 	if (cbx_cbm_take_limits(call) == 0)
 		cbx_cbm_with_session(call, described);
 }

@@ -126,6 +126,8 @@ int cbx_rest_execute(struct cbx_rest_call *call, struct cbx_err *err)
 		r = cbx_rest_cell_timeout(call, &cell.timeout_ms, err);
 	if (r >= 0)
 		r = cbx_rest_link_seconds(call, &cell.link_s, err);
+	cell.store_string = cbx_http_header(call->conn, CBX_STORE_STRING);
+	cell.container = cbx_http_header(call->conn, CBX_STORE_CONTAINER);
 	if (r >= 0)
 		r = cbx_session_find(&call->caller, session, &s, err);
 	if (r >= 0) {

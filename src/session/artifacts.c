@@ -61,7 +61,7 @@ static bool remove_copy(struct request *q, struct cbx_artifact_op *op, const cJS
 		return false;
 	cbx_job_end(&q->job);
 	q->job = (struct cbx_job){ .fd = -1, .done = answered };
-	if (cbx_objects_remove(q->all->engine, object, &q->job, err) < 0)
+	if (cbx_objects_remove(q->all->engine, object, NULL, &q->job, err) < 0)
 		return false;
 	if (op)
 		cbx_op_begin(&op->op, &q->op);
@@ -190,7 +190,7 @@ void cbx_artifacts_drop(struct cbx_engine *e, const char *tenant, const char *id
 	(void)ask(e, job, NULL, &ignored);
 }
 
-void cbx_artifacts_drop_copy(struct cbx_engine *e, const char *tenant, const cJSON *object)
+void cbx_artifacts_drop_copy(struct cbx_engine *e, const char *tenant, const cJSON *object, const cJSON *own)
 {
 	struct cbx_err ignored;
 	struct request *q;
@@ -199,7 +199,7 @@ void cbx_artifacts_drop_copy(struct cbx_engine *e, const char *tenant, const cJS
 		return;
 	q = request_new(e->artifacts);
 	snprintf(q->tenant, sizeof(q->tenant), "%s", tenant);
-	if (cbx_objects_remove(e, object, &q->job, &ignored) < 0)
+	if (cbx_objects_remove(e, object, own, &q->job, &ignored) < 0)
 		request_free(q);
 }
 
@@ -235,8 +235,35 @@ void cbx_artifact_terms(const struct cbx_session *s, struct cbx_artifact_terms *
 	ret->bucket = ret->kept && p->objects.json ? cbx_json_text(p->objects.json, "bucket") : NULL;
 }
 
-bool cbx_artifact_link(const struct cbx_caller *caller, const cJSON *about, uint64_t seconds, struct cbx_buf *out,
-		       uint64_t *ret)
+int cbx_artifact_store(const struct cbx_session *s, const char *string, const char *container, cJSON **ret,
+		       struct cbx_err *err)
+{
+	struct cbx_artifact_terms terms;
+	char *secret = NULL;
+	cJSON *store = NULL;
+	int r;
+
+	*ret = NULL;
+	if (!string)
+		return cbx_refuse(err, "invalid_argument", EINVAL, "%s: it is missing beside %s", CBX_STORE_STRING,
+				  CBX_STORE_CONTAINER);
+	cbx_artifact_terms(s, &terms);
+	if (!terms.kept)
+		return cbx_refuse(err, "no_artifacts", EPERM, "%s: the policy keeps no artifacts (artifacts.keep)",
+				  CBX_STORE_STRING);
+	r = cbx_object_store_of_string(&s->policy->stores, string, container, &store, &secret, err);
+	if (r < 0)
+		return cbx_wrap(err, strstr(err->msg, "container: ") ? CBX_STORE_CONTAINER : CBX_STORE_STRING);
+	*ret = cbx_json_new_obj();
+	cbx_json_set(*ret, "store", store);
+	cbx_json_set_str(*ret, "secret", secret);
+	explicit_bzero(secret, strlen(secret));
+	free(secret);
+	return 0;
+}
+
+bool cbx_artifact_link(const struct cbx_caller *caller, const cJSON *about, const cJSON *store, uint64_t seconds,
+		       struct cbx_buf *out, uint64_t *ret)
 {
 	const cJSON *object = cJSON_GetObjectItemCaseSensitive(about, "object");
 	uint64_t artifact_expires = cbx_json_u64(about, "expires");
@@ -253,7 +280,7 @@ bool cbx_artifact_link(const struct cbx_caller *caller, const cJSON *about, uint
 	*ret = (uint64_t)time(NULL) + (seconds && seconds < most ? seconds : most);
 	if (*ret > artifact_expires)
 		*ret = artifact_expires;
-	if (object && cbx_objects_link(caller->engine, object, *ret, out))
+	if (object && cbx_objects_link(caller->engine, object, store, *ret, out))
 		return true;
 	if (!all->base)
 		return false;

@@ -46,12 +46,20 @@ struct cbx_artifact_terms {
 };
 void cbx_artifact_terms(const struct cbx_session *session, struct cbx_artifact_terms *ret);
 
+/* Headers by which a request names the object store that the files of its cell go to, where the policy lets it. */
+#define CBX_STORE_STRING    "X-Blob-Connection-String"
+#define CBX_STORE_CONTAINER "X-Blob-Container-Name"
+/* What they say, {"store","secret"}; either may be NULL. Errors name the header. */
+int cbx_artifact_store(const struct cbx_session *session, const char *string, const char *container, cJSON **ret,
+		       struct cbx_err *err);
+
 /* Where links lead, without "/" at the end; NULL: there are none. */
 void cbx_artifact_links_at(struct cbx_engine *engine, const char *base);
-/* Append the link of an artifact of which this is known, for so many seconds, or as long as the policy and the artifact's
- * own end allow; *ret: the end. One that was copied to an object store has a link to there. false: there are none. */
-bool cbx_artifact_link(const struct cbx_caller *caller, const cJSON *about, uint64_t seconds, struct cbx_buf *out,
-		       uint64_t *ret);
+/* Append the link of an artifact of which this is known, for so many seconds, or as long as the policy and the
+ * artifact's own end allow; *ret: the end. One that was copied to an object store has a link to there, to the policy's
+ * or this one, of cbx_artifact_store(). false: there are none. */
+bool cbx_artifact_link(const struct cbx_caller *caller, const cJSON *about, const cJSON *store, uint64_t seconds,
+		       struct cbx_buf *out, uint64_t *ret);
 /* Whether a link is one of ours, and still good. Errors: "link_expired", "wrong_signature". */
 int cbx_artifact_check_link(const struct cbx_engine *engine, const char *id, const char *expires, const char *signature,
 			    struct cbx_err *err);

@@ -4,6 +4,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include <string.h>
+
+#include "session/artifacts.h"
 #include "session/asked.h"
 
 static int check_open(const struct cbx_session *s, struct cbx_err *err)
@@ -43,12 +46,31 @@ static int add_rules(struct cbx_session *s, const struct cbx_seat *seat, struct 
 	return 0;
 }
 
+/* One that the request names, where the policy lets it. */
+static int add_store(struct cbx_session *s, struct cbx_cell_spec *cell, cJSON **ret, struct cbx_err *err)
+{
+	*ret = NULL;
+	if (cell->store_string || cell->container)
+		return cbx_artifact_store(s, cell->store_string, cell->container, ret, err);
+	return 0;
+}
+
+static void drop_store(cJSON *store)
+{
+	cJSON *secret = cJSON_GetObjectItemCaseSensitive(store, "secret");
+
+	if (cJSON_IsString(secret))
+		explicit_bzero(secret->valuestring, strlen(secret->valuestring));
+	cJSON_Delete(store);
+}
+
 static int start(struct cbx_session *s, const struct cbx_cell_spec *cell, struct cbx_watch_op *watch,
 		 struct cbx_seat **ret_seat, struct cbx_execution **ret, struct cbx_err *err)
 {
 	_cleanup_json_ cJSON *rules = NULL;
 	struct cbx_cell_spec settled = *cell;
 	struct cbx_seat *seat;
+	cJSON *store = NULL;
 	int r = check_open(s, err);
 
 	*ret_seat = NULL;
@@ -57,11 +79,16 @@ static int start(struct cbx_session *s, const struct cbx_cell_spec *cell, struct
 	if (r >= 0)
 		r = add_rules(s, seat, &settled, &rules, err);
 	if (r >= 0)
+		r = add_store(s, &settled, &store, err);
+	if (r >= 0)
 		r = cbx_session_rate(s, err);
-	if (r < 0)
-		return r;
-	*ret_seat = seat;
-	return begun(s, cbx_cells_add(seat, &settled, watch, ret, err));
+	if (r >= 0) {
+		*ret_seat = seat;
+		settled.store = store;
+		r = begun(s, cbx_cells_add(seat, &settled, watch, ret, err));
+	}
+	drop_store(store);
+	return r;
 }
 
 int cbx_session_start(struct cbx_session *s, const struct cbx_cell_spec *cell, struct cbx_watch_op *watch,

@@ -86,7 +86,7 @@ int cbx_engine_new(struct event_base *base, const struct cbx_engine_config *conf
 	if (r >= 0 && config->packages_sessions)
 		r = cbx_jobs_new(base, &packages_program, config->libexec_dir, config->packages_dir,
 				 config->packages_own, &e->jobs, err);
-	if (r >= 0 && (e->policy->sql.n || e->policy->sql.nservers))
+	if (r >= 0 && (e->policy->sql.n || e->policy->sql.servers.n))
 		r = cbx_jobs_new(base, &sql_program, config->libexec_dir, NULL, NULL, &e->sql_jobs, err);
 	if (r >= 0)
 		r = cbx_artifacts_new(e, err);

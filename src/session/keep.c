@@ -94,7 +94,8 @@ static void linked(struct cbx_keep *k)
 	uint64_t until;
 	char when[32];
 
-	if (cbx_artifact_link(&caller, k->about, cbx_execution_link_s(k->x), &link, &until)) {
+	if (cbx_artifact_link(&caller, k->about, cbx_execution_store(k->x), cbx_execution_link_s(k->x), &link,
+			      &until)) {
 		iso(until, when);
 		cbx_json_set_str(k->file, "link", cbx_buf_str(&link));
 		cbx_json_set_str(k->file, "link_expires", when);
@@ -129,7 +130,8 @@ static void copy_noted(struct cbx_job *j)
 	if (r < 0) {
 		/* Nothing names the copy, and so nothing would remove it: the artifact itself was, meanwhile. */
 		cbx_artifacts_drop_copy(k->session->engine, k->session->tenant,
-					cJSON_GetObjectItemCaseSensitive(k->about, "object"));
+					cJSON_GetObjectItemCaseSensitive(k->about, "object"),
+					cbx_execution_store(k->x));
 		not_uploaded(k, err.msg);
 	} else {
 		linked(k);
@@ -172,12 +174,12 @@ static void kept(struct cbx_keep *k)
 	iso(k->expires, when);
 	cbx_json_set_str(k->file, "kept_until", when);
 	cbx_artifacts_wanted(k->session->engine);
-	if (!k->session->policy->objects.json) {
+	if (!k->session->policy->objects.json && !cbx_execution_store(k->x)) {
 		linked(k);
 		return;
 	}
 	k->job = (struct cbx_job){ .fd = -1, .done = copied };
-	if (cbx_objects_upload(k->session, k->about, &k->job, &object, &err) < 0) {
+	if (cbx_objects_upload(k->session, k->about, cbx_execution_store(k->x), &k->job, &object, &err) < 0) {
 		not_uploaded(k, err.msg);
 		return;
 	}

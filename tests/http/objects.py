@@ -143,11 +143,11 @@ def serve(s, store_values={}, secret=None, to=None, tenants=None, **artifacts):
         b("image", "import", "bash", os.path.join(top, "it.tar"), check=True)
     policies += 1
     path = os.path.join(top, f"policy-{policies}.json")
-    to = {**to, "secret": secret} if to else {
+    to = None if s is None else {**to, "secret": secret} if to else {
         "type": "s3", "endpoint": s.endpoint, "region": "eu-central-1", "bucket": "artifacts", "prefix": "cbx/",
         "access_key": "AKIAEXAMPLE", "secret": secret or secret_file(), **store_values}
     with open(path, "w") as f:
-        json.dump({"images": ["bash"], "artifacts": {"keep": "1h", "store": to, **artifacts}}, f)
+        json.dump({"images": ["bash"], "artifacts": {"keep": "1h", **({"store": to} if to else {}), **artifacts}}, f)
     os.chmod(path, 0o644)
     d = Daemon("--policy", path, tenants=tenants)
     d.policy = path
@@ -497,6 +497,73 @@ def test_azure_takes_a_shared_access_signature():
     f = files_of(d, "echo 1 >a")["a"]
     assert "403" in f["not_uploaded"] and "sig=" not in json.dumps(f) + "".join(d.log), f
     stop(d)
+
+
+def test_a_request_names_its_store():
+    """With its own key, by the headers of CodeBoxMCP, where the policy has the host; nobody else sees the key."""
+    s = azure()
+    host = s.endpoint.split("/")[2]
+    d = serve(None, stores=[host, "*.blob.core.windows.net"])
+    whole = f"DefaultEndpointsProtocol=http;AccountName=acct;AccountKey={AZURE_KEY};BlobEndpoint={s.endpoint};"
+    headers = {"X-Blob-Connection-String": whole, "X-Blob-Container-Name": "artifacts"}
+    f = files_of(d, "printf mine >a", headers=headers)["a"]
+    assert f["link"].startswith(s.endpoint + "/artifacts/") and fetch(f["link"]).body == b"mine", f
+    assert AZURE_KEY not in json.dumps(f)
+    other = files_of(d, "printf none >b")["b"]  # the next request has none
+    assert other["link"].startswith(f"http://127.0.0.1:{d.port}/artifacts/"), other
+    assert d.box("artifact", "link", f["artifact_id"], check=True).stdout.startswith(f"http://127.0.0.1:{d.port}/"), "the key has gone"
+    r = d.box("artifact", "rm", f["artifact_id"])
+    assert r.returncode != 0 and "its copy stays in " + s.endpoint in r.stderr, r.stderr
+    assert fetch(f["link"]).body == b"mine"
+    sas = f"BlobEndpoint={s.endpoint};SharedAccessSignature={s.sas('2099-01-01T00:00:00Z')}"
+    f = files_of(d, "printf sas >c", headers={**headers, "X-Blob-Connection-String": sas})["c"]
+    assert "not_uploaded" not in f and fetch(f["link"]).body == b"sas" and "sp=racwd" not in f["link"], f
+    f = files_of(d, "echo 1 >e", headers={**headers, "X-Blob-Connection-String": whole.replace(AZURE_KEY, base64.b64encode(b"x" * 64).decode())})["e"]
+    assert "403" in f["not_uploaded"], f
+    for changed, says in (({"X-Blob-Connection-String": whole.replace("127.0.0.1", "127.0.0.2")}, "artifacts.stores"),
+                          ({"X-Blob-Connection-String": whole.replace("BlobEndpoint", "Blobendpoint")}, "connection string of Azure"),
+                          ({"X-Blob-Connection-String": f"AccountName=acct;AccountKey={AZURE_KEY};EndpointSuffix=example.org"}, "artifacts.stores"),
+                          ({"X-Blob-Connection-String": whole.replace("AccountKey", "QueueEndpoint")}, "neither AccountKey"),
+                          ({"X-Blob-Connection-String": None}, "X-Blob-Connection-String: it is missing"),
+                          ({"X-Blob-Container-Name": "../x"}, "X-Blob-Container-Name")):
+        values = {k: v for k, v in {**headers, **changed}.items() if v is not None}
+        status, a = refused(d, values)
+        assert status in (400, 403) and says in json.dumps(a) and AZURE_KEY not in json.dumps(a), (changed, status, a)
+    m = Model(type("B", (), {"env": {**d.box.env, "AZURE_BLOB_CONNECTION_STRING": whole, "AZURE_BLOB_CONTAINER_NAME": "artifacts"}}),
+              "--profile", "codeboxmcp")
+    a = json.loads(m.call("exec_code", session_id="p", language="bash", code="printf env >of.csv")["content"][0]["text"])
+    assert fetch(a["new_artifacts"][0]["sas_url"]).body == b"env" and a["new_artifacts"][0]["sas_url"].startswith(s.endpoint), a
+    info = json.loads(m.call("session_info", session_id="p")["content"][0]["text"])
+    assert info["blob_upload_enabled"] is True and info["blob_container"] == "artifacts", info
+    m.close()
+    assert AZURE_KEY not in "".join(d.log)
+    for pid in [d.pid, *children(d.pid)]:
+        for name in ("environ", "cmdline"):
+            try:
+                with open(f"/proc/{pid}/{name}", "rb") as at:
+                    assert AZURE_KEY.encode() not in at.read(), (pid, name)
+            except (PermissionError, FileNotFoundError, ProcessLookupError):
+                pass
+    assert AZURE_KEY not in json.dumps(listed(d))
+    stop(d)
+    d = serve(None)
+    status, a = refused(d, headers)
+    assert status == 403 and "artifacts.stores" in json.dumps(a), a
+    stop(d)
+    d = serve(None, stores=[host], keep=0)
+    status, a = refused(d, headers)
+    assert "artifacts.keep" in json.dumps(a), (status, a)
+    stop(d)
+
+
+def refused(d, headers):
+    c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=120)
+    for path, body in ("/sessions", {"session_id": "s", "image": "bash"}), ("/execute", {"session_id": "s", "code": "echo 1 >z", "language": "bash"}):
+        c.request("POST", path, json.dumps(body), {"Content-Type": "application/json", **(headers if path == "/execute" else {})})
+        a = c.getresponse()
+        status, data = a.status, json.loads(a.read())
+    c.close()
+    return status, data
 
 
 def test_policies_are_strict():
