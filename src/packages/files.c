@@ -35,7 +35,7 @@ static int add(cJSON *ret, const char *text, struct cbx_err *err)
 	int n;
 
 	if (!cbx_utf8_valid(text, strlen(text)))
-		return cbx_refuse(err, "invalid_argument", EINVAL, "this is not valid UTF-8");
+		return cbx_refuse(err, "invalid_argument", EINVAL, "this is not valid UTF-8; save the file in that encoding");
 	n = cbx_sums_take(&sums, text, &bare, err);
 	if (n >= 0)
 		n = cbx_requirement_parse(bare ? bare : "", &q, err);
@@ -43,7 +43,7 @@ static int add(cJSON *ret, const char *text, struct cbx_err *err)
 		return n;
 	if (cJSON_GetArraySize(ret) >= CBX_INSTALL_NAMES_MAX)
 		return cbx_refuse(err, "invalid_argument", EINVAL,
-				  "there are more requirements than can be installed at once");
+				  "there are more requirements than can be installed at once; install up to %d", CBX_INSTALL_NAMES_MAX);
 	cbx_json_push_str(ret, text);
 	return 0;
 }

@@ -51,7 +51,7 @@ static int read_members(const char *text, cJSON *said, struct cbx_err *err)
 			r = refuse(err,
 				   "give a connection string of Azure Storage, of members such as AccountName=NAME");
 		else if (cJSON_HasObjectItem(said, name))
-			r = cbx_refuse(err, "invalid_argument", EINVAL, "it says %s twice", name);
+			r = cbx_refuse(err, "invalid_argument", EINVAL, "it says %s twice; say it once", name);
 		else
 			cbx_json_set_str(said, name, equals + 1);
 	}
@@ -110,7 +110,8 @@ static int check_host(const struct cbx_servers *allowed, const char *endpoint, s
 	if (cbx_servers_allow(allowed, &h, port, usual))
 		return 0;
 	return cbx_refuse(err, "server_not_allowed", EPERM,
-			  "the policy does not let requests name %s, port %u (artifacts.stores, codebox-policy(5))",
+			  "the policy does not let requests name %s, port %u (artifacts.stores, codebox-policy(5)); ask "
+			  "whoever runs codebox",
 			  h.name, port);
 }
 

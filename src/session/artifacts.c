@@ -245,11 +245,11 @@ int cbx_artifact_store(const struct cbx_session *s, const char *string, const ch
 
 	*ret = NULL;
 	if (!string)
-		return cbx_refuse(err, "invalid_argument", EINVAL, "%s: it is missing beside %s", CBX_STORE_STRING,
+		return cbx_refuse(err, "invalid_argument", EINVAL, "missing field: %s; give it with %s", CBX_STORE_STRING,
 				  CBX_STORE_CONTAINER);
 	cbx_artifact_terms(s, &terms);
 	if (!terms.kept)
-		return cbx_refuse(err, "no_artifacts", EPERM, "%s: the policy keeps no artifacts (artifacts.keep)",
+		return cbx_refuse(err, "no_artifacts", EPERM, "%s: the policy keeps no artifacts (artifacts.keep); ask whoever runs codebox",
 				  CBX_STORE_STRING);
 	r = cbx_object_store_of_string(&s->policy->stores, string, container, &store, &secret, err);
 	if (r < 0)
