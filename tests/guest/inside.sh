@@ -343,9 +343,10 @@ package() {
 		check "the package's AppArmor profile is loaded, and allows what Ubuntu forbids" package_profile
 		check "without it a cell is refused: AppArmor is named, with the remedy" package_no_profile
 	fi
-	for name in user service probe; do
+	for name in user service; do
 		check "debian/tests/$name" env -C /opt/codebox-tests/source "debian/tests/$name"
 	done
+	python debian/tests/probe env -C /opt/codebox-tests/source debian/tests/probe
 	check "its directories are as they were" package_directories
 	check "an upgrade leaves sessions alone" package_upgraded
 	check "a purge leaves nothing of its own, and all that others have" package_purged
