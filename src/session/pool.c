@@ -233,6 +233,26 @@ static struct cbx_pool_shape *next_shape(const struct cbx_pool *p, uint64_t now)
 	return NULL;
 }
 
+static uint64_t tick_ms(const struct cbx_pool *p)
+{
+	uint64_t ms = p->engine->config.pool_idle_ms / 4 + 1;
+
+	return ms < TICK_MS ? ms : TICK_MS;
+}
+
+/* When to look again though nothing happens: what has failed is tried again at its time, which may be sooner than the tick. */
+static uint64_t next_look_ms(const struct cbx_pool *p, uint64_t now)
+{
+	const struct cbx_pool_shape *shape;
+	uint64_t ms = tick_ms(p);
+	size_t rank = 0;
+
+	TAILQ_FOREACH(shape, &p->shapes, entry)
+	if (shape->n < target(p, shape, rank++, now) && shape->not_before > now && shape->not_before - now < ms)
+		ms = shape->not_before - now;
+	return ms;
+}
+
 static void tidy(struct cbx_pool *p, uint64_t now)
 {
 	struct cbx_pool_shape *shape, *next;
@@ -244,13 +264,6 @@ static void tidy(struct cbx_pool *p, uint64_t now)
 		if (now - shape->wanted_ms >= p->engine->config.pool_idle_ms)
 			shape_free(p, shape);
 	}
-}
-
-static uint64_t tick_ms(const struct cbx_pool *p)
-{
-	uint64_t ms = p->engine->config.pool_idle_ms / 4 + 1;
-
-	return ms < TICK_MS ? ms : TICK_MS;
 }
 
 /* Others are at work, or were a moment ago: when to look again. 0: an entry can be made. */
@@ -280,7 +293,7 @@ static void timer_event(evutil_socket_t fd, short what, void *arg)
 		make_entry(p, shape);
 	p->wanting = false;
 	if (p->nshapes)
-		cbx_timer_set(p->timer, tick_ms(p));
+		cbx_timer_set(p->timer, next_look_ms(p, now));
 }
 
 static void want(struct cbx_pool *p)
@@ -351,7 +364,7 @@ static void entry_lost(struct cbx_session *s, const struct cbx_err *why)
 	if (!why)
 		return;
 	failed(p, shape, why->msg);
-	cbx_timer_set(p->timer, shape->retry_ms < tick_ms(p) ? shape->retry_ms : tick_ms(p));
+	cbx_timer_set(p->timer, next_look_ms(p, cbx_now_ms()));
 }
 
 /* What an entry that was made before lacks, its first cell would have to load. */
