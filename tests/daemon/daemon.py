@@ -343,11 +343,11 @@ def try_hello(d):
 
 
 def test_it_ends_when_nobody_uses_it():
-    d = Daemon("", "--idle-timeout", "5")
+    d = Daemon("", "--idle-timeout", "3")
     c = d.client()
     sid = session(c)
     c.close()
-    time.sleep(5.5)
+    time.sleep(3.5)
     assert d.process.poll() is None, "it ended with a session"
     c = d.client()
     c.call("session.close", session_id=sid)

@@ -226,13 +226,16 @@ def test_an_mcp_client_is_expected():
 
 
 def test_entries_go_when_nobody_asks():
-    b = Box(CODEBOX_POOL="2", CODEBOX_POOL_IDLE="20")
+    b = Box(CODEBOX_POOL="2")
+    speed = b.hurry()
     with Control(b) as c:
         s = c.call("session.create", image=image)["session_id"]
         c.call("session.close", session_id=s)
         full(b)
         daemon = b.daemon_pid()
+        speed(100)
         assert wait_until(lambda: pool(b)["ready"] + pool(b)["starting"] == 0), pool(b)
+        speed(1)
         assert wait_until(lambda: len(sandboxes(daemon)) == 1), children(daemon)
         s = c.call("session.create", image=image)["session_id"]
         assert c.call("run", session_id=s, code="1+1")["result"] == "2"

@@ -289,21 +289,9 @@ def test_what_a_zygote_can_use():
     b.stop()
 
 
-def hurry(b, who):
-    """The clock of this program of the box; the function that is returned lets it run a thousand times as fast."""
-    library = os.environ.get("CBX_HURRY_SO", "")
-    if not os.path.exists(library) or os.environ.get("CBX_SANITIZED"):
-        raise Skip("tests/lib/hurry.so was not built, or a sanitizer wants to be the first")
-    fd, path = tempfile.mkstemp(dir=built["data"])
-    os.write(fd, (1).to_bytes(4, "little"))
-    os.fchmod(fd, 0o644)
-    b.env.update({"LD_PRELOAD": library, "CBX_HURRY": path, "CBX_HURRY_WHO": who})
-    return lambda: os.pwrite(fd, (1000).to_bytes(4, "little"), 0)
-
-
 def test_one_that_never_gets_ready_is_killed():
     b = evil("asleep")
-    hurry(b, "codebox-supervisor")()
+    b.hurry("codebox-supervisor")(1000)
     session(b, "a")
     assert wait_until(lambda: "failed: it took too long" in log(b)), log(b)
     b.stop()
@@ -311,10 +299,10 @@ def test_one_that_never_gets_ready_is_killed():
 
 def test_one_that_nobody_wants_ends():
     b = evil("silent")
-    go = hurry(b, "codeboxd")
+    speed = b.hurry()
     session(b, "a")
     assert wait_until(lambda: "ready after" in log(b)), log(b)
-    go()
+    speed(1000)
     assert wait_until(lambda: "no session has wanted it for a while" in log(b)), log(b)
     b.stop()
 
