@@ -200,22 +200,27 @@ def test_somebody_elses_daemon_is_refused():
     contains(r.err, "12345")
 
 
-def test_a_daemon_that_is_stopped():
-    """It accepts nothing and closes nothing: who asks is told, and does not wait for ever."""
+def hurried(box, times):
+    """An environment in which the command's clock runs so many times as fast."""
     library = os.environ.get("CBX_HURRY_SO", "")
     if not os.path.exists(library) or os.environ.get("CBX_SANITIZED"):
         raise Skip("tests/lib/hurry.so was not built, or a sanitizer wants to be the first")
+    with open(box.path("speed"), "wb") as f:
+        f.write(times.to_bytes(4, "little"))
+    return {**box.env, "LD_PRELOAD": library, "CBX_HURRY": box.path("speed"), "CBX_HURRY_WHO": "codebox"}
+
+
+def test_a_daemon_that_is_stopped():
+    """It accepts nothing and closes nothing: who asks is told, and does not wait for ever."""
     box = Box()
+    env = hurried(box, 30)  # a second instead of thirty
     box.ok("run", "-c", "out:x")
     pid = int(box.starts()[0].split()[0])
-    with open(box.path("speed"), "wb") as f:
-        f.write((30).to_bytes(4, "little"))  # a second instead of thirty
     os.kill(pid, signal.SIGSTOP)
     try:
         for command in (["run", "-c", "out:y"], ["session", "ls"], ["stop"]):
             r = subprocess.run([CODEBOX, *command], stdin=subprocess.DEVNULL, capture_output=True, timeout=WAIT * 3,
-                               env={**box.env, "LD_PRELOAD": library, "CBX_HURRY": box.path("speed"),
-                                    "CBX_HURRY_WHO": "codebox"})
+                               env=env)
             same(r.returncode, 3)
             contains(r.stderr.decode(), "codeboxd has not answered on ")
             contains(r.stderr.decode(), "SIGCONT")
@@ -260,6 +265,7 @@ def test_scope_that_fails():
 
 def test_scope_that_hangs():
     box = scope_box("exec sleep 600\n")
+    box.env = hurried(box, 5)  # else it would be given ten seconds
     same(box.ok("run", "-c", "out:x").out, "x")
     same(len(box.starts()), 1)
 
