@@ -3,6 +3,11 @@
  * Theory of operation: codeboxd decided by a path whose symbolic links it had resolved, and passes device and inode of
  * what it saw there. Here the path is opened without following any link, and what is found must be the same file, so
  * whoever can rename things on the way gains nothing: the mount is made from the descriptor that was checked.
+ *
+ * Mounts are not mapped to the session's id (MOUNT_ATTR_IDMAP): for that the kernel asks for CAP_SYS_ADMIN over the user
+ * namespace that the file system belongs to, the machine's. Nothing that makes sandboxes has it, under root either: what
+ * root started has given root up. So a session with mounts has the user's own id, and under root's codeboxd an id that
+ * reads and writes what every user may.
  */
 #include "sandbox/hostmounts.h"
 

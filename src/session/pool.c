@@ -240,7 +240,7 @@ static uint64_t tick_ms(const struct cbx_pool *p)
 	return ms < TICK_MS ? ms : TICK_MS;
 }
 
-/* When to look again though nothing happens: what has failed is tried again at its time, which may be sooner than the tick. */
+/* When to look again though nothing happens: what has failed is tried again at its term, if that is sooner. */
 static uint64_t next_look_ms(const struct cbx_pool *p, uint64_t now)
 {
 	const struct cbx_pool_shape *shape;
