@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: one function says what must not pass. A model is to read words: whole control sequences are left
- * out for it. A person gets colours (ESC [ digits m), but nothing that writes over what is there: movements of the
+ * Theory of operation: one function says what must not pass. A model is to read words: whole control sequences are
+ * removed for it. A person gets colours (ESC [ digits m), but nothing that writes over what is there: movements of the
  * cursor and erasing, which progress bars use, are omitted, or handed to who knows how far they may go. What else was
  * tried is shown, with its escape as ^[. For that a small machine collects a sequence in `pending` and lets it pass or
  * shows it when its last byte has come; a character of UTF-8 that is split over two pieces waits there, too.
@@ -17,7 +17,7 @@
 
 /* Beyond ASCII, what passes is what is seen: letters, marks, numbers, punctuation, symbols and spaces. These are not:
  * controls and formats (Unicode's Default_Ignorable_Code_Point, and of Cf the rest that shows nothing), separators of
- * lines, surrogates, private use, and what is no character. */
+ * lines, surrogates, private use, and code points that are not characters. */
 static const struct {
 	uint32_t first, last;
 } unseen[] = {

@@ -19,8 +19,8 @@
  * libexec    $CODEBOX_LIBEXEC_DIR, else as configured
  * share      $CODEBOX_SHARE_DIR, else as configured
  *
- * MCP clients pass neither XDG_RUNTIME_DIR nor the bus address, so /run/user/UID is tried without being told.
- * HOME is taken from the environment, else from the password database.
+ * MCP clients pass neither XDG_RUNTIME_DIR nor the bus address, so /run/user/UID is tried also when no variable names
+ * it. HOME is taken from the environment, else from the password database.
  */
 #include <stdbool.h>
 #include <stdint.h>

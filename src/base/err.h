@@ -10,7 +10,7 @@
  * is plain data without pointers, so a set-up child can write it through a socket to its parent.
  *
  * Library code never prints: it fills the error and returns. Only a program's main file or the daemon's log decides
- * who is told.
+ * where an error is printed.
  *
  * `kind` is a stable machine-readable word (lower case, underscores) for errors that cross an interface, such as
  * "session_not_found"; it is "system" for plain system-call failures.

@@ -11,7 +11,7 @@
 					 * [unit/test_network.c:refusals] */
 #define CBX_NETWORK_SECRETS_MAX 4        /* policy: secrets of one rule; more: error [unit/test_secrets.c:rules] */
 #define CBX_TOKEN_MIN 8                  /* proxy: bytes of a secret that is added to requests; fewer: these are
-					 * refused, since what answers show could not be told from it
+					 * refused, since an answer's text could be the secret by chance
 					 * [integration/secrets.py:what_is_missing] */
 #define CBX_TRUST_MAX MIB(1)             /* session: certificates that its programs are given; more: those of the
 					 * machine are not among them */

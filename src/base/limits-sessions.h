@@ -89,8 +89,8 @@
 #define CBX_COMMAND_UNREAD_S 600         /* session: from a command's end until what nobody has confirmed is forgotten */
 #define CBX_COMMAND_HEAD KIB(16)         /* session: kept from the start of what a command printed while nobody was
 					 * attached [integration/commands.py:what_was_kept] */
-#define CBX_COMMAND_TAIL KIB(48)         /* session: likewise from its end; between them: omitted, and the number is told
-					 * [integration/commands.py:what_was_kept] */
+#define CBX_COMMAND_TAIL KIB(48)         /* session: likewise from its end; between them: omitted, and their number is
+					 * shown [integration/commands.py:what_was_kept] */
 
 /* Output of one execution (session). */
 #define CBX_OUTPUT_HEAD KIB(64)          /* session: kept from the start of the output
