@@ -136,7 +136,7 @@ static int write_trust(struct cbx_box *box, struct cbx_err *err)
 	return r;
 }
 
-/* Both its init and its proxy are there, or there will be no proxy. */
+/* Both its init and its proxy are there, or there is not going to be a proxy. */
 static void settle(struct cbx_box *box)
 {
 	struct cbx_egress *g = &box->egress;

@@ -3,11 +3,11 @@
 #define CBX_BOX_EGRESS_H
 
 /*
- * A box's way out. A sandbox has no route, unless its plan has CBX_PLAN_OPEN; one whose plan has CBX_PLAN_PROXY has a listener on its loopback, which is
- * handed to a process of codebox-proxy (proxy/protocol.h) that serves it by the rules of a "network" of a policy.
- * To make use of it:
+ * A box's way out. A sandbox has no route, unless its plan has CBX_PLAN_OPEN; one whose plan has CBX_PLAN_PROXY has a
+ * listener on its loopback, which is handed to a process of codebox-proxy (proxy/protocol.h) that serves it by the
+ * rules of a "network" of a policy. To make use of it:
  *
- *	plan.flags |= CBX_PLAN_PROXY;            the programs in it are told CBX_INSIDE_PROXY by cbx_egress_variables
+ *	plan.flags |= CBX_PLAN_PROXY;            its programs learn CBX_INSIDE_PROXY from cbx_egress_variables
  *	cbx_box_begin(box, &plan, …);
  *	cbx_egress_serve(box, &rules, NULL, &err);  now or later: until then connections wait
  *
@@ -20,7 +20,7 @@
 #include "box/state.h"
 #include "policy/network.h"
 
-/* Start codebox-proxy, before codeboxd confines itself. That it cannot be started is told by cbx_egress_serve(). */
+/* Start codebox-proxy, before codeboxd confines itself. cbx_egress_serve() reports that it could not be started. */
 void cbx_egress_start(struct cbx_boxes *all);
 
 /* Of a box that is begun: *ret is the sandbox's end of its door. */
@@ -45,7 +45,7 @@ extern const char *const cbx_egress_variables[][2];
 /* Likewise, where cbx_network_adds(). */
 extern const char *const cbx_egress_trust[][2];
 
-/* Its init is there: its user is told when what it needs of the proxy is, too. */
+/* Its init is there: its user learns of that when its part of the proxy is, too. */
 void cbx_egress_ready(struct cbx_box *box);
 
 #endif

@@ -13,7 +13,7 @@ bool cbx_group_limits_io(const struct cbx_boxes *all);
  * limited; image_dev: that of the image. */
 int cbx_group_check(struct cbx_box *box, const struct cbx_plan *plan, dev_t image_dev, bool required,
 		    struct cbx_err *err);
-/* RLIMIT_NPROC of its processes, of which there may be so many. */
+/* RLIMIT_NPROC of its processes: the most that there may be. */
 uint32_t cbx_group_process_rlimit(const struct cbx_boxes *all, uint32_t processes);
 /* RLIMIT_DATA of its processes; 0: none. */
 uint64_t cbx_group_data_rlimit(const struct cbx_boxes *all, uint64_t memory_bytes, uint32_t profile);

@@ -2,8 +2,8 @@
 /*
  * Theory of operation: requests are numbered, sent in order as the socket takes them, and kept until their answer. An
  * answer must match a request that was sent, by number and by type; its length must be what the datagram has. Whatever
- * else init says is a lie from inside the sandbox, and ends the session: there is nothing to gain from going on with
- * it. So does silence: init never waits for anything when it carries out a request.
+ * else init says is a lie from inside the sandbox, and ends the session: there is nothing to gain from keeping it. So
+ * does silence: init never waits for anything when it carries out a request.
  */
 #include "box/init.h"
 
@@ -139,7 +139,7 @@ static void init_in(evutil_socket_t fd, short what, void *arg)
 		if (n > 0) {
 			received(box, data, (size_t)n);
 			if (TAILQ_EMPTY(&box->init.unanswered))
-				return; /* there is hardly more, and if so, it is told again */
+				return; /* there is hardly more; the event comes again for it */
 		} else if (n == 0 || n == -ECONNRESET) {
 			/* The supervisor knows more, and will say so soon: why it was not made, or what ended it. */
 			box->init.ended = true;

@@ -16,6 +16,6 @@ void cbx_init_fail_all(struct cbx_box *box, const struct cbx_err *err); /* call 
 /* Payload is the two parts, one behind the other. fds are taken, also on failure. urgent: before what is queued. */
 int cbx_init_ask(struct cbx_box *box, const struct cbx_init_header *h, const void *p1, size_t n1, const void *p2,
 		 size_t n2, const int *fds, size_t nfds, bool urgent, cbx_init_fn fn, void *arg, struct cbx_err *err);
-#define CBX_INIT_LATE_S 60 /* no answer for so long: the sandbox is given up */
+#define CBX_INIT_LATE_S 60 /* the sandbox is given up after this time without an answer */
 
 #endif

@@ -240,7 +240,7 @@ static int settle_source(const struct cbx_mount_rules *rules, const char *source
 
 	if (p->nmounts || rules->granted)
 		cbx_naming_get(rules->naming, source, &real);
-	/* Whether something exists is told only of what lies in an allowed directory by its name already. */
+	/* Only of names within an allowed directory is it said whether they exist. */
 	if (real.error && cbx_path_clean(source))
 		for (size_t i = 0; i < p->nmounts; i++)
 			if (cbx_path_within(source, p->mounts[i].path))

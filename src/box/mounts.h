@@ -31,8 +31,8 @@ struct cbx_mounts {
 int cbx_mounts_check(const cJSON *list, struct cbx_err *err); /* its form alone */
 /* Add what has to be known before; false: nothing. What else has to be is asked for by settling (cbx_naming_more()). */
 bool cbx_mounts_ask(const struct cbx_mount_rules *rules, const cJSON *list, struct cbx_naming *naming);
-/* offered: what may not be shown is left out, and who offers directories does not choose their names inside; otherwise
- * that is an error. */
+/* offered: directories that may not be shown are omitted, and who offers directories does not choose their names
+ * inside; otherwise that is an error. */
 int cbx_mounts_settle(const struct cbx_mount_rules *rules, const cJSON *list, bool offered, struct cbx_mounts *ret,
 		      struct cbx_err *err);
 cJSON *cbx_mounts_json(const struct cbx_mounts *mounts);

@@ -155,7 +155,7 @@ struct cbx_boxes_config {
 	uid_t service_uid;
 	gid_t service_gid;
 	bool mountable;		/* directories of the machine may be shown in a sandbox */
-	unsigned freeze_idle_s; /* what was unused for so long is stopped; 0: never */
+	unsigned freeze_idle_s; /* a session is stopped when it was unused for this time; 0: never */
 	const struct cbx_cgroup_tree *cgroup; /* NULL: none */
 };
 
