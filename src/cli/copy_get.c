@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: the session is hostile, and so are the names in its directories. A name from it is used only as
- * one component, below a directory descriptor, with openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS); a name that is no
- * single component is refused. A file is written under a temporary name of ours, made with O_EXCL, and then renamed,
+ * one component, below a directory descriptor, with openat2(RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS); a name that is not
+ * a single component is refused. A file is written under a temporary name of ours, made with O_EXCL, and then renamed,
  * so an existing symbolic link is replaced and never followed. Symbolic links and special files of the session are not
  * copied at all.
  *

@@ -10,7 +10,7 @@ struct cbx_log {
 	struct cbx_client *client;
 	const char *session;
 	bool tail;
-	uint64_t last;	/* tail: so many cells that have ended */
+	uint64_t last;	/* tail: the number of ended cells to show */
 	uint64_t after; /* the id of the last cell that was written */
 	bool found;	/* the session was there once */
 	char language[64];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: kitty and iTerm2 take a PNG in base64 and are told in how many cells it is shown; sixels are
- * stripes of six rows, one colour of a cube of 6 by 6 by 6 after the other.
+ * Theory of operation: kitty and iTerm2 take a PNG in base64 and the number of cells to show it in; sixels are stripes
+ * of six rows, one colour of a cube of 6 by 6 by 6 after the other.
  */
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: codebox-repl, executed by `codebox repl`. Lines are collected until the interpreter says that
- * they are a complete cell; then the cell runs as with `codebox run`, and what is typed meanwhile is its standard input;
- * what it does not read of that is read by the prompt. Without --session the first, empty cell makes a
- * session that belongs to this connection, so that nothing stays behind however this program ends. In a session with a
- * name a cell goes on when a person's connection breaks; the next prompt shows what there was meanwhile, and follows
- * the cell.
+ * they are a complete cell; then the cell runs as with `codebox run`, and what is typed meanwhile is its standard
+ * input; what it does not read of that is read by the prompt. Without --session the first, empty cell makes a session
+ * that belongs to this connection, so that nothing stays behind however this program ends. In a session with a name a
+ * cell keeps running when a person's connection breaks; the next prompt shows what there was meanwhile, and follows the
+ * cell.
  */
 #include <errno.h>
 #include <getopt.h>

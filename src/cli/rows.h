@@ -30,7 +30,7 @@ void cbx_rows_write(struct cbx_rows *r, const char *p, size_t n);
 void cbx_rows_move(struct cbx_rows *r, struct cbx_buf *out, char letter, unsigned n);
 void cbx_rows_leave(struct cbx_rows *r,
 		    struct cbx_buf *out);		/* append what goes to the lowest, if the cursor is above */
-void cbx_rows_moved(struct cbx_rows *r, unsigned rows); /* the cursor is at the start of a row, so many below */
+void cbx_rows_moved(struct cbx_rows *r, unsigned rows); /* the cursor is at the start of a row below, by this number */
 /* Append what takes all of them back that are still on the screen. */
 void cbx_rows_erase(struct cbx_rows *r, struct cbx_buf *out);
 

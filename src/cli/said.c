@@ -272,7 +272,7 @@ size_t cbx_said_fail(struct cbx_said *s, uint64_t at, bool streams, const char *
 		string(out, why);
 		cbx_buf_adds(out, "}}\n");
 		if (s->initialize_id && strcmp(a->id, s->initialize_id) == 0) {
-			free(take_ptr(&s->initialize)); /* the client was told that there is no connection */
+			free(take_ptr(&s->initialize)); /* the client knows that there is no connection */
 			free(take_ptr(&s->initialize_id));
 			s->initialized = false;
 		}
