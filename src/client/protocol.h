@@ -19,7 +19,7 @@
  *   watch {"session_id","execution_id"}
  *       A cell that runs or waits, whoever asked for it. Events: {"event":"cell","request":N, members of
  *       cbx_execution_entry()}, what there is so far; then as of run, and as answer. Error: "ended".
- *       A client that disconnects leaves the cell alone; one that reads slowly is told how much it missed.
+ *       A client that disconnects leaves the cell alone; one that reads slowly learns how much it missed.
  *       "raw" and "input" as of run: "input" requests can bring what a cell with "input" reads.
  *   run {"session_id"?, "code", "timeout"?, spec members when no session_id}
  *       events: {"event":"start","request":N,"session_id","execution_id"}
