@@ -5,7 +5,7 @@
 /*
  * Commands, as the protocols see them: programs of a session, beside its interpreter and under the same limits. They
  * share their numbers with its executions. The pointers are borrowed, and valid while an operation on one is pending,
- * or until the event loop goes on.
+ * or until the event loop runs again.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,7 +49,7 @@ struct cbx_command_spec {
  */
 struct cbx_command_op {
 	struct cbx_op op;
-	/* Its program runs, or did. May be NULL. omitted: of what follows, so many bytes were not kept. */
+	/* Its program runs, or did. May be NULL. omitted: the number of bytes that were not kept before these. */
 	void (*on_start)(struct cbx_command_op *op, struct cbx_command *c, uint64_t omitted);
 	void (*on_output)(struct cbx_command_op *op, struct cbx_command *c, const char *stream, const char *p,
 			  size_t n);

@@ -2,7 +2,7 @@
 /*
  * Theory of operation: the commands of a session are one list. They wait until the session is ready, since an
  * interpreter that comes from a zygote is placed only where nothing has run. Those that have ended are kept for a later
- * look, some of them. All that is told of them is told by cbx_commands_deliver(), from the session's own event.
+ * look, some of them. cbx_commands_deliver() reports all news of them, from the session's own event.
  */
 #include "command/commands.h"
 
@@ -240,7 +240,7 @@ static void tell_news(struct cbx_command *c)
 	op->on_news(op, c);
 }
 
-/* None of those who are told frees it, or ends their telling. */
+/* No callback frees the command, or ends this loop. */
 static void tell(struct cbx_command *c)
 {
 	const struct cbx_err *failure = c->failure.code ? &c->failure : NULL;

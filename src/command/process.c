@@ -2,7 +2,7 @@
 /*
  * Theory of operation: init is asked for a process. Where there are control groups it is held until the supervisor has
  * put it under its limits, as an interpreter waits for that before its first cell; then it executes its program.
- * Without them it does so at once. Its end is told by init, and then what it printed is read to its end (streams.c).
+ * Without them it does so at once. Init reports its end, and then its output is read to the end (streams.c).
  *
  * All that init says is from inside the sandbox: it can lie about the session's own processes, and no more than that.
  */
@@ -85,7 +85,7 @@ void cbx_command_exited(struct cbx_command *c, int status)
 		c->oom_why = own ? CBX_OOM_SESSION : CBX_OOM_TOGETHER;
 	}
 	if (c->state == CBX_COMMAND_RUNNING || c->state == CBX_COMMAND_HELD)
-		leave(c); /* one that was told to go says first how that went */
+		leave(c); /* init says first whether it could execute its program */
 }
 
 /* ---- signals ---- */

@@ -25,7 +25,7 @@ enum cbx_command_state {
 	CBX_COMMAND_WAITING, /* for its session to be ready */
 	CBX_COMMAND_ASKED,   /* init was asked for a process */
 	CBX_COMMAND_HELD,    /* there is one, which waits until it is under its limits */
-	CBX_COMMAND_GOING,   /* it was told to execute its program */
+	CBX_COMMAND_GOING,   /* init has been asked to let it execute its program */
 	CBX_COMMAND_RUNNING,
 	CBX_COMMAND_LEAVING, /* it has ended; what it printed has not all been read */
 	CBX_COMMAND_ENDED,
@@ -34,7 +34,7 @@ enum cbx_command_state {
 struct cbx_command_watcher {
 	LIST_ENTRY(cbx_command_watcher) entry;
 	struct cbx_op *op; /* NULL: it waits no longer */
-	bool started;	   /* it was told that the command has */
+	bool started;	   /* the operation has been called for the command's start */
 };
 
 struct cbx_command {
@@ -97,7 +97,7 @@ struct cbx_commands_events {
 	void (*news)(struct cbx_commands *all);
 	void (*began)(
 		struct cbx_commands *all); /* the first process but init's and the interpreter's may be there now */
-	/* One has ended, and ran for so long. */
+	/* One has ended, after this time. */
 	void (*ended)(struct cbx_commands *all, const struct cbx_command *c, uint64_t ms);
 };
 

@@ -10,8 +10,8 @@
  * client confirms that it has it, and when it is as much as is kept, the program waits, too. So a connection that is
  * lost loses nothing. Who is attached in the first way has confirmed what was passed to him.
  *
- * Nothing is read before who attaches has been told that the command runs, and has what was kept: init may be slow to
- * say so, and a program that floods would have filled what is kept by then.
+ * Nothing is read before who attaches knows that the command runs, and has the output that was kept: init may be slow
+ * to say so, and a program that floods would have filled what is kept by then.
  *
  * Processes that a program leaves behind may hold its pipes for ever. So when it has ended, what is in them at that
  * moment is its own, and is read; what comes later is not. A terminal ends with its program, and its pipe with the
