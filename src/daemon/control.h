@@ -87,7 +87,7 @@ struct cbx_control_request {
 			   const struct cbx_file_reply *reply); /* for the client */
 	bool runs;						/* run: while its connection is being closed */
 	bool watches;						/* run: of a cell that somebody else asked for */
-	bool detached;						/* run: it goes on without its connection */
+	bool detached;						/* run: it keeps running without its connection */
 	bool feeds;						/* watch: it may bring the cell's input */
 	bool raw;						/* run: output goes as bytes, and all of it */
 	bool stalled;	  /* run, command: its pipes are not read, since the client is slow */

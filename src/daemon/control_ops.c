@@ -24,7 +24,7 @@
 #include "session/wheels.h"
 #include "session/databases.h"
 
-#define OUTPUT_PENDING_MAX MIB(4)  /* more than this unread by a client: output is left out of its stream */
+#define OUTPUT_PENDING_MAX MIB(4)  /* more than this unread by a client: its stream omits output */
 #define OUTPUT_RESUME	   KIB(64) /* less than this: no longer */
 
 /* ---- the daemon ---- */
@@ -283,7 +283,7 @@ static void tell_skipped(struct cbx_control_request *q)
 	send_output(q, "stderr", text, strlen(text));
 }
 
-/* A client that reads more slowly than a cell prints is told how much it missed; the result has the end of it. */
+/* A client that reads more slowly than a cell prints learns how much it missed; the result has the end of it. */
 static void pass_output(struct cbx_control_request *q, const char *stream, const char *p, size_t n)
 {
 	if (q->raw) {

@@ -13,10 +13,10 @@
  *   mcp_conn.c   MCP over a connection
  *   listeners.c  the two sockets: where they come from
  *   lifecycle.c  when the daemon ends: idle, signals, "stop", the supervisor's end
- *   notify.c     what a service manager is told
+ *   notify.c     what a service manager learns
  *   observe.c    what is counted, and kept, of what happens
  *   secrets.c    passwords of databases, keys of object stores, what is added to requests
- *   agent.c      what a load balancer is told
+ *   agent.c      what a load balancer learns
  *   artifacts.c  where files are kept, and what links to them begin with
  *   web.c        HTTP, as the command line asks for it
  *   undo.c       sockets of a start by root that fails
@@ -71,9 +71,9 @@ struct cbx_daemon_web {
 	bool no_ui; /* without the page at /ui */
 };
 
-/* What is told to a load balancer, and where. */
+/* What a load balancer learns, and where. */
 struct cbx_daemon_agent {
-	const char *asked; /* by --agent; NULL: nothing is told */
+	const char *asked; /* by --agent; NULL: it was not given */
 	char at[128];	   /* where it listens */
 	char *path;	   /* the same, of a unix socket; NULL: it is none */
 	struct cbx_listener *listener;
@@ -163,7 +163,7 @@ int cbx_daemon_open_audit(struct cbx_daemon *d, struct cbx_err *err); /* as whom
 void cbx_daemon_reopen_audit(struct cbx_daemon *d);
 void cbx_daemon_unobserve(struct cbx_daemon *d);
 
-/* packages.c: the store of packages. One that cannot be made is told, and no reason to end. */
+/* packages.c: the store of packages. When it cannot be made, codeboxd logs that and keeps running. */
 void cbx_daemon_make_store(struct cbx_daemon *d);
 void cbx_daemon_release_store(struct cbx_daemon *d);
 
@@ -177,18 +177,18 @@ int cbx_clients_listen(struct cbx_daemon *d, struct cbx_err *err);
 void cbx_clients_end(struct cbx_daemon *d);
 
 /* confine.c: read the list of codeboxd's own system calls, with the ids that it was started with: an installation below
- * root's home is not for the service id to see. What went wrong is told by cbx_daemon_confine(). */
+ * root's home is not for the service id to see. cbx_daemon_confine() reports what went wrong. */
 void cbx_daemon_read_filter(struct cbx_daemon *d);
 /* Wait for the supervisor, then give up what a server does not need. */
 int cbx_daemon_confine(struct cbx_daemon *d, struct cbx_err *err);
 
-/* policy.c: one that cannot be read is no reason to end: clients are to learn of it. But it is one to make no session. */
+/* policy.c: with one that cannot be read codeboxd keeps running, so that clients learn of it, and makes no sessions. */
 void cbx_daemon_load_policy(struct cbx_daemon *d, struct cbx_err *refusal);
 /* Read it again. An error leaves the one in force. ret: {"policy","file","digest","sessions","mounts_need_restart"}, or
  * NULL. */
 int cbx_daemon_reload_policy(struct cbx_daemon *d, cJSON **ret, struct cbx_err *err);
 
-/* secrets.c: secrets that a policy names are read when it is, and held here alone. One that cannot be read is told
+/* secrets.c: secrets that a policy names are read when it is, and held here alone. One that cannot be read is reported
  * when it is needed. */
 void cbx_daemon_read_secrets(struct cbx_daemon *d, const struct cbx_policy *policy);
 /* For the engine; arg: the daemon. */

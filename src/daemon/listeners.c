@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: the sockets come from whoever started the daemon, as LISTEN_FDS: systemd, or the first codebox
- * command. They are told apart by the names they are bound to, not by their order. With --foreground the daemon makes
- * them itself, under the run-time directory's lock.
+ * command. They are known by the names they are bound to, not by their order. With --foreground the daemon makes them
+ * itself, under the run-time directory's lock.
  */
 #include "daemon/listeners.h"
 

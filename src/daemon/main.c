@@ -221,7 +221,7 @@ static int prepare_directories(struct cbx_daemon *d, struct cbx_err *err)
 
 	if (r < 0)
 		return r;
-	/* A store that cannot be made is no reason not to start: every session will say that it has no image. */
+	/* Start also without a store: every session will say that it has no image. */
 	if (cbx_service_make_dir(&d->service, d->dirs.data, 0750, err) < 0 ||
 	    cbx_service_make_dir(&d->service, d->dirs.images, 0750, err) < 0)
 		cbx_warn("%s", err->msg);

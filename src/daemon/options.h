@@ -17,7 +17,7 @@ struct cbx_daemon_options {
 	uint64_t http_rate;
 };
 
-/* What the command line and the environment say. 0: go on; 1: done (help, version); -errno. */
+/* What the command line and the environment say. 0: start; 1: done (help, version); -errno. */
 int cbx_daemon_options_parse(int argc, char **argv, struct cbx_daemon *d, struct cbx_daemon_options *o,
 			     struct cbx_err *err);
 
