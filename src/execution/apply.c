@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: what a cell shows and prints becomes part of its execution here, within bounds, and is told to
+ * Theory of operation: what a cell shows and prints becomes part of its execution here, within bounds, and reaches
  * those who watch it.
  */
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #define TRACEBACK_MAX  KIB(48)
 #define RESULT_MAX     KIB(64)
 
-/* A copy of at most max bytes; the middle is left out, since a traceback says most at its two ends. */
+/* A copy of at most max bytes; the middle is omitted, since a traceback says most at its two ends. */
 static char *copy_text(const char *s, size_t max)
 {
 	_cleanup_buf_ struct cbx_buf b = { 0 };
@@ -58,7 +58,7 @@ static void clear(struct cbx_execution *x)
 	cbx_watch_tell(x, &(struct cbx_progress){ .what = CBX_CLEARED, .at_once = at_once });
 }
 
-/* What was to be cleared when something comes is: false: whoever was told so has ended the cell. */
+/* Carry out a clear_output(wait=True) that is due. False: a watcher has ended the cell. */
 static bool clear_waiting(struct cbx_execution *x)
 {
 	if (x->clear_pending)

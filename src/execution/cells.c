@@ -168,7 +168,7 @@ void cbx_cells_start(struct cbx_cells *c)
 		give_aside(c, x);
 }
 
-/* An interpreter is started without knowing whose it will be; before its first cell it is told. */
+/* An interpreter is started without knowing whose it will be; it learns that before its first cell. */
 static void introduce(struct cbx_seat *seat)
 {
 	cJSON *frame = cbx_json_new_obj(), *environment = cbx_json_new_obj();
@@ -290,7 +290,7 @@ static void on_died(struct cbx_interp *in, const char *how)
 			     seat == &c->first ? "" : seat->runtime->language, seat == &c->first ? "" : " ", how);
 }
 
-/* The first time that of the session's own language ends the session; later, what waits for it is told. */
+/* The first time that of the session's own language ends the session; later, the cells that wait for it fail. */
 static void on_start_failed(struct cbx_interp *in, const struct cbx_err *err)
 {
 	struct cbx_seat *seat = seat_of(in);

@@ -41,7 +41,7 @@ static inline struct cbx_seat *cbx_cells_seat(struct cbx_cells *c, size_t i)
 }
 
 struct cbx_seat *cbx_cells_find_seat(struct cbx_cells *c, const struct cbx_runtime *rt); /* NULL: none yet */
-struct cbx_seat *cbx_cells_by_pid(struct cbx_cells *c, int64_t pid); /* NULL: it is no interpreter */
+struct cbx_seat *cbx_cells_by_pid(struct cbx_cells *c, int64_t pid); /* NULL: it is not an interpreter */
 /* One more; its `spawn` is to be filled. */
 int cbx_cells_add_seat(struct cbx_cells *c, const struct cbx_runtime *rt, struct cbx_seat **ret, struct cbx_err *err);
 size_t cbx_seat_unrun(struct cbx_seat *seat, enum cbx_status status, const char *why); /* what waits for it; how many */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: when a cell has ended, init is asked for the files whose ctime is not before the cell's start;
- * the end is told when the answer is there, and the next cell starts after that. Files are stamped with the kernel's
- * coarse clock, so the start is read from that clock, too, and nothing that a cell changes is ever missed for the clock.
- * After a cell or a client has changed files, the next cell waits until that clock has passed them (it is late by at most
- * 10 ms), so that they do not count as its own.
+ * the end is reported when the answer is there, and the next cell starts after that. Files are stamped with the
+ * kernel's coarse clock, so the start is read from that clock, too, and nothing that a cell changes is ever missed for
+ * the clock. After a cell or a client has changed files, the next cell waits until that clock has passed them (it is
+ * late by at most 10 ms), so that they do not count as its own.
  *
  * The names are hostile. As JSON they are valid UTF-8, and the URI has their bytes.
  */
@@ -21,7 +21,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct cbx_file_entry *)a)->name, ((const struct cbx_file_entry *)b)->name);
 }
 
-/* A program's own file, which was put there for it, is no news. How many are left out for that. */
+/* A program's own file, which was put there for it, is not a change. How many are omitted for that. */
 static size_t keep(struct cbx_execution *x, const struct cbx_file_reply *reply)
 {
 	struct cbx_file_entry *v = cbx_xcalloc(reply->nentries + 1, sizeof(*v));

@@ -16,7 +16,7 @@
 
 /* ---- errors that a limit explains ----
  *
- * A program that hits a limit is told by the kernel what it could not do, not that somebody set a limit, nor which. The
+ * The kernel tells a program that hits a limit what it could not do, not that somebody set a limit, nor which. The
  * error that ended a cell is compared with the texts that C libraries have for those refusals, and the session's limit
  * is named in a note. So is the network that is not there, for which what was printed counts, too: pip is a program of
  * its own. The text is the interpreter's word, so it can only ever bring forth one of these notes.

@@ -5,7 +5,7 @@
 /*
  * Executions, as the protocols see them: each is one cell of a session, in its queue, running or ended. The pointers
  * are borrowed, and valid until the execution is forgotten: while a watch of it is pending, or until the event loop
- * goes on.
+ * runs again.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ const char *cbx_status_name(enum cbx_status status); /* "queued", "running", "ok
 struct cbx_cell_spec {
 	const char *code;
 	const char *language; /* a name of it; NULL: what the code's first line says ("%%bash"), else the session's own */
-	const char *dialect;  /* set by the engine: what a runtime's driver is told of the language */
+	const char *dialect;  /* set by the engine: the name of the language for the runtime's driver */
 	uint64_t timeout_ms; /* 0: the session's default */
 	bool unlimited;	     /* no time limit but the policy's ceiling; timeout_ms is 0 */
 	bool streamed;	     /* the watch takes all that is printed, and slows the cell: no file of its output is made */

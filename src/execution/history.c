@@ -39,7 +39,7 @@ struct outputs {
 	cJSON *list;
 	const cJSON *next; /* display */
 	uint64_t done;	   /* bytes of what was printed */
-	bool whole;	   /* none of them was omitted, or the gap has been told */
+	bool whole;	   /* none of them was omitted, or the gap has been shown */
 };
 
 static void add_text(struct outputs *o, enum cbx_stream stream, const char *p, size_t n)
@@ -54,7 +54,7 @@ static void add_text(struct outputs *o, enum cbx_stream stream, const char *p, s
 	cbx_json_push(o->list, one);
 }
 
-/* What was shown before so many bytes were printed. */
+/* What was shown before this number of bytes was printed. */
 static void add_displays(struct outputs *o, uint64_t until)
 {
 	for (; o->next && cbx_bundle_place(o->next) <= until; o->next = o->next->next) {

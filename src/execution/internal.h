@@ -14,7 +14,7 @@
  *   forget.c     for how long those of a session are remembered
  *   history.c    what a session has run, for an export of it
  *   report.c     an execution as JSON
- *   watch.c      who is told what it does
+ *   watch.c      who learns what it does
  *   output.c     bounded record of what was printed; spill.c: the whole of it, in a file of the session
  *   changes.c    the files that it changed; mime.c: their types and names
  */

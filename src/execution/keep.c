@@ -5,10 +5,10 @@
  * oldest lose their output and what they showed; what happened to them stays. So no tenant can take from another what
  * is within that one's share, the whole divided by those who have something; and one that is alone has all of it.
  *
- * A hold is a promise to keep an execution after its end, for a client that was told to come back for it. The key makes
- * its name one that nobody can guess, though sessions may have names that people choose. A hold keeps nothing from
- * being closed: it ends with its session. When ended executions of a tenant take up too much memory, those that are
- * held go last, but they go.
+ * A hold is a promise to keep an execution after its end, for a client that is to come back for it. The key makes its
+ * name one that nobody can guess, though sessions may have names that people choose. A hold keeps nothing from being
+ * closed: it ends with its session. When ended executions of a tenant take up too much memory, those that are held go
+ * last, but they go.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Theory of operation: files of a session are told with a type by the end of their name, and with a URI. */
+/* Theory of operation: a file of a session is shown with a URI, and with a type that the end of its name gives. */
 #include <string.h>
 #include <strings.h>
 

@@ -93,7 +93,7 @@ static size_t incomplete(const char *p, size_t n)
 	return 0;
 }
 
-/* Move a cut at n back to a character boundary; what is no UTF-8 may be cut anywhere. */
+/* Move a cut at n back to a character boundary; bytes that are not UTF-8 may be cut anywhere. */
 static size_t boundary_before(const char *p, size_t n, size_t len)
 {
 	size_t k = n;

@@ -2,7 +2,7 @@
 /*
  * Theory of operation: a session has one queue of cells, and an interpreter for each language that was used, in one
  * sandbox. The first, of its own language, is always there. Each of the others is started when its first cell is next,
- * and, when it has died, with its next cell; what happens to one of them is no matter of the others.
+ * and, when it has died, with its next cell; what happens to one of them does not concern the others.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /*
  * Theory of operation: output that does not fit in memory is written to a file of the session through init, one append
  * at a time. Reading the interpreter's pipes never waits for that: what comes while CBX_SPILL_PENDING bytes wait is
- * left out of the file, and the file says where and how much. So a slow or lying init costs at most that much memory.
+ * omitted from the file, and the file says where and how much. So a slow or lying init costs at most that much memory.
  * Up to the first place where something is missing, bytes stand in the file at the offset that they have in the output.
  */
 #include <stdio.h>
@@ -27,10 +27,10 @@ struct cbx_spill {
 	bool begun, asked, full;
 	bool stale;	/* what was asked belongs to the file before it was begun anew */
 	bool broken;	/* something is missing before the end of the file */
-	uint64_t sound; /* so many bytes stand, or will stand, at their own offset */
+	uint64_t sound; /* the number of bytes that stand, or will stand, at their own offset */
 	uint64_t written;
 	uint64_t taken; /* bytes accepted for the file */
-	uint64_t gap;	/* bytes left out since the last that was accepted */
+	uint64_t gap;	/* bytes omitted since the last that was accepted */
 	uint64_t missing;
 	char failure[100];
 };
@@ -161,7 +161,7 @@ void cbx_spill_extent(const struct cbx_spill *sp, struct cbx_output_extent *ret)
 	ret->in_file = sp->sound < sp->written ? sp->sound : sp->written;
 }
 
-/* Whether there is a file that is not removed is the sandbox's matter: nobody is told of it any more. */
+/* A file that is not removed stays in the sandbox; no answer names it any more. */
 void cbx_spill_remove(struct cbx_spill *sp)
 {
 	struct cbx_init_header h = { .type = CBX_INIT_REMOVE };

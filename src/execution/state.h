@@ -63,7 +63,7 @@ struct cbx_cells_events {
 	void (*ended)(struct cbx_cells *c, struct cbx_execution *x, bool ran, bool now);
 	/* The interpreter has died, and how; true: another is not wanted. */
 	bool (*died)(struct cbx_cells *c, const char *how);
-	/* Its files are known, before its end is told. True: that has to wait; cbx_execution_files_kept() follows.
+	/* Its files are known, before its end is reported. True: that has to wait; cbx_execution_files_kept() follows.
 	 * NULL: it never has. */
 	bool (*changed)(struct cbx_cells *c, struct cbx_execution *x);
 	/* It cannot be started for the first time, or not be ended: to be closed. */
