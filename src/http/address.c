@@ -2,7 +2,8 @@
 /*
  * Theory of operation: a page in a browser can send requests to this computer's loopback address, under a name of its
  * own that it makes resolve there (DNS rebinding). So a request counts only when its Host header, and its Origin when
- * it has one, name this computer in one of the three usual ways. Ports are not compared: a forwarded port is no threat.
+ * it has one, name this computer in one of the three usual ways. Ports are not compared: a forwarded port is not a
+ * threat.
  */
 #include "http/address.h"
 

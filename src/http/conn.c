@@ -413,7 +413,7 @@ static bool read_body(struct cbx_http_conn *c)
 
 /* ---- bodies in pieces ---- */
 
-/* Whoever waits for the next piece is told that the client has left; the client, why. */
+/* Whoever waits for the next piece learns that the client has left; the client, why. */
 static void give_up(struct cbx_http_conn *c, int status, const char *why)
 {
 	void (*on_gone)(void *arg) = c->on_gone;

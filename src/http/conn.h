@@ -6,7 +6,7 @@
  * One connection: requests in, answers out, one after another.
  *
  * A request is handed over by struct cbx_http_conn_ops and is answered, then or later, by one cbx_http_reply(), or by a
- * stream. Until then whoever answers can ask to be told when the client leaves.
+ * stream. Until then whoever answers can ask to learn when the client leaves.
  */
 #include <event2/event.h>
 #include <stdbool.h>
@@ -37,7 +37,7 @@ enum cbx_http_state {
 /* In which a connection stands (room.h): the one that has waited longest is the first. */
 enum cbx_http_line {
 	CBX_HTTP_STRANGERS, /* no request of it has passed the gate */
-	CBX_HTTP_KNOWN,	    /* its client is to go on */
+	CBX_HTTP_KNOWN,	    /* its client is to send, or to read, more */
 	CBX_HTTP_SERVED,    /* its client waits for an answer */
 	CBX_HTTP_LINES,
 };
@@ -116,7 +116,7 @@ struct cbx_http_conns {
 	bool full;	 /* the listeners sleep until a connection can give way */
 	const struct cbx_http_gate *gate;    /* that requests pass */
 	struct cbx_http_pace pace;
-	struct cbx_rate refusals;	     /* of JWTs that are told of in the log */
+	struct cbx_rate refusals;	     /* of JWTs that the log names */
 	struct cbx_metrics *metrics;	     /* NULL: nobody counts */
 	const struct cbx_observer *observer; /* who hears of what is refused; NULL: nobody */
 };

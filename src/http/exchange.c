@@ -30,7 +30,7 @@ static void tick_in(struct cbx_http_exchange *ex, long ms)
 	event_add(ex->tick, &tv);
 }
 
-/* The connection goes on without us. */
+/* The connection lives on without us. */
 static struct cbx_http_conn *let_go(struct cbx_http_exchange *ex)
 {
 	cbx_http_conn_watch(ex->conn, NULL, NULL);

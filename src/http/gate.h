@@ -25,7 +25,7 @@ bool cbx_http_gate_pass(const struct cbx_http_gate *gate, struct cbx_http_conn *
 bool cbx_http_gate_still(const struct cbx_http_gate *gate, const struct cbx_http_who *who);
 /* The request needs a scope. False: it was answered. */
 bool cbx_http_gate_scope(struct cbx_http_conn *c, enum cbx_scope scope);
-/* By which way the request came, as the engine is told. */
+/* By which way the request came, for the engine. */
 void cbx_http_via(const struct cbx_http_conn *c, const char *door, struct cbx_via *ret);
 /* An error of the carrier: of MCP by JSON-RPC, else {"detail"}. */
 void cbx_http_gate_refuse(struct cbx_http_conn *c, int status, const char *kind, const char *why);

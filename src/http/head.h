@@ -29,7 +29,7 @@ struct cbx_http_head {
 };
 
 /* Look for the empty line that ends a head. 1: *scanned is where it ends; 0: not yet, call again with more; negative:
- * an HTTP status for what can be no head. *scanned is 0 at first. */
+ * an HTTP status, when it cannot become a head. *scanned is 0 at first. */
 int cbx_http_head_end(const char *p, size_t len, size_t *scanned);
 /* 0, or the HTTP status to refuse it with and why. To be released in either case. */
 int cbx_http_head_parse(const char *text, size_t len, struct cbx_http_head *ret, const char **ret_why);

@@ -65,8 +65,8 @@ void cbx_http_tenants_changed(struct cbx_http *http);
 bool cbx_http_busy(const struct cbx_http *http);       /* there is a request or a session; false for NULL */
 /* It is not ready for new sessions any more (GET /ready); all requests are served. NULL is accepted. */
 void cbx_http_drain(struct cbx_http *http);
-/* Before the end: no more connections; who waits for changes is told that there will be none. Runs the loop for that,
- * but does not wait for a client that takes nothing. NULL is accepted. */
+/* Before the end: no more connections; those who wait for changes learn that there will be none. Runs the loop for
+ * that, but does not wait for a client that takes nothing. NULL is accepted. */
 void cbx_http_stop(struct cbx_http *http);
 void cbx_http_free(struct cbx_http *http);	       /* before the engine; NULL is accepted */
 

@@ -36,7 +36,7 @@ void cbx_http_mcp_request(struct cbx_http_mcp *m, const struct cbx_mcp_registry 
 /* Sessions of tenants that have gone end. */
 void cbx_http_mcp_check(struct cbx_http_mcp *m);
 bool cbx_http_mcp_busy(const struct cbx_http_mcp *m); /* there is a request or a session */
-/* Who waits for changes is told that there will be none; false: nobody does. */
+/* Tell those who wait for changes that there will be none; false: nobody does. */
 bool cbx_http_mcp_end_streams(struct cbx_http_mcp *m);
 void cbx_http_mcp_release(struct cbx_http_mcp *m); /* on_idle is not called */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: whoever waits for a client to go on (all states but that of an answer) can be made to give way.
- * A stranger is a connection of which no request has passed the gate, whether it says nothing, or says it slowly, or
- * was refused. There are few places for them, and of those the fewest for one address: one more stranger takes the
+ * Theory of operation: a connection that waits for its client (all states but that of an answer) can be made to give
+ * way. A stranger is a connection of which no request has passed the gate, whether it says nothing, or says it slowly,
+ * or was refused. There are few places for them, and of those the fewest for one address: one more stranger takes the
  * place of the one of its address, else of all, that has waited longest. Only where no stranger is left does a known
  * client go for a new connection. So who only opens connections, or has no token, keeps nobody out, and costs little.
  *
@@ -121,7 +121,7 @@ static struct cbx_http_conn *first_of_tenant(struct cbx_http_conns *all, const s
 	return NULL;
 }
 
-/* Whose client is to go on, in the order in which they give way; NULL: none. */
+/* Those that wait for their clients, in the order in which they give way; NULL: none. */
 static struct cbx_http_conn *waiting_one(const struct cbx_http_conns *all)
 {
 	struct cbx_http_conn *c = TAILQ_FIRST(&all->lines[CBX_HTTP_STRANGERS]);

@@ -290,7 +290,7 @@ void cbx_http_drain(struct cbx_http *http)
 		http->rest.draining = true;
 }
 
-/* What is sent goes out from the loop: so many turns are enough for those who read. */
+/* What is sent goes out from the loop: this number of turns is enough for those who read. */
 #define LAST_TURNS 16
 
 void cbx_http_stop(struct cbx_http *http)

@@ -73,7 +73,7 @@ export function notice(text) {
 		hides = setTimeout(() => notice(""), 12000);
 }
 
-// What a person has begun may be refused, and is told so.
+// What a person has begun may be refused, and the page says so.
 export function guarded(action) {
 	return async (...args) => {
 		try {

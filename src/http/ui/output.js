@@ -48,7 +48,7 @@ function endOfTag(html, from) {
 	return -1;
 }
 
-// Texts, and tags as { name, closing, attributes }. Each character is looked at once; what does not end is left out.
+// Texts, and tags as { name, closing, attributes }. Each character is looked at once; what does not end is omitted.
 function* tokens(html) {
 	const lower = html.toLowerCase(), tag = /<(\/?)([a-z][a-z0-9:-]{0,30})/y;
 	for (let i = 0; i < html.length;) {
