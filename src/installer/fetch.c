@@ -23,7 +23,7 @@
 
 #define REDIRECTIONS_MAX 5
 #define CONNECT_S	 15
-#define STALL_S		 30 /* less than a byte a second for so long: given up */
+#define STALL_S		 30 /* given up after this time with less than a byte a second */
 
 struct transfer {
 	FILE *out;

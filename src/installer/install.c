@@ -38,7 +38,7 @@
 #define TOKEN	       26
 #define FETCHES_MAX    6     /* at once */
 #define ENTRIES_MAX    50000 /* of one wheel */
-#define UNPACKED_RATIO 4     /* unpacked, they may be so many times what the policy allows for files of the index */
+#define UNPACKED_RATIO 4     /* unpacked, they may be this many times what the policy allows for files of the index */
 #define REMOVE_MAX     4000000ul
 #define NAMED_MAX      5 /* packages that one message names */
 #define CHANGED	       "package_changed"
