@@ -3,10 +3,10 @@
 #define CBX_INTERP_BUNDLE_H
 
 /*
- * MIME bundles as an interpreter sends them, made safe to hand to clients: {"data":{MIME: value},"metadata":{}}.
- * Values are strings (base64 for binary types), or for JSON types any JSON, as raw text; so is the metadata. Clients
- * trust the type that they are told and some break on a damaged image, so binary data is decoded and its first bytes are
- * compared with its type.
+ * MIME bundles as an interpreter sends them, made safe to hand to clients: {"data":{MIME: value},"metadata":{}}. Values
+ * are strings (base64 for binary types), or for JSON types any JSON, as raw text; so is the metadata. Clients trust the
+ * type that they get and some break on a damaged image, so binary data is decoded and its first bytes are compared with
+ * its type.
  */
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 /*
- * A checked copy of frame's "data" and "metadata". Members that are not what they claim to be are left out and counted
+ * A checked copy of frame's "data" and "metadata". Members that are not what they claim to be are omitted and counted
  * in *ret_invalid. NULL when nothing is left. *ret_bytes is the size of all values.
  */
 cJSON *cbx_bundle_from_frame(const cJSON *frame, size_t *ret_bytes, size_t *ret_invalid);

@@ -248,10 +248,10 @@ void cbx_channel_pump(struct cbx_interp *in)
 			in->looked -= CBX_FRAME_HEADER + n < in->looked ? CBX_FRAME_HEADER + n : in->looked;
 		}
 		if (in->stalled)
-			return; /* cbx_interp_stall() goes on */
+			return; /* cbx_interp_stall() continues */
 		paid = cbx_pipes_pay(in, &budget);
 		if (!listening(in))
-			break; /* it was discarded by whoever was told */
+			break; /* a callback has discarded it */
 		if (in->stalled)
 			return;
 		if (!paid || i == FRAMES_PER_TURN || budget == 0) {

@@ -8,7 +8,7 @@
  * It is opened for reading, too: what an earlier cell left in it is taken out first. Our first descriptor shares its
  * flags with the interpreter's, and is only ever a name.
  *
- * One piece at a time is written; whoever gives it is told when the pipe has taken it, and then gives the next. So a
+ * One piece at a time is written; whoever gives it learns when the pipe has taken it, and then gives the next. So a
  * program that does not read costs one piece.
  */
 #include "interp/input.h"

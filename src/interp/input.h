@@ -30,7 +30,7 @@ int cbx_feed_new(int fd, struct event_base *base, struct cbx_feed **ret, struct 
 int cbx_feed_give(struct cbx_feed *feed, const char *p, size_t n, struct cbx_input_op *op, struct cbx_err *err);
 /* The end of the input: what the pipe holds can still be read. Returns 1; error: "busy". */
 int cbx_feed_finish(struct cbx_feed **feed, struct cbx_err *err);
-/* The end of the cell. NULL-safe; whoever waits is told why. How many bytes were left in the pipe. */
+/* The end of the cell. NULL-safe; whoever waits learns why. How many bytes were left in the pipe. */
 size_t cbx_feed_close(struct cbx_feed **feed, const struct cbx_err *why);
 
 #endif

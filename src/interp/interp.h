@@ -69,7 +69,7 @@ struct cbx_interp {
 	struct event *pump;  /* handle frames that wait */
 	struct cbx_buf rx, tx;
 	bool at_frame;		  /* a whole frame is at the front of rx, waiting for the pipes */
-	size_t looked;		  /* so many bytes of rx were read after `owed` had been measured */
+	size_t looked;		  /* the bytes of rx that were read after `owed` had been measured */
 	bool narrow[CBX_STREAMS], from_narrow; /* the pipe has its capacity between cells */
 	bool stalled;		  /* they are not read: who takes it all is slow */
 	size_t owed[CBX_STREAMS]; /* bytes that were in a pipe when that frame was seen */
@@ -82,7 +82,7 @@ struct cbx_interp {
 	bool reported;		  /* it said that it is ready before it was limited */
 	bool exited;		  /* init or the kernel said so */
 	bool was_ready;
-	bool introduced; /* it was told what it has of its own: of its user, for him */
+	bool introduced; /* it knows what it has of its own: of its user, for him */
 	bool restart; /* it was killed because that was asked for: of its user, for him */
 	bool status_known;
 	int status;	      /* wait status */

@@ -4,10 +4,10 @@
 
 /*
  * Between codeboxd and an interpreter's driver (src/runtimes/): frames (base/frame.h) of JSON through two pipes, to the
- * driver on descriptor 3 of the interpreter and from it on descriptor 4. Pipes and not a socket: a socket belongs to the
- * network namespace that it was made in, the machine's, and shows and changes things there. The standard input is a
- * pipe, too, which the driver puts aside for the cells that have input, with /dev/null in its place. The standard output
- * and error are pipes, and what is written there, by whatever process or library, is the cell's output.
+ * driver on descriptor 3 of the interpreter and from it on descriptor 4. Pipes and not a socket: a socket belongs to
+ * the network namespace that it was made in, the machine's, and shows and changes things there. The standard input is a
+ * pipe, too, which the driver puts aside for the cells that have input, with /dev/null in its place. The standard
+ * output and error are pipes, and what is written there, by whatever process or library, is the cell's output.
  *
  * To the driver:
  *   {"op":"start","environment":{"NAME":"value"},"wanted":bool}
@@ -45,12 +45,11 @@
  *   {"ev":"complete","id":N,"matches":["…"],"start":N,"end":N}
  *   {"ev":"inspect","id":N,"text":"…"}        what is known of the name at the cursor; "": nothing
  *   {"ev":"stale","id":N,"packages":[{"name":"…","version":"…"}]}           imported, and not in this version any more
- * "exit" is SystemExit: the cell asked to exit with exit_code; the interpreter stays alive. With "error", and without an
- * error frame, exit_code is what the code ended with. "usage" (may be left out)
- * is of the interpreter and its ended children: {"cpu_us","read","written"} during the cell, and "peak", bytes of
- * memory of the largest of them so far. It is shown where no control group counts. "workspace", when it is there, says
- * that no file is in it: then nobody looks for those that changed. (A program that lies about that hides its own files
- * from its own answer.)
+ * "exit" is SystemExit: the cell asked to exit with exit_code; the interpreter stays alive. With "error", and without
+ * an error frame, exit_code is what the code ended with. "usage" (may be omitted) is of the interpreter and its ended
+ * children: {"cpu_us","read","written"} during the cell, and "peak", bytes of memory of the largest of them so far. It
+ * is shown where no control group counts. "workspace", when it is there, says that no file is in it: then nobody looks
+ * for those that changed. (A program that lies about that hides its own files from its own answer.)
  *
  * Binary MIME types (image/png, image/jpeg, application/pdf …) are base64 text. Before the driver sends a frame, all
  * that was printed before it is in the pipes (Python and C buffers flushed). codeboxd drains both pipes before it
@@ -58,7 +57,7 @@
  * streams, the driver waits, shortly, until the other pipe is empty.
  *
  * An interrupt is SIGINT, or what the manifest says, to the interpreter's process group. The driver turns it into
- * KeyboardInterrupt only while user code runs, so that an interrupt that comes late is no harm.
+ * KeyboardInterrupt only while user code runs, so that an interrupt that comes late does no harm.
  *
  * A driver is started as:  <interpreter> <arguments> <CBX_INSIDE_RUNTIMES>/<language>/<driver>   with CODEBOX_FD=3,4.
  */

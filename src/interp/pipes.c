@@ -90,7 +90,7 @@ bool cbx_pipes_stall(struct cbx_interp *in, bool on)
 /* Read once, at most max bytes. How many there were, or 0 when there is nothing to read now or ever. */
 static size_t read_pipe(struct cbx_interp *in, enum cbx_stream stream, size_t max)
 {
-	/* Its own: whoever is told of what it prints may close it, and then the rest of its pipes is read. */
+	/* Its own: a callback that gets its output may close it, and then the rest of its pipes is read. */
 	_cleanup_free_ char *data = NULL;
 	size_t want = max < CHUNK ? max : CHUNK;
 	ssize_t n;

@@ -15,7 +15,8 @@ int cbx_pipes_make(struct cbx_interp *in, int theirs[CBX_INTERPRETER_FDS], struc
 int cbx_pipes_watch(struct cbx_interp *in, struct cbx_err *err); /* what is printed is read from now on */
 void cbx_pipes_close(struct cbx_interp *in);
 void cbx_pipe_widen(int fd, bool *narrow, size_t got); /* after a read of so much */
-/* Do not read what is printed; false: go on, and whoever handles frames is to go on, too. False: nothing has changed. */
+/* Stop reading what is printed; false: continue, and whoever handles frames is to continue, too. False: nothing has
+ * changed. */
 bool cbx_pipes_stall(struct cbx_interp *in, bool on);
 void cbx_pipes_narrow(struct cbx_interp *in); /* no cell runs */
 void cbx_pipes_owe(struct cbx_interp *in); /* remember how much is in the pipes now */
