@@ -18,7 +18,7 @@ struct cbx_mcp_call {
 	bool starting, ended;
 	/* For a task with its result. */
 	cJSON *task;
-	struct cbx_mcp_stream *stream; /* that is told of it; NULL: it is an answer */
+	struct cbx_mcp_stream *stream; /* that gets it as news; NULL: it is an answer */
 	void (*finish)(struct cbx_mcp_call *call, const struct cbx_buf *result); /* NULL: the result is the answer */
 };
 

@@ -2,7 +2,7 @@
 /*
  * Theory of operation: completion/complete for what a person types into a form: ids of sessions, and paths of files in
  * a session. Which session is meant is in the arguments that were filled in before; where it is not, a legacy
- * connection's own session counts. Whatever cannot be completed has no values, which is no error; only a form that
+ * connection's own session counts. Whatever cannot be completed has no values, which is not an error; only a form that
  * does not exist is one.
  */
 #include <stdlib.h>

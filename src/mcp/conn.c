@@ -129,7 +129,7 @@ static void drop_headers(struct cbx_mcp *mcp)
 	cJSON_Delete(take_ptr(&mcp->headers));
 }
 
-/* It is told by codebox mcp itself. */
+/* codebox mcp itself sends it. */
 bool cbx_mcp_session_line(struct cbx_mcp *mcp, const char *line, size_t len)
 {
 	static const char says[] = "notifications/codebox/session";

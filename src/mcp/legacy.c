@@ -43,7 +43,7 @@ static void do_ping(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 	cbx_rpc_answer(slot, cbx_json_new_obj());
 }
 
-/* What is told is what codebox mcp tells, of its connection to codeboxd; it minds the level. */
+/* codebox mcp sends the messages, of its connection to codeboxd; it minds the level. */
 static void set_level(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
 	static const char *const levels[] = { "debug", "info",	   "notice", "warning",

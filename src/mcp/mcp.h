@@ -78,7 +78,7 @@ bool cbx_mcp_primes(const char *version);
 /* The client will send no more, so it is not waited for. Whether an answer is still owed to it; what only tells of
  * changes is not counted. */
 bool cbx_mcp_ending(struct cbx_mcp *mcp);
-/* Those who wait for changes (subscriptions/listen) are told that there will be no more: before the carrier ends. */
+/* Tell those who wait for changes (subscriptions/listen) that there will be no more: before the carrier ends. */
 void cbx_mcp_end_streams(struct cbx_mcp *mcp);
 /* The connection has gone: its running executions are interrupted, and the session that was made for it is closed.
  * Sessions made by create_session stay. Nothing is sent any more. NULL is accepted. */

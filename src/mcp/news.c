@@ -383,7 +383,7 @@ static const char *agree(struct cbx_mcp_stream *s, const cJSON *filter, const cJ
 	return NULL;
 }
 
-/* Those that there are, and of those as many as fit, are agreed to. They are told of behind the acknowledgement. */
+/* Those that there are, and of those as many as fit, are agreed to. News of them follows the acknowledgement. */
 static const char *agree_tasks(struct cbx_mcp *mcp, const cJSON *filter, cJSON *agreed)
 {
 	const cJSON *ids = NULL, *id;

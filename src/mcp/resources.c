@@ -2,7 +2,7 @@
 /*
  * Theory of operation: what resources there are. codebox://sessions is the list of sessions, codebox://sessions/ID one
  * of them, and below it are the files of its workspace. The list has pages that end at a session's end, and a cursor
- * names the session after which the next page goes on, in the order of ids: it stays good whatever comes and goes.
+ * names the session after which the next page begins, in the order of ids: it stays good whatever comes and goes.
  * Files of a session are listed up to a number, and up to the size of an answer; all of them can be read. On the first
  * page are the list of images, codebox://images, and the databases: codebox://databases/NAME is what one has.
  */

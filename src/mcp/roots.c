@@ -37,7 +37,7 @@ void cbx_mcp_roots_drop(struct cbx_mcp *mcp)
 
 /* ---- the answer ---- */
 
-/* "file:///home/a%20b" as a path; malloc'd, NULL: it is no such address. */
+/* "file:///home/a%20b" as a path; malloc'd, NULL: it is not such an address. */
 static char *path_of(const char *uri)
 {
 	_cleanup_free_ char *path = NULL;
@@ -79,7 +79,7 @@ static cJSON *mounts_of(const cJSON *answer)
 	return mounts;
 }
 
-/* Answered, or given up: those who waited go on. */
+/* Answered, or given up: those who waited continue. */
 static void settled(struct cbx_mcp *mcp)
 {
 	mcp->roots.known = !mcp->roots.stale;

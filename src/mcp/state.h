@@ -11,7 +11,7 @@
  *   progress  notifications/progress of one call; roots: directories of the client's user
  *   task     an execution that a client may come back for
  *   calls    tools/list, and the life of a tools/call
- *   tasks    the methods of tasks, and what is told of their end
+ *   tasks    the methods of tasks, and the news of their end
  *   resources, read  sessions and their files as resources; prompts, complete: for people who fill in forms
  *   news     notifications of changes, to those who asked for them
  *   methods  what both eras serve; legacy, modern: what only one does
@@ -59,7 +59,7 @@ struct cbx_mcp_roots {
 	unsigned count;
 	cJSON *mounts; /* as of cbx_session_spec; NULL: none */
 	struct event *late;
-	void (*settled)(struct cbx_mcp *mcp); /* those who waited can go on */
+	void (*settled)(struct cbx_mcp *mcp); /* those who waited can continue */
 };
 
 struct cbx_mcp {

@@ -30,8 +30,8 @@ struct cbx_mcp_stream {
 void cbx_mcp_news_legacy(struct cbx_mcp *mcp); /* the handshake is over: list_changed may be sent */
 bool cbx_mcp_streams_cancel(struct cbx_mcp *mcp, const char *id);
 void cbx_mcp_news_drop(struct cbx_mcp *mcp); /* the connection has gone */
-/* Tell now what would be told a moment later: before an answer, since there are clients (a connection for each call,
- * with series 1 of the Python SDK) that fail on a message that comes while they are leaving. */
+/* Send now the news that would follow a moment later: before an answer, since there are clients (a connection for each
+ * call, with series 1 of the Python SDK) that fail on a message that comes while they are leaving. */
 void cbx_mcp_news_flush(struct cbx_mcp *mcp);
 /* What subscribe and unsubscribe do once the uri was checked; false: there are too many. */
 bool cbx_mcp_news_subscribe(struct cbx_mcp *mcp, const char *uri);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: a client comes back for a task, or is told when it ends. run_code makes one where it would
+ * Theory of operation: a client comes back for a task, or gets news when it ends. run_code makes one where it would
  * answer "running", and only for a client that has declared the extension in that request (calls.c). What the code did,
  * exceptions and killed interpreters included, is the result of a "completed" task; "failed" is for errors of JSON-RPC,
  * which no execution has. A task asks its client nothing, so tasks/update has nothing to do.
