@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: a small file is one request. A larger one is sent in parts, and is an object when all are there
- * and the store is told so; until then there is nothing to be read, and parts of what failed are removed.
+ * and a request says so to the store; until then there is nothing to be read, and parts of what failed are removed.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -26,7 +26,7 @@ struct cbx_objects {
 };
 int cbx_objects_read(const cJSON *store, const char *secret, struct cbx_objects *ret, struct cbx_err *err);
 void cbx_objects_forget(struct cbx_objects *o);
-/* A link that is good for so many seconds from `now` on; false: there is nothing to sign one with. */
+/* A link that is good for this number of seconds from `now` on; false: there is nothing to sign one with. */
 bool cbx_objects_sign_link(const struct cbx_objects *o, const char *key, time_t now, uint64_t seconds,
 			   struct cbx_buf *url);
 
@@ -38,7 +38,7 @@ void cbx_objects_key(const cJSON *store, const char *tenant, const char *session
 /* Percent-encode all but letters, digits and -._~ and, with `slashes`, "/". */
 void cbx_objects_escape(struct cbx_buf *out, const char *s, bool slashes);
 
-/* A link that is good for so many seconds from `now` on. */
+/* A link that is good for this number of seconds from `now` on. */
 void cbx_s3_link(const struct cbx_objects *o, const char *key, time_t now, uint64_t seconds, struct cbx_buf *url);
 
 /* A request with its headers. The query is canonical: sorted, escaped, with "=" behind each name. */
