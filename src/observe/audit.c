@@ -5,8 +5,8 @@
  * a newline, and is held by the line that follows. After SIGHUP the file of this name may be another, which continues
  * the chain of the old one, or that of its own last line.
  *
- * What anybody can bring about without a token, or code by trying hosts, is limited in number, and so are requests beyond
- * the rate of a tenant: lines of that kind say how many were left out before them.
+ * What anybody can bring about without a token, or code by trying hosts, is limited in number, and so are requests
+ * beyond the rate of a tenant: lines of that kind say how many were omitted before them.
  */
 #include "observe/audit.h"
 
@@ -28,7 +28,7 @@
 #include "observe/chain.h"
 #include "session/principal.h"
 
-/* Lines of one kind, not more than so many a second. */
+/* Lines of one kind, up to a number a second. */
 struct few {
 	struct cbx_rate rate;
 	uint64_t omitted;
