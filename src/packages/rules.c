@@ -141,7 +141,7 @@ void cbx_requirements_both(struct cbx_requirements *ret, const struct cbx_requir
 			const char *s = a->all[i].specifiers, *t = b->all[k].specifiers;
 			_cleanup_free_ char *both = cbx_xasprintf("%s%s%s", s, *s && *t ? "," : "", t);
 
-			/* Two that are too long together are left out: nothing is allowed by them then. */
+			/* Two that are too long together are omitted, and then allow nothing. */
 			if (strcmp(a->all[i].name, b->all[k].name) == 0 && strlen(both) < CBX_SPECIFIERS_MAX)
 				cbx_requirements_add(ret, a->all[i].name, both);
 		}
