@@ -81,8 +81,8 @@ struct cbx_key_info {
 	enum cbx_key_type type;
 	uint64_t min, max;         /* what may be written at all */
 	uint64_t standard, ceiling; /* without a policy: when not asked for; at most */
-	unsigned part;		   /* the ceiling is so many hundredths of the machine's memory, and values may be
-				    * written like that; 0: neither */
+	unsigned part;		    /* the ceiling, in hundredths of the machine's memory, and values may be
+				     * written like that; 0: neither */
 	bool zero_is_none;         /* 0: no limit, so looser than any other value */
 	bool more_is_stricter;     /* flags that switch a protection on */
 	bool server_only;          /* of a policy; no request has it */

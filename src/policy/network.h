@@ -10,7 +10,7 @@
  * Addresses that are not public (cbx_ip_special()) are refused unless a rule names them.
  *
  * A rule with secrets is about requests to one host, to each of which codebox-proxy adds headers that code never sees.
- * So it reads what goes there by HTTPS, too; methods and paths can be told then.
+ * So it reads what goes there by HTTPS, too; so methods and paths are known.
  */
 #include <stdbool.h>
 #include <stddef.h>

@@ -47,7 +47,7 @@ static bool text_valid(const char *s)
 	return s[0] && strlen(s) <= 128 && cbx_plain(s) && !strpbrk(s, ";{}='\"");
 }
 
-/* Of a file that drivers are told of. */
+/* Of a file whose name drivers get. */
 static bool path_valid(const char *s)
 {
 	return s[0] == '/' && cbx_path_clean(s) && cbx_plain(s) && !strpbrk(s, " ;{}='\"\\#") && strlen(s) <= 1000;
