@@ -24,7 +24,7 @@ enum cbx_proxy_event_type {
 	CBX_PROXY_FAILED,  /* it cannot; `why` says why. It ends after this */
 	CBX_PROXY_ALLOWED, /* a connection or request was let through, by the rule in `why` */
 	CBX_PROXY_REFUSED, /* or not, and why not */
-	CBX_PROXY_LOST,	   /* so many decisions were not reported: there were too many at a time */
+	CBX_PROXY_LOST,	   /* the number of decisions that were not reported: there were too many at a time */
 	CBX_PROXY_TRUST,   /* before UP, where rules have secrets: the next piece of the certificates that the sandbox's
 			    * programs are to trust, a struct cbx_proxy_trust and text */
 };

@@ -157,7 +157,7 @@ int names_wait_ms(struct proxy *p); /* -1: for nothing */
 void names_time(struct proxy *p);
 
 /* watch.c */
-/* events 0: not at all. Whatever else is asked for, EPOLLHUP and EPOLLERR are told. */
+/* events 0: not at all. Whatever else is asked for, EPOLLHUP and EPOLLERR are reported. */
 void watch_set(struct proxy *p, struct watch *w, uint32_t events);
 void watch_close(struct proxy *p, struct watch *w);
 /* The same for what no other process has: epoll forgets it by itself. */

@@ -94,7 +94,7 @@ static int judge_hello(struct conn *c)
 	return -1;
 }
 
-/* How many of n bytes of the client's go on. -1: the rest of the request is not well-formed. */
+/* How many of n bytes of the client's are passed on. -1: the rest of the request is not well-formed. */
 static ptrdiff_t of_request(struct conn *c, const char *p, size_t n)
 {
 	ptrdiff_t taken;
@@ -204,7 +204,7 @@ static void watch_both(struct conn *c)
 			  EPOLLHUP | (from ? EPOLLIN : 0) | (waiting(&c->up) ? EPOLLOUT : 0));
 }
 
-/* One direction's end is told to the other side when all has been passed on. False: both have ended. */
+/* The other side learns of one direction's end when all has been passed on. False: both have ended. */
 static bool ends(struct conn *c)
 {
 	if (c->up.eof && !c->up.shut && !waiting(&c->up) && !c->head.path) {
@@ -248,7 +248,7 @@ static bool read_some(struct conn *c, struct end *from)
 			conn_refuse(c, 403, "the session has used up the bytes that its policy allows (network.bytes)");
 			return false;
 		}
-		/* With the pair of codebox-tls hung up this is the last time that is told of what it holds. */
+		/* With the pair of codebox-tls hung up this is the last event for what it holds. */
 		if (n < SCRATCH / 4 && !c->opened && !c->hold.len)
 			return true;
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: each decision is reported. Equal ones that follow within a second are reported as one with their
- * number, and of those that are not equal, so many a second; the rest is counted. So code that asks for a thousand
- * names a second cannot make codeboxd busy, and the log stays one that can be read.
+ * number, and of those that are not equal, up to a number a second; the rest is counted. So code that asks for a
+ * thousand names a second cannot make codeboxd busy, and the log stays one that can be read.
  */
 #include <stdio.h>
 #include <string.h>

@@ -15,7 +15,7 @@
 #include "base/limits.h"
 #include "proxy/protocol.h"
 
-/* Of one line, without spaces: what answers show is told from it by that. */
+/* Of one line, without spaces: by that it differs from what answers show. */
 static const char *unfit(const char *value)
 {
 	size_t n = strlen(value);

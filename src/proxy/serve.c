@@ -32,7 +32,7 @@
 
 #define EVENTS	   64
 #define SWEEP_MS   1000
-#define STALLED_MS 5000 /* one in which nothing has passed for so long gives way to a new one */
+#define STALLED_MS 5000 /* one in which nothing has passed for this time gives way to a new one */
 
 /* ---- connections ---- */
 
