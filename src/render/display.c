@@ -4,7 +4,7 @@
  * can read: an image that clients take, or text; HTML becomes text (html.c) where the object's plain form says nothing.
  * The other forms that are text are in structured content, as they came, as far as there is room.
  *
- * What is left out is always named in the text, with type and size: some clients never show images to their model.
+ * What is omitted is always named in the text, with type and size: some clients never show images to their model.
  */
 #include <stdio.h>
 #include <string.h>
@@ -231,7 +231,7 @@ static bool is_text(const cJSON *form)
 	       strcmp(form->string, "application/json") == 0 || cbx_ends_with(form->string, "+json");
 }
 
-/* A bundle's texts; what there is no room for is told by its size. */
+/* A bundle's texts; of what there is no room for, the size. */
 static cJSON *bundle_of(const cJSON *display, size_t *left)
 {
 	const cJSON *v;

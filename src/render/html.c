@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 
-#define COLUMNS_MAX 64	 /* of a table; cells beyond are left out */
+#define COLUMNS_MAX 64	 /* of a table; cells beyond are omitted */
 #define CELL_MAX    1000 /* bytes of a cell */
 #define SPAN_MAX    1000
 #define NAME_LEN    10 /* of the longest tag that means something here */

@@ -45,13 +45,13 @@ void cbx_render_add_image(cJSON *content, const char *mime, const char *base64);
 
 /* Append text as a terminal would leave it: escape sequences gone, carriage returns and backspaces carried out. */
 void cbx_render_screen(struct cbx_buf *out, const char *text);
-/* Append at most max characters of valid UTF-8: head and tail, and between them a note with the number of bytes left
- * out, `before` of which were missing already, and a clause that says where they are (may be NULL). Returns bytes cut
- * here. */
+/* Append at most max characters of valid UTF-8: head and tail, and between them a note with the number of bytes
+ * omitted, `before` of which were missing already, and a clause that says where they are (may be NULL). Returns bytes
+ * cut here. */
 size_t cbx_render_cut(struct cbx_buf *out, const char *text, size_t max, uint64_t before, const char *where);
 /* The same in parts [from, to) of the text, for something else to come between them. */
 struct cbx_render_cut {
-	size_t head, tail; /* bytes [head, tail) are left out */
+	size_t head, tail; /* bytes [head, tail) are omitted */
 };
 struct cbx_render_cut cbx_render_cut_plan(const char *text, size_t max);
 void cbx_render_cut_part(struct cbx_buf *out, const char *text, const struct cbx_render_cut *cut, size_t from,
@@ -59,7 +59,7 @@ void cbx_render_cut_part(struct cbx_buf *out, const char *text, const struct cbx
 
 /*
  * HTML, or SVG, as text that a model reads: tables in Markdown, headings and list items marked, entities decoded, tags,
- * scripts and styles left out. The text is for reading, never for a browser. At most about max bytes are appended, and
+ * scripts and styles omitted. The text is for reading, never for a browser. At most about max bytes are appended, and
  * it says when there would be more. n bytes are looked at, in one pass; valid UTF-8 stays valid. What comes out holds
  * no control character but newline.
  */

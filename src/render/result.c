@@ -3,7 +3,7 @@
  * Theory of operation: an ended execution becomes text, as much like a screen as possible, and images, in the order in
  * which they came, and the same as structured content. Everything in it came from a sandbox: each part is cut to a size
  * of its own, base64 and the first bytes of an image are checked before a client is asked to decode it, and the whole
- * is printed to see how long it is. When that is too long, the bundles of structured content are left out first, then
+ * is printed to see how long it is. When that is too long, the bundles of structured content are omitted first, then
  * images are, then the texts are halved, until it fits.
  */
 #include <stdio.h>

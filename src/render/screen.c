@@ -3,8 +3,7 @@
  * Theory of operation: one line at a time is kept as an array of cells, each a character of the text; a column says
  * where the next one goes. Carriage return and backspace move the column, so that a progress bar that was redrawn a
  * thousand times is one line. Every character is looked at once, whatever the text is. Colours and other escape
- * sequences are left out; of them only "erase to the end of the line" has an effect, since it goes with carriage
- * return.
+ * sequences are omitted; of them only "erase to the end of the line" has an effect, since it goes with carriage return.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +122,7 @@ void cbx_render_cut_part(struct cbx_buf *out, const char *text, const struct cbx
 
 	if (from < head)
 		cbx_buf_add(out, text + from, head - from);
-	/* The gap is told once, in the part in which it begins. */
+	/* The gap is shown once, in the part in which it begins. */
 	if (cut->head < cut->tail && from <= cut->head && cut->head < to) {
 		cbx_buf_addf(out, "\n[... %llu bytes omitted here; ",
 			     (unsigned long long)(cut->tail - cut->head + before));
