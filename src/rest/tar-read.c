@@ -2,7 +2,7 @@
 /*
  * Theory of operation: bytes come in pieces of any length, and a state says what the next ones are. What could be read
  * in two ways, or asks for more than files, directories and links in one place, is refused, with its name: an entry
- * that is left out would be missed later. Owners, and what extended headers say beyond name, link, size and time, are
+ * that is omitted would be missed later. Owners, and what extended headers say beyond name, link, size and time, are
  * nobody's business here. All that is kept is one header, and one extended header that is bounded.
  */
 #include <errno.h>

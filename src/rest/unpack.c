@@ -347,7 +347,7 @@ static int carry_out(struct cbx_session *s, struct cbx_rest_call *call, enum cbx
 	return r < 0 ? r : 1;
 }
 
-/* 1: go on; 0: what was asked for continues here, or the call has ended. */
+/* 1: continue; 0: what was asked for continues here, or the call has ended. */
 static int try_step(struct cbx_rest_call *call, struct cbx_err *err)
 {
 	struct cbx_rest_unpack *u = call->unpack;
