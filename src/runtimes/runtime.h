@@ -39,8 +39,8 @@ void cbx_runtime_release(struct cbx_runtime *rt);
 int cbx_runtimes_load(const char *dir, struct cbx_runtimes *ret, struct cbx_err *err);
 void cbx_runtimes_release(struct cbx_runtimes *all);
 
-/* By a language's name or another name of it, of n bytes. *ret_dialect: what the driver is told that the code is
- * written in; NULL: the language itself. NULL: there is none. */
+/* By a language's name or another name of it, of n bytes. *ret_dialect: the name of the code's language for the driver;
+ * NULL: the language itself. NULL: there is none. */
 const struct cbx_runtime *cbx_runtime_named(const struct cbx_runtimes *all, const char *name, size_t n,
 					    const char **ret_dialect);
 /* The language of a file of this name, or NULL. */

@@ -23,7 +23,7 @@ class UserSite:
     def __init__(self):
         self.path = None
         self.changed = None  # times of the directory's and our own file's last changes that were seen
-        self.own = None      # our own file; told: its time when what is stale was told
+        self.own = None      # our own file; told: its time when stale modules were last named
         self.told = None
         self.read = {}       # .pth files that have been read, and of what time
         self._stat = os.stat
