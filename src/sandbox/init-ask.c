@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: codebox-init's door. A socket in the sandbox's own network namespace, with a name that is no
+ * Theory of operation: codebox-init's door. A socket in the sandbox's own network namespace, with a name that is not a
  * file, so that no program of the session can take it away. Whoever connects sends one message, which goes to codeboxd
  * as it is, and gets one back; at the port for Node, the message is a line. There is one asker at a time, from his
  * first byte until codeboxd has answered, even if he has gone meanwhile; others wait in the listener's queue. So

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: the tree of a process is what it has started, as far as that can be told: its descendants, and
+ * Theory of operation: the tree of a process is what it has started, as far as that can be known: its descendants, and
  * the members of its session. One that has left both (a daemon, whose parent ended) is found by nobody. /proc is looked
- * through until a look finds nobody new. Before SIGKILL each is stopped as it is found: else it could go on starting
+ * through until a look finds nobody new. Before SIGKILL each is stopped as it is found: else it could keep starting
  * others, and the children of those that were killed first would be ours, and not be known.
  */
 #include <errno.h>

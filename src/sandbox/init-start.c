@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: codebox-init's processes. Each is forked here, and executes its program at once, or when it is
- * told to. A pipe that exec closes says whether that went well. One with a terminal has a second process beside it,
- * which copies bytes (init-terminal.c); the terminal's master is here, too, for its size.
+ * Theory of operation: codebox-init's processes. Each is forked here, and executes its program at once, or when
+ * codeboxd says so. A pipe that exec closes says whether that went well. One with a terminal has a second process
+ * beside it, which copies bytes (init-terminal.c); the terminal's master is here, too, for its size.
  *
  * No allocation: a table of places. A place is free when both processes have ended.
  */
@@ -59,7 +59,7 @@ static void close_fd(int *fd)
 
 /* ---- in the forked process ---- */
 
-/* Only what is not there, or is not a directory on the way, lets the search go on. */
+/* The search continues only past what is not there, or is not a directory on the way. */
 static void search(char **argv, char **envp, const char *path)
 {
 	char file[4096];
