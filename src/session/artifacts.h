@@ -55,7 +55,7 @@ int cbx_artifact_store(const struct cbx_session *session, const char *string, co
 
 /* Where links lead, without "/" at the end; NULL: there are none. */
 void cbx_artifact_links_at(struct cbx_engine *engine, const char *base);
-/* Append the link of an artifact of which this is known, for so many seconds, or as long as the policy and the
+/* Append the link of an artifact of which this is known, for this number of seconds, or as long as the policy and the
  * artifact's own end allow; *ret: the end. One that was copied to an object store has a link to there, to the policy's
  * or this one, of cbx_artifact_store(). false: there are none. */
 bool cbx_artifact_link(const struct cbx_caller *caller, const cJSON *about, const cJSON *store, uint64_t seconds,

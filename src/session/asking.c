@@ -3,7 +3,7 @@
  * Theory of operation: a program in a session asks through its sandbox's init for packages (runtimes/python/pip.py), or
  * has a database asked (databases.py there). It gets what any front end would get: an operation on the session that it
  * is in, judged by the same policy. What asks is hostile: its text is read strictly, there is one question at a time,
- * so many in a second, and when who asked has gone, the installation, or the query, is given up.
+ * up to a number in a second, and when who asked has gone, the installation, or the query, is given up.
  *
  * Question: {"packages":["httpx>=0.27"]}, or {"query","connection"?,"parameters"?,"path","null"?} as in databases.h.
  * Answer: that of cbx_session_install() or cbx_engine_query(), or {"error":{"kind","message"}}.
@@ -20,7 +20,7 @@
 static void tell(struct cbx_session *s, const cJSON *answer)
 {
 	static const char *const many[] = {
-		"{\"installed\":[],\"already\":[]}", /* of so many packages that their names do not fit */
+		"{\"installed\":[],\"already\":[]}", /* of more packages than the text has room to name */
 		"{\"error\":{\"kind\":\"result_too_large\",\"message\":\"the names of the columns are too long; ask "
 		"for fewer\"}}"
 	};

@@ -37,7 +37,8 @@ static void ended(struct cbx_commands *all, const struct cbx_command *c, uint64_
 
 const struct cbx_commands_events cbx_session_commands_events = { .news = news, .began = began, .ended = ended };
 
-/* Output that waits for its client to confirm it takes memory: for so many commands of a session, a tenant, and all. */
+/* Output that waits for its client to confirm it takes memory: there is a limit of such commands for a session, a
+ * tenant, and all. */
 static int check_unread(struct cbx_session *s, struct cbx_err *err)
 {
 	const struct cbx_session *other;

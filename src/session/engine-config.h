@@ -32,7 +32,7 @@ struct cbx_engine_config {
 	uid_t service_uid;         /* who runs the sandboxes: the supervisor's last two arguments */
 	gid_t service_gid;
 	const struct cbx_cgroup_tree *cgroup; /* NULL: none; borrowed for the engine's life */
-	unsigned freeze_idle_s; /* sessions that were idle for so long are stopped; 0: never */
+	unsigned freeze_idle_s;		      /* sessions that were idle for this time are stopped; 0: never */
 	void (*on_down)(void *arg, const struct cbx_err *why); /* the supervisor ended after it had been up */
 	void (*on_idle)(void *arg); /* the last session has gone */
 	/* Optional. Asked at most once, when the supervisor could not start: what this machine lacks, < 0 with *ret. */
@@ -46,10 +46,10 @@ struct cbx_engine_config {
 	const struct cbx_observer *observer; /* happened.h; borrowed. NULL: nobody */
 	unsigned zygotes_max;  /* interpreters that are warm, for others to be forked from; 0: none */
 	unsigned pool_max;     /* sessions kept ready at most; 0: none */
-	uint64_t pool_idle_ms; /* and for so long, when nobody asks for their kind */
+	uint64_t pool_idle_ms; /* and for this time, when nobody asks for their kind */
 };
 
-/* Starts the supervisor. A machine that cannot make sandboxes is no failure here: see cbx_engine_trouble(). */
+/* Starts the supervisor. A machine that cannot make sandboxes is not a failure here: see cbx_engine_trouble(). */
 int cbx_engine_new(struct event_base *base, const struct cbx_engine_config *config, struct cbx_engine **ret,
 		   struct cbx_err *err);
 /* Kills every session and the supervisor. */

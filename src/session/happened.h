@@ -3,7 +3,7 @@
 #define CBX_SESSION_HAPPENED_H
 
 /*
- * What is worth counting and keeping of what the engine does, for whom. An observer is told at once, and only takes
+ * What is worth counting and keeping of what the engine does, for whom. An observer is called at once, and only takes
  * notice: it does not call the engine. All pointers are borrowed for the call.
  */
 #include <stdint.h>

@@ -19,8 +19,8 @@
  *   commands.c  likewise its commands
  *   languages.c which interpreter is to run a cell, and how it is started
  *   zygotes.c   interpreters that are warm before their session is there
- *   observed.c  what the log is told, and what sessions use
- *   registry.c  sessions by id, tombstones, who is told of them, and what has happened in each
+ *   observed.c  what the log says, and what sessions use
+ *   registry.c  sessions by id, tombstones, who learns of them, and what has happened in each
  *   spec.c      what a client may ask for; terms.c: what policies make of it; plan.c: and what that means for a sandbox
  *   live.c      what it uses now; report.c: a session as JSON
  *
@@ -28,7 +28,7 @@
  * supervisor has said that the sandbox is gone; until then its memory stays, in state CBX_CLOSING. Everything that
  * calls back to a protocol about an ending (operations of any kind) does so from `work`, so a protocol may call
  * anything of session.h from its callbacks, and nothing it holds is freed under it. Where an execution ends while no
- * call of a protocol is under way (its interpreter said so), its end is told at once for speed (go_on()).
+ * call of a protocol is under way (its interpreter said so), its end is reported at once for speed (go_on()).
  */
 #include <event2/event.h>
 #include <sys/queue.h>
@@ -178,7 +178,7 @@ struct cbx_session {
 	uint64_t created_ms, used_ms;
 	uint64_t cells_cpu_us; /* as its interpreters say, where there is no control group */
 	struct cbx_live live;
-	uint64_t told_ms; /* when the supervisor was told last that it is used; 0: it waits in the pool */
+	uint64_t told_ms; /* when the supervisor learned last that it is used; 0: it waits in the pool */
 };
 
 /* Described, not begun. owner: whom it is for; NULL: nobody yet, and the engine's policy is enough. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: when an execution's files are known, and before its end is told, those that the policy lets live
- * on are read through init in pieces, and each piece goes to codebox-store. So whoever hears of the end has what can be
- * fetched, and may close the session. The next cell waits; one piece is in memory at a time.
+ * Theory of operation: when an execution's files are known, and before its end is reported, those that the policy lets
+ * live on are read through init in pieces, and each piece goes to codebox-store. So whoever hears of the end has what
+ * can be fetched, and may close the session. The next cell waits; one piece is in memory at a time.
  *
- * Names and contents are hostile: nothing is made of a name but a text that is told again, and a file that has another
- * size by the time it is read is not kept.
+ * Names and contents are hostile: nothing is made of a name but a text to show, and a file that has another size by the
+ * time it is read is not kept.
  *
- * What is kept is copied to the policy's object store next, and its link leads there then. A copy that fails takes nothing
- * away from what is kept.
+ * What is kept is copied to the policy's object store next, and its link leads there then. A copy that fails takes
+ * nothing away from what is kept.
  */
 #include <errno.h>
 #include <stdio.h>

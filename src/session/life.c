@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: a session is made in four steps, each begun by the end of the one before: the supervisor makes a
- * sandbox (CREATE), its init reports (READY), the interpreter is spawned, the driver says "ready". Where the image has no
- * interpreter the first two are all: the session runs commands. A failure at any of them, or no end of all of them
- * within CBX_START_TIMEOUT_MS, ends the session and is told to whoever made it.
+ * sandbox (CREATE), its init reports (READY), the interpreter is spawned, the driver says "ready". Where the image has
+ * no interpreter the first two are all: the session runs commands. A failure at any of them, or no end of all of them
+ * within CBX_START_TIMEOUT_MS, ends the session and is reported to whoever made it.
  *
  * Closing takes effect at once for everybody who asks; the memory follows when the sandbox is gone. See internal.h for
- * why all endings are told from the `work` event.
+ * why all endings are reported from the `work` event.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What others are told of sessions: the log, whoever observes (happened.h). */
+/* What others learn of sessions: the log, whoever observes (happened.h). */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -11,8 +11,8 @@
  *
  * Entries must cost nobody anything. They are made one at a time, when no session is being made and no cell runs (or
  * after a while, when that is always so), not when memory is short, and not when sessions need the room: then they are
- * given up. They go when nobody has asked for their shape for a while, and never keep the daemon from ending. When one
- * cannot be made, that is told once, and the next attempt is later each time.
+ * given up. They go when nobody has asked for their shape for a while, and never keep the daemon from ending. A failure
+ * to make one is reported once, and the next attempt is later each time.
  */
 #include <fcntl.h>
 #include <math.h>
@@ -406,7 +406,7 @@ void cbx_engine_expect(struct cbx_engine *e)
 		return;
 	cbx_session_spec_init(&spec);
 	if (cbx_session_make(e, NULL, &spec, &plan, &s, &err) < 0)
-		return; /* whoever asks for one will be told */
+		return; /* whoever asks for one gets the error */
 	ask(e->pool, shape_for(e->pool, s, &plan), 0);
 	cbx_session_free(s);
 }

@@ -2,7 +2,7 @@
 #ifndef CBX_SESSION_POOL_H
 #define CBX_SESSION_POOL_H
 
-/* Sessions that are made before they are asked for. What it is told of them: struct cbx_pool_events. */
+/* Sessions that are made before they are asked for. What the pool learns of them: struct cbx_pool_events. */
 #include "base/err.h"
 #include "base/json.h"
 

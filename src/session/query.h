@@ -41,7 +41,7 @@ struct cbx_sql_query {
 	char *database; /* the path of a file of the session; NULL: a connection of the policy is asked */
 	struct cbx_command_op command;
 	struct cbx_input_op input;
-	struct cbx_buf text, said; /* what its program is told, and says */
+	struct cbx_buf text, said; /* what its program reads, and says */
 };
 
 /* sql.c. It ends soon, but not before the caller returns: with an error, or, NULL, with its answer. */

@@ -246,7 +246,7 @@ static void resolver_ended(struct cbx_install *in, struct cbx_execution *x)
 	cbx_refuse(&err, "install_failed", EIO, "the packages could not be resolved: %.400s",
 		   failure ? failure->msg : message && message[0] ? message : cbx_buf_str(&in->trace));
 	cbx_err_sanitize(&err);
-	/* When its sandbox has gone the session is freed right after this, and nobody is told. */
+	/* When its sandbox has gone the session is freed right after this, without an answer. */
 	cbx_session_close(NULL, take_ptr(&in->resolver), "its resolver has ended");
 	if (!in->found)
 		cbx_install_end(in, &err);

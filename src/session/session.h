@@ -83,7 +83,7 @@ struct cbx_session_spec {
 	char policy[CBX_NAME_MAX + 1]; /* a shipped policy that narrows the server's; "": none */
 	const cJSON *mounts;          /* of the machine, checked as to form; as environment */
 	const cJSON *packages;        /* to be installed before it is ready; likewise */
-	bool roots;                   /* the mounts are offered, not asked for: those not allowed are left out */
+	bool roots;		      /* the mounts are offered, not asked for: those not allowed are omitted */
 	const cJSON *environment;     /* variables, checked; borrowed until cbx_session_create() returns. NULL: none */
 	bool settled;                 /* the values are in force: the policy was applied */
 	bool one_shot;                /* belongs to a connection: not listed as re-attachable */
@@ -120,7 +120,7 @@ const char *cbx_session_id(const struct cbx_session *session);
 bool cbx_session_reaches_hosts(const struct cbx_session *session);
 /* Its Python cells are judged by rules before they run, and nothing else is run. */
 bool cbx_session_judges(const struct cbx_session *session);
-/* It was made as a connection's own. Such ids are made up: one that another session has got since is no such. */
+/* It was made as a connection's own. Such ids are made up: one that another session has got since does not count. */
 bool cbx_session_one_shot(const struct cbx_session *session);
 /* From now on it is a connection's own, or not any more. */
 void cbx_session_bind(struct cbx_session *session, bool on);
@@ -129,8 +129,8 @@ void cbx_session_bind(struct cbx_session *session, bool on);
 const struct cbx_err *cbx_session_failure(const struct cbx_session *session);
 /* Whether a request for it would give this session; "session_differs", naming the first member that is not so. */
 int cbx_session_same(const struct cbx_session *session, const struct cbx_session_spec *spec, struct cbx_err *err);
-/* Kills its processes and removes its files. Executions end with status "killed". `why` is told to later askers. by: who
- * wants that, for those who observe; NULL, here and below: nobody asked, the program does it of itself. */
+/* Kills its processes and removes its files. Executions end with status "killed". Later askers get `why`. by: who wants
+ * that, for those who observe; NULL, here and below: nobody asked, the program does it of itself. */
 void cbx_session_close(const struct cbx_caller *by, struct cbx_session *session, const char *why);
 /*
  * Give it new interpreters, or only that of a language: variables go, files, mounts and limits stay. Cells that wait for

@@ -2,9 +2,9 @@
 /*
  * Theory of operation: a zygote is an interpreter of an image that has loaded its libraries and is forked into
  * sandboxes (src/zygote/zygote.c, src/supervisor/zygotes.c). It is started when a session of its image is ready, so
- * that no session waits for it, and serves all later ones that were made in the same way: the same image, and the
- * same arguments and environment of the interpreter, but for variables of the session's own; those the fork is told.
- * A session for which none is ready has its interpreter executed by init, and nothing else differs. Only the first
+ * that no session waits for it, and serves all later ones that were made in the same way: the same image, and the same
+ * arguments and environment of the interpreter, but for variables of the session's own, which are sent to the fork. A
+ * session for which none is ready has its interpreter executed by init, and nothing else differs. Only the first
  * interpreter of a sandbox comes from a zygote: no code of a user has run there yet.
  *
  * A zygote that fails is started again when the next session of its image is ready, until it has failed
