@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: for each kind of database, how the driver is told where to go, what is said to the server before
+ * Theory of operation: for each kind of database, how the driver learns where to go, what is said to the server before
  * the query, and what its user must not be. What a read-only transaction does not hold back (files of the server, its
  * programs) only some users may do: with such a user the query is refused, before it is sent.
  */

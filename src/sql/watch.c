@@ -4,7 +4,8 @@
  * the clock and at the socket, and cancels: drivers pass SQLCancel() on to the server, over a connection of its own
  * where they need one. A server that does not answer that either, or a network that carries nothing any more, is left
  * some seconds later by the end of the process: drivers wait for that answer without an end, so it is another thread
- * that cancels. What the server was told when the connection began (connect.c) makes it end the statement by itself.
+ * that cancels. A setting that is made when the connection begins (connect.c) makes the server end the statement by
+ * itself.
  */
 #include <errno.h>
 #include <poll.h>
