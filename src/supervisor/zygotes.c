@@ -2,9 +2,9 @@
 /*
  * Theory of operation: a zygote is made like a sandbox, with other data (sandbox/enter.h), and is asked over a socket
  * of its own (zygote/zygote-protocol.h) to fork an interpreter into a sandbox in which nothing but init runs. The new
- * process reports itself, with a pid that the kernel vouches for; the zygote reports that its parent has ended.
- * With both, what it is is verified (verify.h), it is put into the sandbox's control group, and only then codeboxd is
- * told, which has sent it nothing to run so far.
+ * process reports itself, with a pid that the kernel vouches for; the zygote reports that its parent has ended. With
+ * both, what it is is verified (verify.h), it is put into the sandbox's control group, and only then codeboxd learns of
+ * it, which has sent it nothing to run so far.
  *
  * A zygote forks one interpreter after another, and its socket holds about ten requests. More of them wait here, the
  * oldest sandbox first, until there is room.
