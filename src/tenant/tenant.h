@@ -99,7 +99,7 @@ int cbx_tenants_load(struct cbx_tenants *t, const char *path, const char *share_
 /* The text alone, without tokens; policies that are files are read. For cbx_tenants_load() and for trying it out. */
 int cbx_tenants_parse(struct cbx_tenants *t, const char *text, size_t len, const char *label, const char *share_dir,
 		      struct cbx_err *err);
-/* The file of keys may be another one: 1: it was, and is in force; 0: it is the same. An error, which is told once,
+/* The file of keys may be another one: 1: it was, and is in force; 0: it is the same. An error, which is reported once,
  * changes nothing. */
 int cbx_tenants_refresh_keys(struct cbx_tenants *t, struct cbx_err *err);
 struct cbx_tenant *cbx_tenants_by_user(const struct cbx_tenants *t, uid_t uid); /* NULL: nobody's */

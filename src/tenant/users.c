@@ -18,7 +18,7 @@
 #include "tenant/tenant.h"
 #include "tenant/users.h"
 
-#define OVERFLOW_UID 65534 /* "nobody": whom the kernel cannot name here is told to be this one */
+#define OVERFLOW_UID 65534 /* "nobody": the kernel gives this id for a user that it cannot name here */
 
 static int look_up(const struct cbx_source *source, const cJSON *v, uid_t *ret, struct cbx_err *err)
 {
