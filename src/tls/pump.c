@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: TLS reads from and writes to memory, and this moves bytes between that and the two sockets, as
- * far as they take them. Of each direction one piece waits at most, and nothing is read meanwhile. Both ends are told
- * of each other's end: by close_notify and a FIN on the connection, by a FIN on the pair.
+ * far as they take them. Of each direction one piece waits at most, and nothing is read meanwhile. Both ends learn of
+ * each other's end: by close_notify and a FIN on the connection, by a FIN on the pair.
  */
 #include <errno.h>
 #include <openssl/err.h>
@@ -86,7 +86,7 @@ void pump_free(struct pump *p)
 	free(p);
 }
 
-/* It would be told of that for ever: from now on what happens on the other side is what drives it. */
+/* The event would come for ever: from now on what happens on the other side is what drives it. */
 void pump_hung_up(struct side *s)
 {
 	if (!s->gone)
