@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: a call ends once, with a result, and goes back to whoever made it. What a model did wrong is
- * told to the model, as a result with isError: it can read it and try again.
+ * Theory of operation: a call ends once, with a result, and goes back to whoever made it. A model gets its own mistakes
+ * as a result with isError, which it can read, and try again.
  */
 #include <errno.h>
 #include <string.h>

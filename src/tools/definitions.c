@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: what a model is told of the tools. Every conversation pays for each byte of it, so a schema
- * holds what a client validates and a model cannot guess. What all tools share (sessions, paths) is said once, in the
+ * Theory of operation: what a model learns of the tools. Every conversation pays for each byte of it, so a schema holds
+ * what a client validates and a model cannot guess. What all tools share (sessions, paths) is said once, in the
  * server's instructions. tests/unit/test_mcp_definitions.c sees to it that the texts are schemas, and short.
  */
 #include "tools/internal.h"

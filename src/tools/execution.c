@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: the tools that look after a cell, or a command, which goes on without its run_code, or that was
- * cut short in its answer. Pages of output are counted in bytes as they were printed; they come from memory, or from
- * the file of the session that has what memory has not, as far as it has.
+ * Theory of operation: the tools that look after a cell, or a command, which keeps running without its run_code, or
+ * that was cut short in its answer. Pages of output are counted in bytes as they were printed; they come from memory,
+ * or from the file of the session that has what memory has not, as far as it has.
  */
 #include <errno.h>
 #include <stdio.h>

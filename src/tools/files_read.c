@@ -2,7 +2,7 @@
 /*
  * Theory of operation: read_file collects a range of a file, part by part, and says it in the form that suits it: an
  * image as an image, text as text, all else as base64. What does not fit into one message is left for the next call,
- * and the answer says where that goes on.
+ * and the answer says where that begins.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ static const char *image_type(const struct cbx_buf *b)
 	return NULL;
 }
 
-/* Bytes of text at the front: all of it, or up to a character that the end has cut. 0: it is no text. */
+/* Bytes of text at the front: all of it, or up to a character that the end has cut. 0: it is not text. */
 static size_t text_length(const struct reading *d)
 {
 	for (size_t cut = 0; cut < 4 && cut <= d->data.len; cut++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: the tools that make, list and close sessions. create_session answers when the session is ready,
- * so that a model which is told of one can rely on it; a creation that is cancelled, or whose client has gone, is
+ * so that a model which learns of one can rely on it; a creation that is cancelled, or whose client has gone, is
  * undone, because nobody would know of its session.
  */
 #include <errno.h>
@@ -134,7 +134,7 @@ void cbx_tool_list_sessions(struct cbx_tool_call *call, const cJSON *args)
 		cbx_tool_refuse(call, &err);
 		return;
 	}
-	/* Other connections' own sessions are no business of this one. */
+	/* Other connections' own sessions do not concern this one. */
 	ids = cbx_own_list(call->client, call->own, after);
 	result = cbx_json_new_obj();
 	sessions = cbx_json_new_arr();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: the connection's own session is for calls that name none. Most often nothing was said of it:
- * then it is made when it is first needed, and ends with the connection; clients of the modern era have none. What
- * codebox mcp was told on its command line comes first on the connection. With a name in it the session is one as any
- * other: whoever needs it first makes it, and it stays.
+ * then it is made when it is first needed, and ends with the connection; clients of the modern era have none. The
+ * command line of codebox mcp comes first on the connection. With a name in it the session is one as any other: whoever
+ * needs it first makes it, and it stays.
  */
 #include <errno.h>
 #include <stdio.h>

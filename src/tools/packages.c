@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: install_packages answers when the packages are there, or says why they are not. A call that its
- * client gives up goes on in the engine: the packages are there for the next cell all the same.
+ * client gives up continues in the engine: the packages are there for the next cell all the same.
  */
 #include <string.h>
 

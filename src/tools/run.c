@@ -3,7 +3,7 @@
  * Theory of operation: run_code puts a cell into a session's queue and waits for its end (wait.c), but not for longer
  * than clients do. Between events only ids are kept: the session may be gone at any time. A call without a session id
  * uses the connection's own session (own.c). In the modern era connections have none, unless codebox mcp was given its
- * name: such a call makes a session that stays, unless it is cancelled, because then nobody was told of it.
+ * name: such a call makes a session that stays, unless it is cancelled, because then nobody knows of it.
  */
 #include <errno.h>
 #include <stdio.h>

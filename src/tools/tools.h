@@ -27,7 +27,7 @@ enum {
 
 struct cbx_tool {
 	const char *name;
-	const char *title;	 /* NULL: neither it nor hints are told to clients */
+	const char *title;	 /* NULL: clients get neither it nor hints */
 	const char *description; /* below 2 KB: clients cut there; %s: what a call without session_id uses */
 	unsigned hints;
 	const char *input, *output; /* JSON Schema; output may be NULL */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: a call waits for the end of an execution, but no longer than clients wait for an answer: the
- * timer ends the wait, and the execution goes on. Either way the call's own `answer` tells what there is to tell then.
+ * timer ends the wait, and the execution keeps running. Either way the call's own `answer` reports what there is then.
  */
 #include <errno.h>
 #include <stdio.h>
