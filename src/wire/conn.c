@@ -31,7 +31,7 @@
 #define TOGETHER_MAX   KIB(64) /* bytes that wait for the end of a turn */
 
 struct cbx_conn {
-	int fd, hup_fd;	/* the same, to be told of the peer's end; -1: not needed yet */
+	int fd, hup_fd; /* the same, to learn of the peer's end; -1: not needed yet */
 	struct event *in, *out, *again, *linger, *flush, *hup;
 	struct cbx_buf rx;
 	size_t scanned; /* rx holds no newline before this */
