@@ -36,7 +36,7 @@ KINDS = {
     "10 MB": (4, f"import sys\nx = 'y' * 99 + '\\n'\nfor _ in range({OUTPUT // 1000000}): sys.stdout.write(x * 10000)"),
 }
 DEPTH = 16  # cells of one session on their way at most
-TIMEOUT = 1200  # of a cell: a machine that is too slow is no failure
+TIMEOUT = 1200  # of a cell: a machine that is too slow is not a failure
 AT_ONCE = 32  # sessions of a stream
 KEPT = "processes", "descriptors", "sessions", "mounts", "files", "groups"  # of these there are no more afterwards
 
@@ -497,7 +497,7 @@ def soak(box, image, args, witness):
         number += 1
         if wrong:
             break
-    # The least of each half: what one shape of load leaves for the next to use is no growth.
+    # The least of each half: what one shape of load leaves for the next to use is not growth.
     half = (len(samples) - 2) // 2
     if half < 1:
         return wrong

@@ -53,7 +53,7 @@ class Line:
 
         A variant is a function that does the work, checks it, and returns seconds, when only a part of it counts, or
         anything else for all of it. Names that begin with "codebox" are marked as ours. A variant whose work goes wrong
-        is recorded as a failure and leaves the line; the others go on. Returns {name: [median of each round]}.
+        is recorded as a failure and leaves the line; the others continue. Returns {name: [median of each round]}.
         """
         variants = dict(variants)
         samples = {name: [] for name in variants}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""One session does its worst, another goes on: each bomb ends or is bounded, the answer names what stopped it, and the
+"""One session does its worst, another keeps running: each bomb ends or is bounded, the answer names what stopped it, and the
 neighbour's cells are answered while it burns and afterwards."""
 import json
 import os

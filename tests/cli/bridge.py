@@ -98,7 +98,7 @@ def lines_until(p, last):
 
 
 def test_mcp_daemon_goes_away():
-    """What it was told is told to the next one, and nothing of that reaches the client; what it owed is an error."""
+    """The next one learns what it knew, and nothing of that reaches the client; what it owed is an error."""
     for word in (b"quit\n", b"die\n"):
         box = Box()
         p = box.popen("mcp")

@@ -212,7 +212,7 @@ def test_run_terminal_gets_no_escape_sequences():
     p.wait(WAIT)
     os.close(m)
     contains(got, b"\x1b[31mred\x1b[0m ")
-    same(got.count(b"\x1b"), 2)  # colours alone: ESC [ 2 J is left out, also in two pieces
+    same(got.count(b"\x1b"), 2)  # colours alone: ESC [ 2 J is omitted, also in two pieces
     assert b"\x07" not in got and b"\xc2\x9b" not in got
     contains(got, b" \\x9b5n")
     contains(got, b"^[]52;c;")

@@ -37,7 +37,7 @@ class Box:
                         CODEBOX_DAEMON=self.path("fake"), FAKE_STARTS=self.starts_file, LC_ALL="C.UTF-8",
                         TERM="dumb", ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "detect_leaks=0"))
         self.env.update(env)
-        # The fake is started through a copy, so that a source tree on a read-only or odd file system is no matter.
+        # The fake is started through a copy, so that a source tree may be on a read-only or odd file system.
         shutil.copy(FAKE, self.path("fake"))
         os.chmod(self.path("fake"), 0o755)
         os.mkdir(self.path("libexec"))

@@ -60,7 +60,7 @@ TEXTS = {
     r"codebox-syscalls\.5: # What a program ": "tests/unit/filter.py compiles it, and compares what it allows",
     r"codebox-runtime\.7: (require|\{ \"(language|name)\": )": "tests/runtimes/added.py compares the text, and runs it",
     r"codebox-runtime\.7: (\.Dl )?(program |\{\"(ev|op)\":)": "frames; tests/driver/protocol.py",
-    r"codebox-audit\.7: /var/log/codebox/audit\.log \{": "logrotate's; tests/http/audit.py has the log reopened",
+    r"codebox-audit\.7: /var/log/codebox-audit/audit\.log \{": "logrotate's; tests/http/audit.py has the log reopened",
     r"codebox-metrics\.7: histogram_quantile": "Prometheus's; tests/http/metrics.py knows the names",
     r"codeboxd\.8: add server nodes/d": "HAProxy's; tests/http/nodes.py adds a server so",
 }

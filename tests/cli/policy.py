@@ -140,7 +140,7 @@ def test_which_policy_is_used_when_none_is_named():
         assert box.json("policy", "show", "--json")["limits"]["sessions"] == 64
     finally:
         del box.env["CODEBOX_POLICY"]
-    # The daemon's directory is "/": it is told where a file is.
+    # The daemon's directory is "/": it gets the whole path of a file.
     here = Box(CODEBOX_POLICY="./own.json")
     write("own.json", '{"images": ["another"]}')
     r = here("run", "--image", "host", "-c", "1", cwd=dir.name)

@@ -68,7 +68,7 @@ def test_keys_on_a_terminal():
     t.see(b">>> ")
     t.type("import time; print('wait' + 'ing'); time.sleep(600)\n")
     t.see(b"waiting")
-    t.type("\x03")  # the cell is interrupted, the prompt goes on
+    t.type("\x03")  # the cell is interrupted, the prompt comes back
     t.see(b">>> ")
     t.type("\u00fcberlang = '\u00fc' * 3\n")
     t.see(b">>> ")

@@ -117,7 +117,7 @@ def starts():
 
 
 def service_of_the_user():
-    """A service that is no codeboxd, of the user: a stranger's link leads there. The connections it has had."""
+    """A service that is not a codeboxd, of the user: a stranger's link leads there. The connections it has had."""
     path, came = HERE + "/other.sock", []
     s = socket.socket(socket.AF_UNIX)
     s.bind(path)

@@ -201,7 +201,7 @@ def test_somebody_elses_daemon_is_refused():
 
 
 def hurried(box, times):
-    """An environment in which the command's clock runs so many times as fast."""
+    """An environment in which the command's clock runs that many times as fast."""
     library = os.environ.get("CBX_HURRY_SO", "")
     if not os.path.exists(library) or os.environ.get("CBX_SANITIZED"):
         raise Skip("tests/lib/hurry.so was not built, or a sanitizer wants to be the first")
@@ -211,7 +211,7 @@ def hurried(box, times):
 
 
 def test_a_daemon_that_is_stopped():
-    """It accepts nothing and closes nothing: who asks is told, and does not wait for ever."""
+    """It accepts nothing and closes nothing: who asks gets an error, and does not wait for ever."""
     box = Box()
     env = hurried(box, 30)  # a second instead of thirty
     box.ok("run", "-c", "out:x")

@@ -222,7 +222,7 @@ def message(ident, tool, **arguments):
 
 
 def same_id_again():
-    """A session is closed, and another of its id has cells of the same numbers, before anybody was told of the end."""
+    """A session is closed, and another of its id has cells of the same numbers, before anybody learned of the end."""
     with Raw() as raw:
         raw.initialize()
         raw.call("create_session", {"session_id": "work"})

@@ -29,7 +29,7 @@ def own_daemon():
         os.environ.update(CODEBOX_RUNTIME_DIR=f"{path}/run", CODEBOX_STATE_DIR=f"{path}/state",
                           CODEBOX_TESTS_OWN=f"{os.getpid()}:{path}")
     pid, _, path = os.environ.get("CODEBOX_TESTS_OWN", "").partition(":")
-    if pid == str(os.getpid()):  # the same process still, after it went on in a virtual environment
+    if pid == str(os.getpid()):  # the same process still, after it continued in a virtual environment
         atexit.register(end_daemon, path)
 
 
@@ -110,7 +110,7 @@ class Tap:
         print(f"ok {self.n} - {name} # SKIP {why}", flush=True)
 
     def run(self, title, function, *args):
-        """Run a group of checks; an exception in it is one failure, and the next group goes on."""
+        """Run a group of checks; an exception in it is one failure, and the next group runs."""
         print(f"# {title}", flush=True)
         try:
             function(*args)
@@ -167,7 +167,7 @@ class Raw:
             self.process.kill()
 
     def answer(self):
-        """The next message that is no notification."""
+        """The next message that is not a notification."""
         while True:
             message = self.next()
             if not (isinstance(message, dict) and "method" in message):

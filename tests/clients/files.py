@@ -32,7 +32,7 @@ PNG = ("import zlib, struct\n"
 
 
 def tick():
-    """Let the clock that stamps files go on, so that what was written before is older than what comes."""
+    """Let the clock that stamps files advance, so that what was written before is older than what comes."""
     time.sleep(0.05)
 
 
@@ -142,7 +142,7 @@ HOSTILE = ["a b", "Ünïcödé", "new\nline", "tab\tname", "\x1b[31mred", "\"quo
 
 
 def cleaned(name):
-    """As a model sees it: what a terminal obeys is left out, what turns text round is shown."""
+    """As a model sees it: what a terminal obeys is omitted, what turns text round is shown."""
     return re.sub("\x1b\\[[0-9;]*m", "", name).replace("\u202e", "\\u202e")
 
 

@@ -81,7 +81,7 @@ async def langchain_session():
         call = langchain_call(tools)
 
         # Series 1 of the Python SDK, below these adapters, stops waiting and tells the server nothing
-        # (notifications/cancelled is sent from series 2 on), and the connection goes on for others. So the cell does,
+        # (notifications/cancelled is sent from series 2 on), and the connection stays for others. So the cell does,
         # too, until somebody asks for its end.
         async def cancel(tool, arguments):
             await stop_waiting(call, tool, arguments)

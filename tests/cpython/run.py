@@ -160,7 +160,7 @@ def compare(image, data, module, known):
     for name in sorted(set(a) | set(b)):
         x, y = a.get(name, ("none", "")), b.get(name, ("none", ""))
         if x[0] == y[0] or y[0] == "ok" or x[0] in ("fail", "hangs"):
-            continue  # what comes out better inside, or fails outside as well, is no defect of the sandbox
+            continue  # what comes out better inside, or fails outside as well, is not a defect of the sandbox
         match = next((k for k in known if re.fullmatch(k[0], name) and x[0] in k[1].split("/") and
                       y[0] in k[2].split("/")), None)
         if match:

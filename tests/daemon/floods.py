@@ -22,7 +22,7 @@ def rss(d):
 
 
 def neighbour(d):
-    """A session whose cells must go on being answered."""
+    """A session whose cells must still be answered."""
     c = d.client()
     sid = session(c)
     c.run("x = 20", session_id=sid)
@@ -238,7 +238,7 @@ def stopped_sandboxes(d):
 
 
 def outcomes(c, numbers, count):
-    """The kind of each error, and None for what was done, of so many of these requests."""
+    """The kind of each error, and None for what was done, of this number of requests."""
     answers = [c.recv() for _ in range(count)]
     assert all(a["id"] in numbers for a in answers), answers
     return [a["error"]["kind"] if "error" in a else None for a in answers]
@@ -348,7 +348,7 @@ def test_kept_output_over_all_sessions():
 
 
 def page(m, sid, number, at):
-    """A page of output as (text, where the next one starts, total), or (None, where it goes on, why)."""
+    """A page of output as (text, where the next one starts, total), or (None, where it continues, why)."""
     arguments = {"session_id": sid, "execution_id": number, "output_from": at}
     m.raw(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
         "name": "get_execution", "arguments": arguments}}).encode())

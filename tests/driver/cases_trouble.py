@@ -179,7 +179,7 @@ def late_interrupts_do_no_harm(i):
 
 @test()
 def interrupts_at_any_moment(i):
-    """Whatever the moment, a cell ends once, and the interpreter goes on."""
+    """Whatever the moment, a cell ends once, and the interpreter keeps running."""
     def during(cell):
         os.kill(i.process.pid, 2)
 

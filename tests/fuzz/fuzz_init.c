@@ -5,7 +5,7 @@
  * waiting for an answer. What a session would do on a lie is replaced by taking note of it; nothing may be handed on
  * after that.
  *
- * The input is a row of datagrams: a length in two bytes, then so many bytes. A length with its top bit set asks for a
+ * The input is a row of datagrams: a length in two bytes, then the bytes. A length with its top bit set asks for a
  * header that matches a waiting request, with the bytes as its payload.
  */
 #include <errno.h>

@@ -67,7 +67,7 @@ static void add(struct sum *s, const void *p, size_t n)
 		s->hash = (s->hash ^ ((const unsigned char *)p)[i]) * 1099511628211u;
 }
 
-/* In pieces of so many bytes. */
+/* In pieces of this number of bytes. */
 static struct sum read_all(const char *p, size_t n, size_t piece)
 {
 	struct cbx_tar t = { 0 };

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Artifacts: files that outlive their sessions, by the command line, by links over HTTP, and as models are told of them;
+"""Artifacts: files that outlive their sessions, by the command line, by links over HTTP, and as models learn of them;
 how long, how many, for whom, and what is left when something ends in between."""
 import concurrent.futures
 import hashlib
@@ -87,7 +87,7 @@ def link(d, artifact, *args):
 
 
 def files_of(d, code, session="s"):
-    """Of an execution, as REST clients are told."""
+    """Of an execution, as REST clients see them."""
     c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=120)
 
     def ask(method, path, body=None):

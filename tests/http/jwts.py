@@ -126,7 +126,7 @@ def get(d, text, path="/sessions", **headers):
 
 
 def refused(d, text, why):
-    """The client is told what all are told, and the operator why: within what the log takes in a second."""
+    """The client gets the answer that all get, and the operator learns why: within what the log takes in a second."""
     def told():
         n = len(d.log)
         a = get(d, text)

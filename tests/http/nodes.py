@@ -191,7 +191,7 @@ async def create_until(c, wanted):
 
 
 async def until(condition):
-    """The load goes on meanwhile."""
+    """The load continues meanwhile."""
     deadline = time.monotonic() + common.PATIENCE
     while not condition() and time.monotonic() < deadline:
         await asyncio.sleep(0.1)

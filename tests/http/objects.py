@@ -162,7 +162,7 @@ def stop(d):
 
 
 def files_of(d, code, session="s", headers={}, **values):
-    """Of an execution, as REST clients are told."""
+    """Of an execution, as REST clients see them."""
     c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=400)
 
     def ask(method, path, body=None):

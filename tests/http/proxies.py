@@ -145,7 +145,7 @@ async def rest(p, what):
 
 
 async def stream(p, what, accept):
-    """The cell goes on when the client has seen what it said before: whoever keeps that back never gets the end."""
+    """The cell continues when the client has seen what it said before: whoever keeps that back never gets the end."""
     async with p.client(Accept=accept) as c:
         ident = await execute(c, "import os, time\nfor i in range(3):\n    print(f'line{i}', flush=True)\n"
                                  "    while not os.path.exists(f'seen{i}'): time.sleep(0.05)\n    os.remove(f'seen{i}')")

@@ -422,7 +422,7 @@ os.makedirs('.codebox/x', exist_ok=True)""")
         assert got == status and headers["Content-Type"] == "application/json", (query, got, data)
     status, headers, data = ask("HEAD", f"/sessions/{s}/files?format=tar")
     assert (status, headers["Content-Type"], data) == (200, "application/x-tar", b"")
-    # What cannot be read is not left out in silence.
+    # What cannot be read is not omitted in silence.
     run(s, "os.chmod('d/s', 0)")
     r = curl("-o", os.devnull, url(s, "?format=tar"))
     # The connection ends in the middle, or before a head was sent.

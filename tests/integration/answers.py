@@ -177,7 +177,7 @@ def test_a_session_that_is_not_there_is_told_of_once():
         once(c.tool("create_session", session_id="s")[0], "exists already", "choose another")
         text = c.tool("run_code", code="1", session_id="none")[0]
         once(text, 'no session "none". Call', "list_sessions", "create_session")
-        assert "list the sessions" not in text, text  # what the command line is told to do
+        assert "list the sessions" not in text, text  # the remedy for the command line
         c.tool("close_session", session_id="s")
         once(c.cell("1")[0], "expired", "closed with close_session", "are gone", "create_session")
 

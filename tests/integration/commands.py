@@ -60,7 +60,7 @@ def on_terminal(*args, term="xterm"):
 
 def resize(t, rows, columns):
     fcntl.ioctl(t.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    os.kill(t.pid, signal.SIGWINCH)  # the slave that is open here is no terminal of ours
+    os.kill(t.pid, signal.SIGWINCH)  # the slave that is open here is not our terminal
 
 
 def raw(t):
@@ -481,7 +481,7 @@ def test_who_never_reads():
 
 
 def test_what_is_left_behind_holds_nobody_up():
-    """Processes that have a command's pipes, and go on when it has ended."""
+    """Processes that have a command's pipes, and keep running when it has ended."""
     r = ex("--", "sh", "-c", "(while :; do echo flood; done) & echo begun; exit 3", timeout=60)
     assert r.returncode == 3 and "begun" in r.stdout, (r.returncode, r.stdout[:100])
     r = ex("--", "sh", "-c", "sleep 1000 & exit 4", timeout=60)

@@ -54,7 +54,7 @@ def jupyter():
 
 
 def outputs(cell):
-    """As they are compared: texts joined, what differs between two runs left out."""
+    """As they are compared: texts joined, without what differs between two runs."""
     found = []
     for o in cell["outputs"]:
         o = json.loads(json.dumps(o))
@@ -198,7 +198,7 @@ def test_pages():
     assert page["forgotten"] == 0 and history("pages", 22)["cells"] == []
     got = json.loads(box("session", "export", "pages", check=True).stdout)
     assert len(got["cells"]) == 22 and got["cells"][-1]["outputs"][-1]["data"]["text/plain"] == ["20"], got["cells"][-1]
-    # What was printed and is not in memory any more is told.
+    # The export names the output that is not in memory any more.
     make("pages", "print('y' * 1000000)")
     last = history("pages", 22)["cells"][0]
     assert "bytes omitted" in last["outputs"][1]["text"] and last["outputs"][2]["text"].endswith("y\n"), last["outputs"][1]

@@ -283,7 +283,7 @@ def test_sessions_cannot_see_each_others():
         lines = out.splitlines()
         name, rest = lines[0].split(None, 1)
         assert rest == f"['{name}']" and len(name) == 26 and name not in seen, (out, err)
-        # Nothing can be made there. Each is an overlay: inodes and locks are the session's own, and no path is told.
+        # Nothing can be made there. Each is an overlay: inodes and locks are the session's own, and no path is shown.
         assert lines[1:3] == ["Read-only file system"] * 2, (out, err)
         assert sorted(lines[3:]) == ["['/', '/run/codebox-packages', 'ro,nosuid,nodev,relatime'] tmpfs",
                                      f"['/', '/run/codebox-packages/{name}', 'ro,nosuid,nodev,relatime'] overlay"], (out, err)
@@ -718,7 +718,7 @@ def test_many_at_once():
         assert refused[waiting[8]]["kind"] == refused[twice]["kind"] == "busy", refused
         # Those that read what the index sends have a filter, in each of their threads.
         assert os.environ.get("CBX_SANITIZED") or wait_until(lambda: filtered() >= 8), filtered()
-        # A session that goes takes its installation with it; the others go on.
+        # A session that goes takes its installation with it; the others continue.
         box("session", "rm", "m1", check=True)
         m = c.recv()
         assert m["id"] == waiting[1] and m["error"]["kind"] == "session_expired", m
@@ -764,7 +764,7 @@ def inits(b=box):
 
 
 def test_resolvers_that_are_killed():
-    """Their sandbox, from outside: what waits for them is told, and codeboxd lives."""
+    """Their sandbox, from outside: what waits for them gets an error, and codeboxd lives."""
     gate = threading.Event()
 
     def slow():

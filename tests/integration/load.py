@@ -34,7 +34,7 @@ def test_a_dozen_clients_get_their_own_answers():
             tally = await load.drive(clients, shape, args.cells, args.rate)
             assert not load.problems(tally), load.problems(tally)
             assert sum(map(len, tally.seconds.values())) == args.clients * args.cells
-        # Chance may have left out a kind.
+        # Chance may have omitted a kind.
         tally = load.Tally()
         for kind in load.KINDS:
             await asyncio.gather(*(c.cell(tally, kind) for c in clients[:4]))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a session reaches when its policy lets it reach something: clients as people use them, limits, and what is told. What it
+"""What a session reaches when its policy lets it reach something: clients as people use them, limits, and what is reported. What it
 does not reach is in ../probe/network.py."""
 import json
 import os
@@ -245,12 +245,11 @@ def test_variables_are_passed_through():
     assert "one of a kind" in got[0]["content"][0]["text"], got
 
 
-# ---- limits, and what is told ----
+# ---- limits, and what is reported ----
 
 def test_slow_peers_cost_others_nothing():
     """All places are taken by peers that stand still: a client that says nothing, a server that says nothing, one that
-    stops half-way, one that does not take the connection. Another session does not notice; this one goes on as soon as one
-    has stood still for long enough."""
+    stops half-way, one that does not take the connection. Another session does not notice; this one continues as soon as one has stood still for long enough."""
     b, client = box(POLICY)
     cell("slow = []\nfor i in range(16):\n"
          " s = socket.create_connection(('127.0.0.1', 3128)); slow.append(s)\n"

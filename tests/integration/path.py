@@ -24,7 +24,7 @@ RARE = ("box/link.c",)  # once a second: the supervisor hears that the session i
 BESIDE = ("cbx_engine_to_json", "timer_event")  # the greeting of a connection, and timers, as of the pool
 
 # For gdb: SIGUSR2, which codeboxd has no use for, stops it, the first time to get a breakpoint at each function of the
-# engine, inlined or not; the second time what was reached is told. A function that is reached is asked for once.
+# engine, inlined or not; the second time the output names what was reached. A function that is reached is asked for once.
 TRACE = r"""
 import gdb, json, re
 

@@ -446,7 +446,7 @@ def test_mounts_and_reloads():
     assert mount(site, code=f"import os; os.symlink({secret!r}, '/mnt/rw/trap')").returncode == 0
     assert os.readlink(trap) == secret
     assert "not in a directory" in mount(trap, "o").stderr
-    assert b("policy", "reload").returncode == 0  # it was no link when it was allowed
+    assert b("policy", "reload").returncode == 0  # it was not a link when it was allowed
     r = mount(trap, "o")
     assert r.returncode != 0 and "not in a directory" in r.stderr, r
     # As at the start, once nobody can write, which is when the sandboxes have ended.

@@ -226,7 +226,7 @@ def test_a_person_has_time():
     r = patient("run", "--image", image(), "--timeout", "500ms", "-c", code)
     assert r.returncode == 124 and "--timeout" in r.stderr and "30 s" in r.stderr, r
     assert "lowered" in patient("run", "--json", "--image", image(), "--timeout", "10m", "-c", "1").stdout
-    with Control(patient) as c:  # a model's cell has the default, and is told how to get more
+    with Control(patient) as c:  # a model's cell has the default, and its answer says how to get more
         x = c.call("run", code=code, image=image())
         assert x["status"] == "timeout" and "timeout" in x["message"] and "30 s" in x["message"], x
 

@@ -208,7 +208,7 @@ def test_dangerous_system_calls_are_refused():
     for line in inside(code).splitlines():
         name, result = line.rsplit("=", 1)
         assert result in ("1", "38", "93", "97"), line  # EPERM, ENOSYS, E(PROTO|AF)NOSUPPORT
-    # The same probe outside: at least these are no refusals of ours there.
+    # The same probe outside: at least these are not refusals of ours there.
     free = dict(l.rsplit("=", 1) for l in outside(code).splitlines())
     assert free["personality(READ_IMPLIES_EXEC)"] == "0", free
     assert free["clone3"] == "22", free

@@ -520,7 +520,7 @@ def test_the_network_stalls():
         relay.left = 3 << 20
         a = ask("SELECT a.i, repeat('x', 1000) FROM big a, t", "far", b=b, session_id="s", path="partial.csv")
         assert a["kind"] == "timeout", a
-        if relay.stalled.is_set():  # else the machine was too busy for so many bytes
+        if relay.stalled.is_set():  # else the machine was too busy for this number of bytes
             break
     assert "answers neither the query nor that it is cancelled" in a["message"], a
     assert parts(b).strip() == "[]", parts(b)

@@ -184,7 +184,7 @@ def started_by(b, name):
 
 
 def goes_wrong(mode, *reasons):
-    """The zygote is found out before a session needs it; sessions go on without."""
+    """The zygote is found out before a session needs it; sessions start without."""
     b = evil(mode)
     session(b, "a")
     assert wait_until(lambda: "failed: " in log(b)), log(b)
@@ -212,7 +212,7 @@ def test_ready_twice():
 def test_a_flood_of_reports():
     b = evil("flood")
     session(b, "a")
-    session(b, "b")  # while it goes on: nobody else waits for it
+    session(b, "b")  # while it lasts: nobody else waits for it
     b.stop()
 
 

@@ -107,7 +107,7 @@ def groups():
 
 
 def adopted_by_another_daemon(pid):
-    """Ours is dead; another's children are no business of this test."""
+    """Ours is dead; another's children do not concern this test."""
     while pid > 1:
         if command(pid) == "codeboxd":
             return True

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The clear cases of CONTRIBUTING's checklist of English, in what users read: strings of the programs, manual pages, the
-README, SECURITY.md, NEWS, --help. What needs judgement is not here."""
+"""The clear cases of CONTRIBUTING's checklist of English: in what users read, which is strings of the programs, manual
+pages, the README, SECURITY.md, NEWS, --help; and in comments. What needs judgement is not here."""
 import io
 import os
 import re
@@ -44,12 +44,14 @@ WITHOUT = {("src/base/dirs.c", "root could be regained after giving it up"),
            ("src/image/tree.c", "%s is larger than %zu bytes")}
 
 
+C_TOKEN = r'/\*.*?\*/|//[^\n]*|\'(?:\\.|[^\'\\\n])+\'|"(?:\\.|[^"\\\n])*"'
+
+
 def c_strings(text):
     """String literals as the compiler joins them, one a line; without comments and the names of headers."""
-    token = r'/\*.*?\*/|//[^\n]*|\'(?:\\.|[^\'\\\n])+\'|"(?:\\.|[^"\\\n])*"'
     parts, end = [], 0
-    for m in re.finditer(token, text, re.S):
-        if not m.group().startswith('"') or re.search(r"#\s*include\s*$", text[:m.start()][-40:]):
+    for m in re.finditer(C_TOKEN, text, re.S):
+        if not m.group().startswith('"') or re.search(r"#\s*include\s*$", text[max(0, m.start() - 40):m.start()]):
             continue
         joined = parts and re.fullmatch(r"\s*(?:PRI\w+\s*)?", text[end:m.start()])
         string = re.sub(r"\\[nt]", " ", m.group()[1:-1])
@@ -58,9 +60,24 @@ def c_strings(text):
     return "\n".join(parts)
 
 
+def c_comments(text):
+    """Of C and JavaScript; the "*" before each line is not part of a sentence."""
+    found_ones = (m.group() for m in re.finditer(C_TOKEN, text, re.S))
+    return "\n".join(re.sub(r"\n\s*\*? ?", " ", c) for c in found_ones if c.startswith("/"))
+
+
+def python_tokens(text, wanted):
+    return "\n".join(t.string for t in tokenize.generate_tokens(io.StringIO(text).readline) if wanted(t))
+
+
 def python_strings(text):
-    """All of them: docstrings are read by few, and cost nothing to get right."""
-    return "\n".join(t.string for t in tokenize.generate_tokens(io.StringIO(text).readline) if t.type == tokenize.STRING)
+    """All of them, and comments."""
+    return python_tokens(text, lambda t: t.type in (tokenize.STRING, tokenize.COMMENT))
+
+
+def python_comments(text):
+    """With docstrings."""
+    return python_tokens(text, lambda t: t.type == tokenize.COMMENT or t.string.startswith('"""'))
 
 
 def prose(text):
@@ -78,6 +95,8 @@ def refusals(text):
 def texts():
     for folder, pattern, read in (
             ("src", "*.[ch]", c_strings), ("src", "*.py", python_strings), ("man", "*.[1-8]*", prose),
+            ("src", "*.[ch]", c_comments), ("src", "*.js", c_comments), ("tests", "*.[ch]", c_comments),
+            ("tests", "*.py", python_comments), ("tests", "*.mjs", c_comments),
             ("policies", "*", prose), ("packaging", "*", prose), (".", "*.md", prose), (".", "NEWS", prose),
             (".", "bootstrap", prose)):
         base = TOP / folder
@@ -102,9 +121,12 @@ def test_it_finds_what_it_is_for():
         assert not list(found(text)), text
     source = '#include "is no.h"\n/* is no x */ f("a \\"is " "no y\\"", \'"\', "b"); // is no z\n'
     assert c_strings(source) == 'a \\"is no y\\"\nb', c_strings(source)
+    assert c_comments(source) == "/* is no x */\n// is no z", c_comments(source)
+    assert list(found(c_comments("/* so\n * many */"))) and list(found(python_comments('x = "so many"  # goes on')))
+    assert not list(found(python_comments('x = "so many"')))
 
 
-def test_what_users_read():
+def test_what_is_read():
     wrong, seen, met = [], set(), set()
     for name, text in texts():
         seen.add(name.split(os.sep)[0])

@@ -265,7 +265,7 @@ def images():
 
 
 def in_memory(path):
-    """Whether the first page of a file is in the page cache, as its owner is told."""
+    """Whether the first page of a file is in the page cache, as its owner learns."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     with open(path, "rb") as f:

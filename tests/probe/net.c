@@ -281,7 +281,7 @@ int enter_namespaces(void)
 	pid = fork();
 	if (pid < 0)
 		return -1;
-	if (pid > 0) { /* the first process of the pid namespace is the one that goes on */
+	if (pid > 0) { /* the first process of the pid namespace is the one that continues */
 		if (waitpid(pid, &status, 0) < 0)
 			_exit(NOT_TRIED);
 		if (WIFSIGNALED(status))

@@ -83,7 +83,8 @@ static int crash_with_limit(char **args)
 }
 
 /* Orphans that end at once: are they reaped? Answers with the number of zombies that stay. Where they or pid 1 have no
- * processor for a while there are so many that no process can be made: that passes, or probe.c's limit is the answer. */
+ * processor for a while their number leaves room for no other process: that passes, or probe.c's limit is the
+ * answer. */
 static int orphans(char **args)
 {
 	int wanted = args[0] ? atoi(args[0]) : 200, zombies = 0, alive[2];

@@ -554,7 +554,7 @@ static void change_png(struct cbx_execution *x, const char *path, size_t n)
 	change(x, path, bytes.data, n);
 }
 
-/* One command; false: the cell goes on later. */
+/* One command; false: the cell continues later. */
 static bool command(struct cbx_execution *x, const char *line)
 {
 	const char *rest = strchr(line, ' ');
@@ -856,7 +856,7 @@ bool cbx_execution_held(const struct cbx_execution *x, struct cbx_hold *ret)
 void cbx_execution_interrupt(const struct cbx_caller *by, struct cbx_execution *x)
 {
 	if (x->killed_by_close)
-		return; /* it has ended, which is only to be told yet */
+		return; /* it has ended, which is still to be reported */
 	x->session->engine->interrupts++;
 	if (x->status == CBX_QUEUED)
 		x->status = CBX_CANCELLED;

@@ -27,7 +27,7 @@ void fake_engine_break(struct cbx_engine *e);
 void fake_engine_fail_setup(struct cbx_engine *e, bool on);
 /* The session ends by itself. */
 void fake_session_expire(struct cbx_engine *e, const char *id);
-/* Cells that are going on. */
+/* Cells that are running. */
 size_t fake_engine_running(const struct cbx_engine *e);
 /* Interrupts that were asked for so far. */
 size_t fake_engine_interrupts(const struct cbx_engine *e);

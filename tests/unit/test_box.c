@@ -327,7 +327,8 @@ START_TEST(lies_end_it)
 }
 END_TEST
 
-/* The supervisor has a moment to say why; then it is a failure by itself. What waits is told once, by whoever closes. */
+/* The supervisor has a moment to say why; then it is a failure by itself. Whoever closes reports to what waits,
+ * once. */
 START_TEST(it_dies)
 {
 	for (int i = 1; i <= 3; i++)

@@ -218,7 +218,7 @@ START_TEST(a_delegated_group_is_taken)
 	ck_assert_int_eq(stat(path, &st), 0);
 	ck_assert_msg(t.backend == CBX_CGROUP_INHERIT, "%s", t.reason);
 	expect("supervisor/cgroup.procs", "0");
-	/* What +memory, +pids and +cpu, in this order, leave in a file that is no control group's. */
+	/* What +memory, +pids and +cpu, in this order, leave in a file that is not a control group's. */
 	expect("cgroup.subtree_control", "+cpusry");
 	expect("sessions/cgroup.subtree_control", "+cpusry");
 	ck_assert_int_eq(cbx_cgroup_tree_limit(&t, 1 << 20, &err), 0);

@@ -187,7 +187,7 @@ START_TEST(reads_files)
 	ck_assert_int_eq(memcmp(buf.data, "\0\1\377", 3), 0);
 	ck_assert(!eof);
 	ck_assert_int_eq(cbx_remote_read(&remote, "f", 3, &buf, &eof, &err), 0);
-	ck_assert(eof); /* nothing, and no end: it must not go on for ever */
+	ck_assert(eof); /* nothing, and no end: it must not read for ever */
 	ck_assert_int_lt(cbx_remote_read(&remote, "f", 3, &buf, &eof, &err), 0);
 }
 END_TEST

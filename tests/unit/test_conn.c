@@ -206,7 +206,7 @@ START_TEST(too_long_lines_are_thrown_away)
 }
 END_TEST
 
-/* Of a peer that takes nothing no more is read, long before it has to be closed; it goes on where it was. */
+/* Of a peer that takes nothing no more is read, long before it has to be closed; it continues where it was. */
 START_TEST(slow_readers_are_not_read)
 {
 	_cleanup_free_ char *big = cbx_xcalloc(1, MIB(1) + 1);

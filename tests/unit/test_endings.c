@@ -31,7 +31,7 @@ static void work(evutil_socket_t fd, short what, void *arg)
 	cbx_session_run_work(arg);
 }
 
-/* A session that runs a cell, without a sandbox: what its interpreter and its init would do is left out. */
+/* A session that runs a cell, without a sandbox: without what its interpreter and its init would do. */
 static void begin(void)
 {
 	struct cbx_engine_config config = { .images_dir = "/nonexistent", .libexec_dir = "/nonexistent",

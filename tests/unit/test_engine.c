@@ -203,7 +203,7 @@ START_TEST(news_are_each_ones_own)
 }
 END_TEST
 
-/* No session gets ready: that is told once to each who waits, and to nobody else. */
+/* No session gets ready: each who waits learns of it once, and nobody else. */
 START_TEST(answers)
 {
 	struct made ma, gone, mb;
@@ -448,7 +448,7 @@ START_TEST(ceiling)
 }
 END_TEST
 
-/* Who is still waiting when the engine ends is told, too. */
+/* Who is still waiting when the engine ends learns of it, too. */
 START_TEST(answers_at_the_end)
 {
 	struct cbx_err err;

@@ -230,7 +230,7 @@ START_TEST(damaged_directories)
 	run("rmdir $D/$N/rootfs", "img");
 	ck_assert_int_lt(cbx_image_open(dir, "img", &image, &err), 0);
 	ck_assert_str_eq(err.kind, "image_damaged");
-	run("ln -s / $D/$N/rootfs", "img"); /* a link is no root */
+	run("ln -s / $D/$N/rootfs", "img"); /* a link is not a root */
 	ck_assert_int_lt(cbx_image_open(dir, "img", &image, &err), 0);
 	ck_assert_str_eq(err.kind, "image_damaged");
 

@@ -184,7 +184,7 @@ END_TEST
 
 #define FILES 450
 
-/* Each page goes on where the one before it ended, also where a long name did not fit and a shorter one would. */
+/* Each page begins where the one before it ended, also where a long name did not fit and a shorter one would. */
 START_TEST(pages_of_a_scan)
 {
 	unsigned seen[FILES] = { 0 };

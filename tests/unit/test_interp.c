@@ -377,7 +377,7 @@ START_TEST(a_flood_after_the_fault)
 }
 END_TEST
 
-/* A thread that outlives its cell shows something: that is no fault, and nobody's. */
+/* A thread that outlives its cell shows something: that is not a fault, and belongs to no cell. */
 START_TEST(a_display_that_comes_late)
 {
 	begin(true);

@@ -39,7 +39,7 @@ START_TEST(computing)
 	ck_assert_uint_eq(p.share, 300);
 	uses(&p, &l, 900, 1);
 	ck_assert(p.slow);
-	uses(&p, &l, 0, 1); /* a pause is no end */
+	uses(&p, &l, 0, 1); /* a pause is not an end */
 	uses(&p, &l, 200, 20);
 	ck_assert(p.slow);
 	uses(&p, &l, 10, 3);

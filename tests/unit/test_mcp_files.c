@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files, artifacts, and cells that go on without their call, on a toy engine. */
+/* Files, artifacts, and cells that outlive their call, on a toy engine. */
 #include "mcp_client.h"
 
 #define RUN(id, code) CALL(id, "run_code", "{\"background\":true,\"code\":\"" code "\"}")
@@ -21,7 +21,7 @@ START_TEST(background)
 	ck_assert_str_eq(str_at(m, S "status"), "running");
 	ck_assert_str_eq(str_at(m, S "stdout"), "a\n");
 	ck_assert_int_eq(cJSON_GetArraySize(at(m, S "files")), 0);
-	/* A wait that is over, and one that is cancelled: the cell goes on. */
+	/* A wait that is over, and one that is cancelled: the cell keeps running. */
 	client_send(c, CALL("3", "get_execution", "{\"execution_id\":1,\"session_id\":\"fake-1\",\"wait\":0.01}"));
 	while (c->seen == c->n)
 		event_base_loop(c->base, EVLOOP_ONCE);

@@ -172,7 +172,7 @@ START_TEST(no_default_session)
 }
 END_TEST
 
-/* Nobody was told of the session that a cancelled call has made. */
+/* Nobody knows of the session that a cancelled call has made. */
 START_TEST(cancel)
 {
 	struct client *c = client_new();

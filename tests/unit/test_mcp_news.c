@@ -34,7 +34,7 @@ START_TEST(listen_stream)
 	ck_assert(true_at(m, "params.notifications.resourcesListChanged"));
 	ck_assert_ptr_null(at(m, "params.notifications.toolsListChanged")); /* they never change */
 	ck_assert_str_eq(str_at(m, "params.notifications.resourceSubscriptions.0"), "codebox://sessions/s/files/a%2Ecsv");
-	/* Another form of the same address is the same file, and it is told in the client's own form. */
+	/* Another form of the same address is the same file, and the news has the client's own form. */
 	files_changed(c, "s", "codebox://sessions/s/files/a.csv");
 	files_changed(c, "s", "codebox://sessions/s/files/a.csv");
 	m = wait_next(c);
@@ -161,7 +161,7 @@ START_TEST(legacy_subscribe)
 }
 END_TEST
 
-/* Sessions that belong to one connection are no news to another. */
+/* Sessions that belong to one connection are not news to another. */
 START_TEST(news_of_others)
 {
 	struct client *c = client_with_news();
@@ -186,7 +186,7 @@ START_TEST(news_of_others)
 	files_changed(c, "fake-2", "codebox://sessions/fake-2/files/a");
 	m = wait_next(c);
 	ck_assert_str_eq(str_at(m, "method"), "notifications/resources/list_changed");
-	/* What was asked for by its address is told, whoever's it is. */
+	/* What was asked for by its address is news, whoever's it is. */
 	client_ask(c, OLD("2", "resources/subscribe", "\"uri\":\"codebox://sessions/fake-1/files/a\""));
 	files_changed(c, "fake-1", "codebox://sessions/fake-1/files/a");
 	m = wait_next(c);

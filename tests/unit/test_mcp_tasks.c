@@ -159,7 +159,7 @@ START_TEST(cancel)
 	m = about(c, "tasks/get", id, "");
 	check_facts(m, "result", "cancelled");
 	ck_assert_ptr_null(at(m, "result.result"));
-	/* Once more is no error, and does nothing. */
+	/* Once more is not an error, and does nothing. */
 	ck_assert_ptr_nonnull(at(about(c, "tasks/cancel", id, ""), "result"));
 	ck_assert_uint_eq(fake_engine_interrupts(c->engine), 1);
 	client_free(c);

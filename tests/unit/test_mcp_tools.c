@@ -165,7 +165,7 @@ START_TEST(default_session)
 	ck_assert_str_eq(text(client_run(c, "print c", NULL)), "c\n[session_id: fake-2]");
 	m = client_run(c, "print d", "fake-1");
 	ck_assert(true_at(m, "result.isError"));
-	/* Closed on purpose: nothing to be told. */
+	/* Closed on purpose: nothing to report. */
 	client_ask(c, CALL("5", "close_session", "{\"session_id\":\"fake-2\"}"));
 	ck_assert_str_eq(text(client_run(c, "print e", NULL)), "e\n[session_id: fake-3]");
 	/* It ends with the connection, others do not. */
@@ -334,8 +334,8 @@ START_TEST(closed_while_running)
 }
 END_TEST
 
-/* A closed session's id is another's before the ends of its cells are told: who waits for those has nothing to do with
- * the cells of the same numbers there. */
+/* A closed session's id is another's before the ends of its cells are reported: who waits for those has nothing to do
+ * with the cells of the same numbers there. */
 START_TEST(id_used_again)
 {
 	struct client *c = client_new();

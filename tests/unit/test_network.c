@@ -375,7 +375,7 @@ END_TEST
 
 static const struct {
 	int status; /* 0: taken */
-	const char *head, *sent; /* what goes on, or a word of the refusal */
+	const char *head, *sent; /* what is passed on, or a word of the refusal */
 } heads[] = {
 	{ 0, "GET http://a.example/x?y HTTP/1.1\r\nHost: a.example\r\nAccept: */*\r\n\r\n",
 	  "GET /x?y HTTP/1.1\r\nHost: a.example\r\nAccept: */*\r\nConnection: close\r\n\r\n" },
@@ -530,7 +530,7 @@ START_TEST(socks)
 }
 END_TEST
 
-/* A ClientHello with these extensions, in records of so many bytes. */
+/* A ClientHello with these extensions, in records of this number of bytes. */
 static void hello(struct cbx_buf *out, const char *extensions, size_t n, size_t record)
 {
 	_cleanup_buf_ struct cbx_buf m = { 0 };

@@ -143,7 +143,7 @@ START_TEST(advisories)
 }
 END_TEST
 
-/* Both ends of a range have to fit where it is told: what is too long is not a version. */
+/* Both ends of a range have to fit where it is shown: what is too long is not a version. */
 START_TEST(versions_without_end)
 {
 	struct cbx_wheel wheels[] = { { .name = "npm:some-name", .version = "1.5.0" } };

@@ -204,7 +204,7 @@ START_TEST(parts_of_the_machine)
 	ck_assert_uint_eq(memory->standard, memory->ceiling);
 	ck_assert_uint_ge(p->values[CBX_KEY_MEMORY_TOGETHER].standard, memory->ceiling);
 	ck_assert_uint_le(p->values[CBX_KEY_DISK].standard, machine / 100 + MIB(1));
-	/* What is in force is told in bytes. */
+	/* What is in force is shown in bytes. */
 	ck_assert_ptr_null(strchr(text, '%'));
 	ck_assert_str_eq(p->digest, q->digest);
 	free(text);
@@ -376,7 +376,7 @@ START_TEST(rules_for_code)
 }
 END_TEST
 
-/* A value that is no looser than the limit. */
+/* A value that is at most as loose as the limit. */
 static bool within(enum cbx_key k, uint64_t value, uint64_t limit)
 {
 	return cbx_key_lower(k, value, limit) == value;
@@ -399,7 +399,7 @@ static void combine(enum cbx_key k, struct cbx_policy *wide, struct cbx_policy *
 	cbx_policy_free(p);
 }
 
-/* Whatever two policies and a request say of a key: nobody gets more than either of the three, and it is told. */
+/* Whatever two policies and a request say of a key: nobody gets more than any of the three, and the answer says so. */
 START_TEST(nothing_widens)
 {
 	struct cbx_policy *wide = cbx_policy_new("w"), *tight = cbx_policy_new("t");

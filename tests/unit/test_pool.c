@@ -83,7 +83,7 @@ static uint64_t says(const char *key)
 	return n;
 }
 
-/* Until so many are on their way. */
+/* Until this number is on its way. */
 static void wait_for(uint64_t n)
 {
 	for (int i = 0; i < 10000 && says("starting") != n; i++)

@@ -25,7 +25,7 @@
 
 #define FILES 100
 
-/* What is left out, or done besides. */
+/* What is omitted, or done besides. */
 enum lack {
 	NOTHING,
 	A_NAME, /* that looks like lines of /proc/PID/status */

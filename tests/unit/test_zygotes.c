@@ -277,7 +277,7 @@ START_TEST(placed_first)
 	ck_assert_int_eq(events[0].pid, 3);
 	ck_assert_int_eq(verified, pid);
 	ck_assert(!zygote()->killed && lives(box_victim));
-	/* Its end is told by the number that it has inside. */
+	/* Its end is reported by the number that it has inside. */
 	ck_assert(zygotes_reaped(&s, pid, 256));
 	ck_assert_uint_eq(events[1].type, CBX_EVENT_EXITED);
 	ck_assert_int_eq(events[1].pid, 3);
@@ -325,7 +325,7 @@ START_TEST(not_what_it_should_be)
 	ck_assert_int_eq(events[0].pid, 0);
 	ck_assert(killed(box_victim)); /* something that is not understood is in it */
 	is_killed("not what it should be", 0);
-	/* Nothing is told of the interpreter, which nobody knows. */
+	/* Nothing is reported of the interpreter, which nobody knows. */
 	nevents = 0;
 	ck_assert(zygotes_reaped(&s, pid, 9));
 	ck_assert_uint_eq(nevents, 0);
