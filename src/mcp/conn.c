@@ -105,10 +105,10 @@ static void take_headers(struct cbx_mcp *mcp, cJSON *params, struct cbx_err *err
 
 	mcp->headers = headers;
 	if (headers && !cJSON_IsObject(headers))
-		cbx_refuse(err, "invalid_argument", EINVAL, "headers: give an object");
+		cbx_refuse(err, "invalid_argument", EINVAL, "headers: wrong type; give an object");
 	cJSON_ArrayForEach(v, headers)
 		if (!cJSON_IsString(v))
-			cbx_refuse(err, "invalid_argument", EINVAL, "headers: give strings");
+			cbx_refuse(err, "invalid_argument", EINVAL, "headers: wrong type; give strings");
 }
 
 static const char *header_of(void *arg, const char *name)

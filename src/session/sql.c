@@ -403,7 +403,7 @@ static void forget_text(char **text)
 	free(take_ptr(text));
 }
 
-/* One of the policy: what codebox-sql is told of it, and its password, malloc'd, or NULL. */
+/* One of the policy: what codebox-sql learns of it, and its password, malloc'd, or NULL. */
 static int read_connection(const struct cbx_engine *e, const struct cbx_sql_connection *c, cJSON **ret,
 			   char **ret_password, struct cbx_err *err)
 {

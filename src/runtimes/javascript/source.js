@@ -77,7 +77,7 @@ const statically = (m) => {
 	return names.length ? `const { ${names.map((n) => n.join(': ')).join(', ')} } = ${value};${lines}` : `void ${value};${lines}`;
 };
 
-// A "/" behind this begins a regular expression and is no division.
+// A "/" behind this begins a regular expression and is not a division.
 const REGEX_AFTER = /(?:^|[({[,;:=!&|?+\-*%<>~^}]|\b(?:return|typeof|case|in|of|delete|void|throw|new|else|do|await|yield))\s*$/;
 const TOKEN = /\/\/[^\n]*|\/\*[^]*?\*\/|'(?:[^'\\\n]|\\[^])*'|"(?:[^"\\\n]|\\[^])*"|[\p{ID_Start}$_][\p{ID_Continue}$]*|[^]/uy;
 const REGEX = /\/(?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/[a-z]*/y;
