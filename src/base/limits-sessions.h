@@ -181,9 +181,14 @@
 #define CBX_INSTALL_UNREAD_MAX MIB(64)   /* session: answers of the index that a resolver has not read, and likewise those
 					 * that are still coming, but for one; more: the index waits
 					 * [integration/install.py:resolvers_that_lie] */
-#define CBX_PACKAGES_KEPT_MAX GIB(10)    /* packages: unpacked wheels and answers of the index that are kept; more: before
-					 * something is fetched, those used longest ago that no session has are removed
-					 * [unit/test_trim.c:what_was_used_longest_ago_goes] */
+#define CBX_PACKAGES_KEPT_MIN MIB(1)     /* policy: least that "cache" of packages may say; less: error
+					 * [unit/test_packages.c:policies] */
+#define CBX_PACKAGES_KEPT_MAX GIB(1024)  /* policy: most that "cache" of packages may say; more: error
+					 * [unit/test_packages.c:policies] */
+#define CBX_PACKAGES_KEPT_DEFAULT GIB(10) /* packages: unpacked wheels and answers of the index that are kept, where no
+					 * policy says otherwise; more: before something is fetched, those used longest
+					 * ago that no session has are removed
+					 * [integration/install.py:what_is_kept_has_a_quota] */
 #define CBX_TREE_TRUSTED_S 86400         /* packages: after this long, the files of an unpacked wheel that is used again are
 					 * read, though nothing says that they were changed; one that was is fetched again
 					 * [integration/install.py:what_was_changed_in_the_store_is_not_used] */

@@ -193,6 +193,7 @@ static cJSON *make_job(const char *token, const char *python, const cJSON *wheel
 	cJSON *job = cbx_json_new_obj();
 
 	cbx_json_set_str(job, "job", "install");
+	cbx_json_set_u64(job, "cache", CBX_PACKAGES_KEPT_DEFAULT);
 	cbx_json_set_str(job, "token", token);
 	cbx_json_set_u64(job, "bytes_max", CBX_WHEELS_BYTES);
 	cbx_json_set_str(job, "python", python);

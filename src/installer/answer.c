@@ -34,7 +34,8 @@ struct question {
 	const struct cbx_index *index;
 	const struct cbx_store_dirs *store;
 	bool page, npm;
-	bool others; /* that are asked when this one does not have it */
+	bool others;	   /* that are asked when this one does not have it */
+	uint64_t kept_max; /* bytes, of the whole store */
 	char *url;
 	char kept[KEPT_NAME];
 };
@@ -128,7 +129,8 @@ static void bound_kept(const struct question *q, size_t n)
 
 	n = n < KEPT_LEAST ? KEPT_LEAST : n;
 	if (getrandom(&chance, sizeof(chance), 0) != sizeof(chance) || chance % CBX_INDEX_KEPT_LOOK < n)
-		(void)cbx_cache_trim(q->store, CBX_INDEX_KEPT_MAX, &ignored);
+		(void)cbx_cache_trim(q->store, q->kept_max < CBX_INDEX_KEPT_MAX ? q->kept_max : CBX_INDEX_KEPT_MAX,
+				     &ignored);
 }
 
 static void keep(const struct question *q, const char *p, size_t n)
@@ -195,7 +197,7 @@ static int answer_in_turn(struct question *q, const struct cbx_indexes *from, co
 int cbx_answer_page(const struct cbx_indexes *from, const struct cbx_store_dirs *store, const char *project,
 		    char **ret_url, const struct cbx_index **ret_index, struct cbx_buf *ret, struct cbx_err *err)
 {
-	struct question q = { .store = store, .page = true };
+	struct question q = { .store = store, .page = true, .kept_max = CBX_INDEX_KEPT_MAX };
 	int r = answer_in_turn(&q, from, project, ret, err);
 
 	*ret_url = q.url;
@@ -247,7 +249,7 @@ static int answer_index(struct question *q, const cJSON *job, struct cbx_indexes
 
 void cbx_answer_question(const cJSON *job, const struct cbx_store_dirs *store, int out)
 {
-	struct question q = { .store = store };
+	struct question q = { .store = store, .kept_max = cbx_json_u64(job, "cache") };
 	_cleanup_buf_ struct cbx_buf text = { 0 }, line = { 0 };
 	_cleanup_json_ cJSON *o = cbx_json_new_obj();
 	const char *project = cbx_json_text(job, "project");

@@ -47,7 +47,7 @@ struct installation {
 	const struct cbx_store_dirs *store;
 	struct cbx_indexes indexes;
 	struct cbx_lock lock;
-	uint64_t bytes_max;
+	uint64_t bytes_max, kept_max;
 	struct spent *spent;
 	const char *python, *registry, *token;
 };
@@ -378,10 +378,10 @@ static bool have_wheel(const struct installation *in, const struct cbx_wheel *w)
 
 static int trim(void *arg, struct cbx_err *err)
 {
-	const struct cbx_store_dirs *store = arg;
-	int r = cbx_confine_link(store, err);
+	const struct installation *in = arg;
+	int r = cbx_confine_link(in->store, err);
 
-	return r < 0 ? r : cbx_store_trim(store, CBX_PACKAGES_KEPT_MAX, err);
+	return r < 0 ? r : cbx_store_trim(in->store, in->kept_max, err);
 }
 
 static int lock_store(const struct installation *in, int *ret, struct cbx_err *err)
@@ -395,7 +395,7 @@ static int lock_store(const struct installation *in, int *ret, struct cbx_err *e
 	for (size_t i = 0; i < in->lock.n; i++)
 		all &= have_wheel(in, &in->lock.wheels[i]);
 	if (!all && flock(*ret, LOCK_EX | LOCK_NB) == 0)
-		r = cbx_apart(trim, (void *)in->store, err);
+		r = cbx_apart(trim, (void *)in, err);
 	while (r >= 0 && flock(*ret, LOCK_SH) < 0)
 		if (errno != EINTR)
 			r = cbx_fail(err, errno, "lock the store of packages");
@@ -602,6 +602,7 @@ int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *ans
 	int r = cbx_index_find(cbx_json_text(job, "index"), &in.indexes, err);
 
 	in.bytes_max = cbx_json_u64(job, "bytes_max");
+	in.kept_max = cbx_json_u64(job, "cache");
 	in.spent = mmap(NULL, sizeof(*in.spent), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (r >= 0 && in.spent == MAP_FAILED)
 		r = cbx_fail(err, errno, "share a page with the processes that fetch");

@@ -7,10 +7,10 @@
  * it, an object of JSON, and shuts that direction down. The answer is a line of JSON, with "kind" and "message" where
  * the job failed, and then the bytes of what was asked for; the end of the file is its end.
  *
- *   {"job":"ask","index"?,"project"}    the page of a project: {"type":"json" or "html","url"}, bytes
- *   {"job":"ask","registry"?,"project":"npm:…"}  that of an npm package, likewise
- *   {"job":"ask","index"?,"url"}	 a file that a page named: likewise
- *   {"job":"install","token","index"?,"registry"?,"bytes_max","python","packages":[…],"advisories":[paths],
+ *   {"job":"ask","index"?,"cache","project"}    the page of a project: {"type":"json" or "html","url"}, bytes
+ *   {"job":"ask","registry"?,"cache","project":"npm:…"}  that of an npm package, likewise
+ *   {"job":"ask","index"?,"cache","url"}	 a file that a page named: likewise
+ *   {"job":"install","token","index"?,"registry"?,"bytes_max","cache","python","packages":[…],"advisories":[paths],
  * "on_advisory":"refuse" or "warn","asked":[names],"known":[names]}	 see packages/rules.h:
  * {"token","warnings"?:[texts]}. The token, a random name, is that of the directory that is made. Hanging up gives the
  * installation up.

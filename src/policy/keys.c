@@ -37,8 +37,7 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 			       CBX_SESSIONS_MAX, .server_only = true, .text = "Most sessions at once" },
 	[CBX_KEY_MEMORY_TOGETHER] = { "limits", "memory_together", CBX_TYPE_SIZE, CBX_MEMORY_MIN,
 				      CBX_MEMORY_TOGETHER_MAX, 0, 0, .part = 50, .zero_is_none = true,
-				      .server_only = true,
-				      .text = "Memory of all sessions together" },
+				      .server_only = true, .text = "Memory of all sessions together" },
 	[CBX_KEY_PROFILE] = { "isolation", "profile", CBX_TYPE_WORD, 0, 3, 1, 3, .words = profiles,
 			      .text = "Which system calls there are: strict for computing only, dev for debuggers "
 				      "too" },
@@ -54,11 +53,13 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 				    .text = "Reads from a disk a second, and writes to it" },
 	[CBX_KEY_HISTORY] = { "limits", "history", CBX_TYPE_SIZE, 0, CBX_HISTORY_MAX, CBX_HISTORY_DEFAULT,
 			      CBX_HISTORY_DEFAULT, .server_only = true,
-			      .text = "Bytes of a session's cells and their outputs that are kept for its export; 0: none "
+			      .text = "Bytes of a session's cells and their outputs that are kept for its export; 0: "
+				      "none "
 				      "can be made" },
 	[CBX_KEY_RESULTS] = { "limits", "results", CBX_TYPE_SIZE, 0, CBX_RESULTS_MAX, CBX_ENDED_MEMORY_MAX,
 			      CBX_ENDED_MEMORY_MAX, .server_only = true,
-			      .text = "Bytes of the results of a session's ended cells; more: the oldest are forgotten, but "
+			      .text = "Bytes of the results of a session's ended cells; more: the oldest are "
+				      "forgotten, but "
 				      "not the last" },
 	[CBX_KEY_RESULTS_COUNT] = { "limits", "results_count", CBX_TYPE_COUNT, 1, CBX_RESULTS_COUNT_MAX,
 				    CBX_FINISHED_MAX, CBX_FINISHED_MAX, .server_only = true,
@@ -94,6 +95,11 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 					  "them" },
 	[CBX_KEY_SAVE] = { "packages", "save", CBX_TYPE_BOOL, 0, 1, 1, 1, .server_only = true,
 			   .text = "The packages of a session can become an image" },
+	[CBX_KEY_CACHE] = { "packages", "cache", CBX_TYPE_SIZE, CBX_PACKAGES_KEPT_MIN, CBX_PACKAGES_KEPT_MAX,
+			    CBX_PACKAGES_KEPT_DEFAULT, CBX_PACKAGES_KEPT_DEFAULT, .server_only = true,
+			    .text = "Most bytes of unpacked packages and answers of the index that are kept; more: "
+				    "before "
+				    "something is fetched, those used longest ago that no session has are removed" },
 	[CBX_KEY_SQL_ROWS] = { "sql", "rows", CBX_TYPE_COUNT, 1, CBX_SQL_ROWS_MAX, CBX_SQL_ROWS_DEFAULT,
 			       CBX_SQL_ROWS_DEFAULT, .server_only = true,
 			       .text = "Most rows of the result of a query" },
@@ -123,7 +129,8 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 				  .server_only = true,
 				  .text = "A link to an artifact is good for no longer than this" },
 	[CBX_KEY_CODE_RULES] = { "code", "code_rules", CBX_TYPE_BOOL, 0, 1, 0, 0, .more_is_stricter = true,
-				 .text = "Python cells are judged by their words before they run, and nothing else is run; "
+				 .text = "Python cells are judged by their words before they run, and nothing else is "
+					 "run; "
 					 "this is not isolation" },
 	[CBX_KEY_LANDLOCK] = { "isolation", "landlock", CBX_TYPE_WORD, 0, 2, 1, 1, .words = landlock_modes,
 			       .text = "A second layer that keeps the image's files from being written: auto where the "
@@ -340,7 +347,8 @@ cJSON *cbx_key_schema_strict(enum cbx_key key)
 
 	if (k->type == CBX_TYPE_WORD || k->type == CBX_TYPE_BOOL)
 		return o;
-	cbx_json_set_str(o, "pattern", k->part ? "^([0-9]+([KMGTkmgt](iB|B)?)?|([1-9][0-9]?|100)%)$" : patterns[k->type]);
+	cbx_json_set_str(o, "pattern",
+			 k->part ? "^([0-9]+([KMGTkmgt](iB|B)?)?|([1-9][0-9]?|100)%)$" : patterns[k->type]);
 	cbx_json_set(o, "minimum", cbx_key_to_json(key, k->zero_is_none ? 0 : k->min));
 	cbx_json_set(o, "maximum", cbx_key_to_json(key, k->max));
 	return o;

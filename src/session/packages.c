@@ -142,7 +142,7 @@ static cJSON *outcome(const struct cbx_install *in)
 		cbx_json_push(there ? already : installed, p);
 	}
 	/* Of the image: a resolver may say anything of it, and names are all that is taken. */
-	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(in->found, "image")) {
+	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(in->found, "image")) {
 		const char *name = cbx_json_text(v, "name"), *version = cbx_json_text(v, "version");
 		char normal[CBX_PROJECT_MAX];
 		cJSON *p;
@@ -228,7 +228,8 @@ static void work(evutil_socket_t fd, short what, void *arg)
 	if (in->target)
 		fitted_out(in->target, &err);
 	if (in->target && !in->elsewhere)
-		cbx_session_note(in->target, err.code ? "packages were not installed: %.300s" : "packages were installed%s",
+		cbx_session_note(in->target,
+				 err.code ? "packages were not installed: %.300s" : "packages were installed%s",
 				 err.code ? err.msg : "");
 	install_free(in);
 	if (op)
@@ -239,7 +240,8 @@ static void late(evutil_socket_t fd, short what, void *arg)
 {
 	struct cbx_err err;
 
-	cbx_refuse(&err, "timeout", ETIMEDOUT, "the installation took more than %d s, and was given up; try again, or ask for less",
+	cbx_refuse(&err, "timeout", ETIMEDOUT,
+		   "the installation took more than %d s, and was given up; try again, or ask for less",
 		   CBX_INSTALL_TIMEOUT_S);
 	cbx_install_end(arg, &err);
 }
@@ -253,13 +255,14 @@ static void stale(struct cbx_answer_op *op, const cJSON *answer, const struct cb
 	const cJSON *p;
 
 	for (size_t i = 0; !err && i < in->lock.n; i++)
-		cJSON_ArrayForEach (p, answer) {
+		cJSON_ArrayForEach(p, answer) {
 			const char *name = cbx_json_text(p, "name"), *version = cbx_json_text(p, "version");
 			char normal[CBX_PROJECT_MAX];
 			struct cbx_version v;
 			cJSON *o;
 
-			if (!cbx_project_name(name, strlen(name), normal) || strcmp(normal, in->lock.wheels[i].name) != 0 ||
+			if (!cbx_project_name(name, strlen(name), normal) ||
+			    strcmp(normal, in->lock.wheels[i].name) != 0 ||
 			    !cbx_version_parse(version, strlen(version), &v))
 				continue;
 			o = cbx_json_new_obj();
@@ -442,6 +445,7 @@ static void begin_install(struct cbx_install *in)
 	cbx_json_set_str(job, "index", p->index);
 	cbx_json_set_str(job, "registry", p->registry);
 	cbx_json_set_u64(job, "bytes_max", p->values[CBX_KEY_INSTALL_SIZE].ceiling);
+	cbx_json_set_u64(job, "cache", p->values[CBX_KEY_CACHE].ceiling);
 	cbx_json_set_str(job, "python", cbx_wanted_program(in->target, false));
 	cbx_json_set(job, "packages", cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(in->found, "packages"), 1));
 	set_checks(job, in);
@@ -458,14 +462,16 @@ static void begin_install(struct cbx_install *in)
 int cbx_install_allowed(const struct cbx_session *s, struct cbx_err *err)
 {
 	if (!s->policy->values[CBX_KEY_INSTALL].ceiling)
-		return cbx_refuse(err, "package_refused", EPERM,
-				  "the policy %s does not let packages be installed (packages.install); use what the image "
-				  "has, or ask whoever runs codebox",
-				  s->policy->name);
+		return cbx_refuse(
+			err, "package_refused", EPERM,
+			"the policy %s does not let packages be installed (packages.install); use what the image "
+			"has, or ask whoever runs codebox",
+			s->policy->name);
 	if (!s->engine->jobs || !s->has_packages || !s->engine->boxes.link.facts.overlay)
-		return cbx_refuse(err, "no_packages", ENOSYS,
-				  "packages cannot be installed in this session; it needs a kernel with overlays in user "
-				  "namespaces, and a policy that allowed packages when the session was made");
+		return cbx_refuse(
+			err, "no_packages", ENOSYS,
+			"packages cannot be installed in this session; it needs a kernel with overlays in user "
+			"namespaces, and a policy that allowed packages when the session was made");
 	return 0;
 }
 
@@ -569,8 +575,8 @@ static int begin(const struct cbx_caller *by, struct cbx_session *s, const cJSON
 	return 0;
 }
 
-int cbx_session_install(const struct cbx_caller *by, struct cbx_session *s, const cJSON *asked, struct cbx_answer_op *op,
-			struct cbx_err *err)
+int cbx_session_install(const struct cbx_caller *by, struct cbx_session *s, const cJSON *asked,
+			struct cbx_answer_op *op, struct cbx_err *err)
 {
 	return begin(by, s, asked, NULL, op, err);
 }
@@ -610,8 +616,8 @@ static void leave(struct cbx_session *s)
 	in->target = NULL;
 	s->install = NULL;
 	in->over = true;
-	cbx_refuse(&in->failure, "session_expired", ENOENT,
-		   "session %s was closed while packages were being installed", s->spec.id);
+	cbx_refuse(&in->failure, "session_expired", ENOENT, "session %s was closed while packages were being installed",
+		   s->spec.id);
 	event_active(in->work, EV_TIMEOUT, 1);
 }
 
@@ -641,7 +647,7 @@ void cbx_packages_end(struct cbx_engine *e)
 {
 	struct cbx_install *in, *next;
 
-	TAILQ_FOREACH_SAFE (in, &e->installs, entry, next) {
+	TAILQ_FOREACH_SAFE(in, &e->installs, entry, next) {
 		struct cbx_op *op = in->op;
 
 		if (op)

@@ -14,11 +14,10 @@
 #include "packages/npm.h"
 #include "session/install.h"
 
-#define ASKS_MAX   12 /* of one resolver at once */
-#define LINE_MAX   MIB(4)
-#define TRACE_MAX  2000
-#define RESOLVE \
-	"import runpy; runpy.run_path('" CBX_INSIDE_RUNTIMES "/python/resolve.py', run_name='__main__')"
+#define ASKS_MAX    12 /* of one resolver at once */
+#define LINE_MAX    MIB(4)
+#define TRACE_MAX   2000
+#define RESOLVE	    "import runpy; runpy.run_path('" CBX_INSIDE_RUNTIMES "/python/resolve.py', run_name='__main__')"
 #define RESOLVE_NPM "void require('" CBX_INSIDE_RUNTIMES "/javascript/resolve.js')"
 
 struct cbx_ask {
@@ -83,8 +82,8 @@ static void fed(struct cbx_input_op *op, const struct cbx_err *err)
 }
 
 /*
- * A resolver asks as fast as it likes and reads what it likes. While it has much to read, no answer comes in; while many
- * come in at once, only the first does, so that one becomes complete.
+ * A resolver asks as fast as it likes and reads what it likes. While it has much to read, no answer comes in; while
+ * many come in at once, only the first does, so that one becomes complete.
  */
 static bool has_room(const struct cbx_install *in)
 {
@@ -101,8 +100,8 @@ static void make_wait(struct cbx_install *in)
 	TAILQ_FOREACH(a, &in->asks, entry)
 		coming += a->job.got.len;
 	TAILQ_FOREACH(a, &in->asks, entry)
-		cbx_job_pause(&a->job, !has_room(in) ||
-					       (coming > CBX_INSTALL_UNREAD_MAX && a != TAILQ_FIRST(&in->asks)));
+		cbx_job_pause(&a->job,
+			      !has_room(in) || (coming > CBX_INSTALL_UNREAD_MAX && a != TAILQ_FIRST(&in->asks)));
 }
 
 static void coming(struct cbx_job *j)
@@ -114,7 +113,8 @@ static void answered(struct cbx_job *j)
 {
 	struct cbx_ask *a = cbx_container_of(j, struct cbx_ask, job);
 	struct cbx_install *in = a->install;
-	static const char failed[] = "{\"kind\":\"install_failed\",\"message\":\"the index could not be asked; see the log\"}\n";
+	static const char failed[] =
+		"{\"kind\":\"install_failed\",\"message\":\"the index could not be asked; see the log\"}\n";
 	bool whole = j->got.len && j->got.len <= j->max && memchr(j->got.data, '\n', j->got.len);
 
 	cbx_buf_addf(&in->feed, "%llu %zu\n", (unsigned long long)a->id, whole ? j->got.len : sizeof(failed) - 1);
@@ -171,6 +171,7 @@ static int add_ask(struct cbx_install *in, const cJSON *line, struct cbx_err *er
 	a->what = cbx_json_new_obj();
 	cbx_json_set_str(a->what, "job", "ask");
 	cbx_json_set_str(a->what, "index", in->target->policy->index);
+	cbx_json_set_u64(a->what, "cache", in->target->policy->values[CBX_KEY_CACHE].ceiling);
 	cbx_json_set_str(a->what, "registry", in->target->policy->registry);
 	cbx_json_set_str(a->what, "project", project);
 	cbx_json_set_str(a->what, "url", url);
@@ -244,7 +245,9 @@ static void resolver_ended(struct cbx_install *in, struct cbx_execution *x)
 	if (!message)
 		message = cbx_json_text(error, "value");
 	cbx_refuse(&err, "install_failed", EIO, "the packages could not be resolved: %.400s",
-		   failure ? failure->msg : message && message[0] ? message : cbx_buf_str(&in->trace));
+		   failure		   ? failure->msg
+		   : message && message[0] ? message
+					   : cbx_buf_str(&in->trace));
 	cbx_err_sanitize(&err);
 	/* When its sandbox has gone the session is freed right after this, without an answer. */
 	cbx_session_close(NULL, take_ptr(&in->resolver), "its resolver has ended");

@@ -502,6 +502,27 @@ def changed(session, path, how):
     return cell("import kept; kept.x", session), answer.get("warnings", ())
 
 
+def test_what_is_kept_has_a_quota():
+    """What was used longest ago goes, but not while a session has it."""
+    store = os.path.join(box.env["CODEBOX_DATA_DIR"], "packages", "w")
+    b = box_with(cache="1M")
+    for i in range(3):
+        index.add(f"kept-{i}", "1.0", files={f"kept_{i}.py": "x = 5\n", f"kept_{i}.bin": os.urandom(600 << 10)})
+
+    def there():
+        held = [open(os.path.join(store, name, path)).read() for name in os.listdir(store) for path in os.listdir(
+            os.path.join(store, name)) if path.endswith(".dist-info") for path in [path + "/METADATA"]]
+        return [i for i in range(3) if any(f"Name: kept-{i}\n" in text for text in held)]
+    install("kept-0", session="q0", b=b)
+    install("kept-1", session="q1", b=b)
+    assert there() == [0, 1]  # both are in use
+    b("session", "rm", "q0", check=True)
+    install("kept-2", session="q2", b=b)
+    assert there() == [1, 2], there()
+    assert cell("import kept_1; kept_1.x", "q1", b)[0] == "5\n"
+    b.stop()
+
+
 def test_what_was_changed_in_the_store_is_not_used():
     index.add("kept", "1.0", files={"kept/__init__.py": "x = 1\n", "kept/more.py": ""})
     wheel_path = "/files/kept-1.0-py3-none-any.whl"

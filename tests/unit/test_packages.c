@@ -250,6 +250,8 @@ START_TEST(policies)
 		"{\"install\":{\"default\":true}}",
 		"{\"install_size\":\"1K\"}",
 		"{\"install_size\":\"65G\"}",
+		"{\"cache\":\"1K\"}",
+		"{\"cache\":\"1025G\"}",
 		"{\"advisories\":\"/a\"}",
 		"{\"advisories\":[\"a\"]}",
 		"{\"advisories\":[\"/a/../b\"]}",

@@ -74,7 +74,7 @@ START_TEST(what_was_used_longest_ago_goes)
 {
 	struct cbx_err err;
 
-	ck_assert_int_ge(cbx_store_trim(&store, CBX_PACKAGES_KEPT_MAX, &err), 0);
+	ck_assert_int_ge(cbx_store_trim(&store, CBX_PACKAGES_KEPT_DEFAULT, &err), 0);
 	ck_assert(there("w/linked") && there("w/old") && there("c/p-old") && there("w/new") && there("c/f-new"));
 	/* They have a little more than five times BYTES together, and with one of them gone four times. */
 	ck_assert_int_ge(cbx_store_trim(&store, 5 * BYTES - 1, &err), 0);
