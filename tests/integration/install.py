@@ -21,7 +21,7 @@ from pypi import Index, metadata_of, own_data, wheel  # noqa: E402
 index = Index()
 
 
-data = own_data()
+data = own_data(("python", "python-minimal"))
 
 
 def box_with(where=index, **packages):
@@ -93,6 +93,24 @@ def test_they_are_installed_with_what_they_need_and_usable_at_once():
     assert names(install("alpha", "beta>1")["already"]) == ["alpha 1.0", "beta 1.5"]
     assert install("numpy")["already"][0]["name"] == "numpy"  # of the image: the index is not asked
     assert not any("numpy" in path for path in index.asked)
+
+
+def test_an_image_without_pip():
+    """The recipe python-minimal has what resolving needs, and no more."""
+    if not os.path.isdir(os.path.join(data, "images", "python-minimal")):
+        raise Skip("there is no image python-minimal; codebox image build python-minimal")
+    index.add("small-one", "1.0", ["small-two[extra]>=1; python_version > '3'"])
+    index.add("small-two", "1.0", ["small-three; extra == 'extra'"])
+    index.add("small-three", "1.0")
+    b = box_with()
+    b("run", "--image", "python-minimal", "--session", "m", "-c", "pass", check=True)
+    answer = install("small-one", session="m", b=b)
+    assert names(answer["installed"]) == ["small-one 1.0", "small-three 1.0", "small-two 1.0"], answer
+    r = b("run", "--session", "m", "-c", "import small_three; print(small_three.__version__)")
+    assert (r.stdout, r.stderr) == ("1.0\n", ""), r
+    out = b("run", "--session", "m", "-c", "import pip").stderr
+    assert "No module named 'pip'" in out, out
+    b.stop()
 
 
 def test_a_later_version_takes_the_place_of_an_earlier_one():
