@@ -56,7 +56,7 @@ static bool requirement(const char *s)
 	struct cbx_requirement q;
 	struct cbx_err ignored;
 
-	return cbx_requirement_parse(s, &q, &ignored) >= 0 && !cbx_is_npm(q.name);
+	return cbx_requirement_parse(s, &q, &ignored) >= 0 && !cbx_is_npm(q.name) && !q.address;
 }
 
 static bool pattern(const char *s)

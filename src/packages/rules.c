@@ -13,10 +13,18 @@
 
 /* ---- requirements ---- */
 
+static bool hex64(const char *s)
+{
+	return s && strlen(s) == 64 && !s[strspn(s, "0123456789abcdef")];
+}
+
 static int refused_source(const char *text, const char *what, struct cbx_err *err)
 {
 	cbx_refuse(err, "package_refused", EPERM,
-		   "%.200s: %s cannot be installed from; name a package of the index, as in \"httpx>=0.27\"", text, what);
+		   "%.200s: %s cannot be installed from; name a package of the index, as in \"httpx>=0.27\", or, if "
+		   "the policy allows "
+		   "it, a wheel as \"NAME @ https://…whl#sha256=…\"",
+		   text, what);
 	cbx_err_sanitize(err);
 	return -EPERM;
 }
@@ -24,7 +32,8 @@ static int refused_source(const char *text, const char *what, struct cbx_err *er
 static int not_one(const char *text, struct cbx_err *err)
 {
 	cbx_refuse(err, "invalid_argument", EINVAL,
-		   "\"%.200s\" is not a requirement; write a name and, if needed, versions, as in \"httpx>=0.27\"", text);
+		   "\"%.200s\" is not a requirement; write a name and, if needed, versions, as in \"httpx>=0.27\"",
+		   text);
 	cbx_err_sanitize(err);
 	return -EINVAL;
 }
@@ -50,6 +59,36 @@ static bool skip_extras(const char **p)
 	}
 }
 
+/* "name [extras] @ https://host/path/file.whl#sha256=…": nobody logs in there, and what comes is known before. */
+static bool is_address(const char *text)
+{
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~%+,-/:[]";
+	const char *p = text + strspn(text, " \t"), *sum;
+	size_t n;
+
+	if (!cbx_starts_with(p, "https://"))
+		return false;
+	p += strlen("https://");
+	n = strspn(p, allowed);
+	sum = p + n;
+	return n > 4 && strchr("/", p[0]) == NULL && memchr(p, '/', n) && strncmp(sum - 4, ".whl", 4) == 0 &&
+	       cbx_starts_with(sum, "#sha256=") && hex64(sum + strlen("#sha256="));
+}
+
+static bool with_address(const char *p, struct cbx_requirement *ret)
+{
+	size_t n = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+
+	if (!cbx_project_name(p, n, ret->name))
+		return false;
+	p += n + strspn(p + n, " \t");
+	if (*p == '[' && !skip_extras(&p))
+		return false;
+	p += strspn(p, " \t");
+	ret->address = *p == '@' && is_address(p + 1);
+	return ret->address;
+}
+
 static int parse(const char *text, bool rule, struct cbx_requirement *ret, struct cbx_err *err)
 {
 	const char *p = text + strspn(text, " \t");
@@ -60,11 +99,15 @@ static int parse(const char *text, bool rule, struct cbx_requirement *ret, struc
 		return cbx_npm_requirement(p, rule, ret, err);
 	if (strlen(text) > CBX_REQUIREMENT_MAX || !cbx_plain(text))
 		return not_one(text, err);
+	*ret = (struct cbx_requirement){ 0 };
+	if (!rule && with_address(p, ret))
+		return 0;
 	if (*p == '-')
 		return refused_source(text, "an option", err);
 	if (strstr(p, "://") || cbx_starts_with(p, "git+"))
 		return refused_source(text, "an address", err);
-	if (strcspn(p, ";/\\") < strcspn(p, ";") || *p == '.' || cbx_ends_with(p, ".whl") || cbx_ends_with(p, ".tar.gz"))
+	if (strcspn(p, ";/\\") < strcspn(p, ";") || *p == '.' || cbx_ends_with(p, ".whl") ||
+	    cbx_ends_with(p, ".tar.gz"))
 		return refused_source(text, "a path", err);
 	if (!cbx_project_name(p, n, ret->name))
 		return not_one(text, err);
@@ -155,11 +198,6 @@ static int bad_lock(struct cbx_err *err, const char *what)
 	return cbx_refuse(err, "invalid_lock", EBADMSG, "the resolver's answer cannot be used: %s", what);
 }
 
-static bool hex64(const char *s)
-{
-	return s && strlen(s) == 64 && !s[strspn(s, "0123456789abcdef")];
-}
-
 /* "name-version-…-tag-tag-tag.whl", of this name and version, and nothing that could be a path. */
 static bool wheel_file(const char *file, const struct cbx_wheel *w)
 {
@@ -181,7 +219,8 @@ static bool wheel_file(const char *file, const struct cbx_wheel *w)
 static bool usable_url(const char *url)
 {
 	return url && strlen(url) < 2000 && cbx_plain(url) && !strchr(url, ' ') &&
-	       (cbx_starts_with(url, "https://") || cbx_starts_with(url, "http://") || cbx_starts_with(url, "file:///"));
+	       (cbx_starts_with(url, "https://") || cbx_starts_with(url, "http://") ||
+		cbx_starts_with(url, "file:///"));
 }
 
 static int read_path(const cJSON *via, struct cbx_wheel *w, struct cbx_err *err)
@@ -193,7 +232,7 @@ static int read_path(const cJSON *via, struct cbx_wheel *w, struct cbx_err *err)
 
 	if (via && !cJSON_IsArray(via))
 		return bad_lock(err, "a way is not a list");
-	cJSON_ArrayForEach (v, via) {
+	cJSON_ArrayForEach(v, via) {
 		const char *name = cJSON_IsString(v) ? v->valuestring : "";
 
 		if (n++ == 100 ||
@@ -263,10 +302,11 @@ int cbx_lock_read(const cJSON *answer, struct cbx_lock *ret, struct cbx_err *err
 	if (!cJSON_IsArray(list))
 		return bad_lock(err, "there is no list of packages");
 	if (cJSON_GetArraySize(list) > CBX_WHEELS_MAX)
-		return cbx_refuse(err, "package_refused", E2BIG, "%d packages are needed; up to %d can be installed at once",
-				  cJSON_GetArraySize(list), CBX_WHEELS_MAX);
+		return cbx_refuse(err, "package_refused", E2BIG,
+				  "%d packages are needed; up to %d can be installed at once", cJSON_GetArraySize(list),
+				  CBX_WHEELS_MAX);
 	ret->wheels = cbx_xcalloc(CBX_WHEELS_MAX, sizeof(*ret->wheels));
-	cJSON_ArrayForEach (v, list) {
+	cJSON_ArrayForEach(v, list) {
 		struct cbx_wheel *w = &ret->wheels[ret->n++];
 
 		r = read_package(v, w, err);
@@ -314,7 +354,8 @@ static int judge(const struct cbx_wheel *w, const struct cbx_package_rules *rule
 
 	for (size_t i = 0; i < rules->block.n; i++) {
 		const struct cbx_requirement *q = &rules->block.all[i];
-		_cleanup_free_ char *why = cbx_xasprintf("is blocked by the policy (block: \"%s%s\")", q->name, q->specifiers);
+		_cleanup_free_ char *why =
+			cbx_xasprintf("is blocked by the policy (block: \"%s%s\")", q->name, q->specifiers);
 
 		if (strcmp(q->name, w->name) == 0 && holds(q, w, true))
 			return refuse(err, w, why);
@@ -330,15 +371,15 @@ static int judge(const struct cbx_wheel *w, const struct cbx_package_rules *rule
 	}
 	if (!allowed) {
 		_cleanup_free_ char *why =
-			named ? cbx_xasprintf("is not a version that the policy allows (allow: %s)", cbx_buf_str(&list)) :
-				cbx_xstrdup("is not among the packages that the policy allows (allow)");
+			named ? cbx_xasprintf("is not a version that the policy allows (allow: %s)", cbx_buf_str(&list))
+			      : cbx_xstrdup("is not among the packages that the policy allows (allow)");
 
 		return refuse(err, w, why);
 	}
 	for (size_t i = 0; i < rules->versions.n; i++) {
 		const struct cbx_requirement *q = &rules->versions.all[i];
-		_cleanup_free_ char *why =
-			cbx_xasprintf("is not a version that the policy allows (versions: \"%s%s\")", q->name, q->specifiers);
+		_cleanup_free_ char *why = cbx_xasprintf("is not a version that the policy allows (versions: \"%s%s\")",
+							 q->name, q->specifiers);
 
 		if (strcmp(q->name, w->name) == 0 && !holds(q, w, false))
 			return refuse(err, w, why);
@@ -379,15 +420,17 @@ int cbx_rules_judge_name(const struct cbx_package_rules *rules, const char *name
 
 	for (size_t i = 0; i < rules->block.n; i++)
 		if (strcmp(rules->block.all[i].name, name) == 0 && !rules->block.all[i].specifiers[0])
-			return cbx_refuse(err, "package_refused", EPERM,
-					  "%s is blocked by the policy (block: \"%s\"); ask whoever runs codebox to change "
-					  "the policy",
-					  name, name);
+			return cbx_refuse(
+				err, "package_refused", EPERM,
+				"%s is blocked by the policy (block: \"%s\"); ask whoever runs codebox to change "
+				"the policy",
+				name, name);
 	for (size_t i = 0; i < rules->allow.n; i++)
 		allowed |= strcmp(rules->allow.all[i].name, name) == 0;
 	return allowed ? 0
 		       : cbx_refuse(err, "package_refused", EPERM,
-				    "%s is not among the packages that the policy allows (allow); ask whoever runs codebox "
+				    "%s is not among the packages that the policy allows (allow); ask whoever runs "
+				    "codebox "
 				    "to change the policy",
 				    name);
 }

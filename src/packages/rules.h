@@ -14,15 +14,16 @@
 #include "base/json.h"
 #include "packages/version.h"
 
-/* "Name [extra,…] specifiers ; marker", as in "httpx[http2]>=0.27", or "npm:name@range". Where it comes from is not
- * part of it. */
+/* "Name [extra,…] specifiers ; marker", as in "httpx[http2]>=0.27", or "npm:name@range"; or a name and the address of
+ * a wheel with its sum, which not everybody may ask for. */
 struct cbx_requirement {
 	char name[CBX_PROJECT_MAX]; /* normalized */
 	char specifiers[CBX_SPECIFIERS_MAX];
+	bool address; /* it is "name @ https://host/name-1.0-py3-none-any.whl#sha256=…" */
 };
 #define CBX_REQUIREMENT_MAX 1000 /* bytes of one */
 
-/* Errors, of kind "package_refused" for a URL, a path or an option, "invalid_argument" else, name the text. */
+/* Errors, of kind "package_refused" for another address, a path or an option, "invalid_argument" else, name the text. */
 int cbx_requirement_parse(const char *text, struct cbx_requirement *ret, struct cbx_err *err);
 /* The same for a rule: a name and specifiers alone. */
 int cbx_requirement_rule(const char *text, struct cbx_requirement *ret, struct cbx_err *err);

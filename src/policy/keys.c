@@ -100,6 +100,9 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 			    .text = "Most bytes of unpacked packages and answers of the index that are kept; more: "
 				    "before "
 				    "something is fetched, those used longest ago that no session has are removed" },
+	[CBX_KEY_URLS] = { "packages", "urls", CBX_TYPE_BOOL, 0, 1, 0, 0, .server_only = true,
+			   .text = "Wheels can be installed from any public address of HTTPS that is given with their "
+				   "SHA-256" },
 	[CBX_KEY_SQL_ROWS] = { "sql", "rows", CBX_TYPE_COUNT, 1, CBX_SQL_ROWS_MAX, CBX_SQL_ROWS_DEFAULT,
 			       CBX_SQL_ROWS_DEFAULT, .server_only = true,
 			       .text = "Most rows of the result of a query" },

@@ -75,6 +75,11 @@ static int check_each(const struct cbx_session *s, const cJSON *names, struct cb
 		r = cbx_requirement_parse(v->valuestring, &q, err);
 		if (r >= 0)
 			r = cbx_rules_judge_name(&s->policy->packages, q.name, err);
+		if (r >= 0 && q.address && !s->policy->values[CBX_KEY_URLS].ceiling)
+			r = cbx_refuse(err, "package_refused", EPERM,
+				       "%s: the policy does not let packages be installed from addresses "
+				       "(packages.urls); name a package of the index, or ask whoever runs codebox",
+				       q.name);
 		if (r >= 0 && ret->n && cbx_is_npm(ret->all[0].name) != cbx_is_npm(q.name))
 			r = cbx_refuse(
 				err, "invalid_argument", EINVAL,

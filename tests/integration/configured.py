@@ -287,6 +287,44 @@ def test_certificates():
     assert "a certificate that cannot be verified" in answer and "trusted-host does not count" in answer, answer
 
 
+def test_wheels_by_their_address():
+    """Where the policy allows it, by HTTPS and with their sum; what they need comes from the index, and is judged like them."""
+    index = fill(Index(), needed="1.0", bad="1.0", blocked="1.0")
+    index.add("direct", "1.5", ["needed", "extra-thing; extra == 'more'"])
+    index.add("extra-thing", "1.0")
+    index.add("needs-blocked", "1.0", ["blocked"])
+    index.add("wants-newer", "1.0", ["direct>=2"])
+    port, pem = secure(index, "files.example.com")
+    proxy = Forward({"index.example.com:80": index.server.server_port, "files.example.com:443": port})
+    policy = {"index": "http://index.example.com/simple/", "block": ["blocked"], "urls": True}
+    env = {"http_proxy": proxy.url, "https_proxy": proxy.url, "PIP_CERT": pem}
+
+    def at(name, host="files.example.com", file=None, digest=None):
+        entry = next(e for e in index.pages[name])
+        return f"https://{host}/files/{file or entry['filename']}#sha256={digest or entry['hashes']['sha256']}"
+    b = box_with({**policy, "urls": False}, **env)
+    assert "does not let packages be installed from addresses (packages.urls)" in install(b, f"direct @ {at('direct')}")
+    assert not proxy.asked, proxy.asked
+    b = box_with(policy, **env)
+    answer = install(b, f"Direct[more] @ {at('direct')}")
+    assert answer == ["direct 1.5", "extra-thing 1.0", "needed 1.0"], answer
+    assert not any(path.startswith("/simple/direct") for path in index.asked), index.asked
+    for text, says in ((f"bad @ {at('bad', digest='0' * 64)}", "bad-1.0-py3-none-any.whl is not the file that"),
+                       (f"needs-blocked @ {at('needs-blocked')}", "needs-blocked → blocked"),
+                       (f"blocked @ {at('blocked')}", "is blocked by the policy"),
+                       (f"other @ {at('direct')}", "is not a wheel of it that fits"),
+                       (f"direct @ {at('direct')} wants-newer", "cannot be installed together"),
+                       (f"direct @ {at('direct', 'localhost')}", "is not a public host"),
+                       (f"direct @ {at('direct', '10.0.0.1')}", "is not a public host"),
+                       (f"direct @ {at('direct', 'me:word@files.example.com')}", "an address cannot be installed from"),
+                       (f"direct @ {at('direct').replace('https', 'http')}", "an address cannot be installed from"),
+                       (f"direct @ {at('direct').partition('#')[0]}", "an address cannot be installed from"),
+                       (f"direct @ git+{at('direct')}", "an address cannot be installed from")):
+        where, _, more = text.partition(" wants")
+        answer = install(box_with(policy, **env), where, *(["wants" + more] if more else []))
+        assert says in answer, (text, answer)
+
+
 def test_what_cannot_be_honoured():
     many = " ".join(f"https://i{i}.example.org/simple" for i in range(17))
     for files, env, says in (

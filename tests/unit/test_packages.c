@@ -106,6 +106,8 @@ START_TEST(specifiers)
 }
 END_TEST
 
+#define SUM "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 START_TEST(requirements)
 {
 	static const struct {
@@ -117,6 +119,15 @@ START_TEST(requirements)
 		{ "x; python_version < '3.12'", "x", "", NULL },
 		{ "https://host/a.whl", NULL, NULL, "package_refused" },
 		{ "a @ https://host/a.whl", NULL, NULL, "package_refused" },
+		{ "A [b] @ https://host:8443/p/a-1-py3-none-any.whl#sha256=" SUM, "a", "", NULL },
+		{ "a@https://host/a.whl#sha256=" SUM, "a", "", NULL },
+		{ "a @ http://host/a.whl#sha256=" SUM, NULL, NULL, "package_refused" },
+		{ "a @ https://me:word@host/a.whl#sha256=" SUM, NULL, NULL, "package_refused" },
+		{ "a @ https://host/a.tar.gz#sha256=" SUM, NULL, NULL, "package_refused" },
+		{ "a @ https://host/a.whl?x#sha256=" SUM, NULL, NULL, "package_refused" },
+		{ "a @ https://host/a.whl#sha256=" SUM " ; x", NULL, NULL, "package_refused" },
+		{ "a @ https://host/a.whl#sha256=" SUM "0", NULL, NULL, "package_refused" },
+		{ "a @ https:///a.whl#sha256=" SUM, NULL, NULL, "package_refused" },
 		{ "git+https://host/a", NULL, NULL, "package_refused" },
 		{ "./a", NULL, NULL, "package_refused" },
 		{ "/tmp/a.whl", NULL, NULL, "package_refused" },
@@ -250,6 +261,7 @@ START_TEST(policies)
 		"{\"install\":{\"default\":true}}",
 		"{\"install_size\":\"1K\"}",
 		"{\"install_size\":\"65G\"}",
+		"{\"urls\":\"yes\"}",
 		"{\"cache\":\"1K\"}",
 		"{\"cache\":\"1025G\"}",
 		"{\"advisories\":\"/a\"}",

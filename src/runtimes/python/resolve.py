@@ -176,6 +176,7 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
             if file:
                 self.previous[file.name] = file
         self.newest = set(question["newest"])
+        self.direct = {}    # name: the wheel that was asked for by its address
         self.rules = {}
         for kind in "allow", "block", "versions":
             for text in question["rules"].get(kind, ()):
@@ -283,6 +284,18 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
             return False
         return all(holds(s) for s in self.rules.get("versions", {}).get(name, ()))
 
+    def add_direct(self, requirement):
+        """A wheel by its address, of which the name, the version and the sum are known."""
+        name = canonical(requirement.name)
+        address, _, digest = requirement.url.partition("#sha256=")
+        filename = unquote(urlsplit(address).path.rpartition("/")[2])
+        file = self.file_of(name, {"filename": filename, "url": address, "hashes": {"sha256": digest}})
+        if file is None:
+            raise Refused("not_found", "%s: %s is not a wheel of it that fits the image's Python %s on this machine" % (
+                name, filename, self.python))
+        if self.direct.setdefault(name, file).entry != file.entry:
+            raise Refused("conflict", "%s: it is asked for from two addresses" % name)
+
     # ---- what the search asks ----
 
     def identify(self, requirement_or_candidate):
@@ -307,6 +320,9 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
             return number not in excluded and all(s.contains(number, prereleases=prereleases) for s in asked)
 
         found = []
+        if name in self.direct:
+            file = self.direct[name]
+            return [Candidate(name, file.version, extras, file=file)] if fits(file.version, True) else []
         old, image = self.previous.get(name), self.image.get(name)
         if old and fits(old.version, True):
             found.append(Candidate(name, old.version, extras, file=old))
@@ -355,6 +371,8 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
         if name != candidate.name:
             self.parents.setdefault(name, candidate.name)
         image = self.image.get(name)
+        if name in self.direct:
+            return
         if name in self.newest or not (name in self.previous or (image and need.specifier.contains(image.version, prereleases=True))):
             self.index.want(project=name)
 
@@ -453,6 +471,9 @@ def resolve(question, index):
         except packaging.requirements.InvalidRequirement as e:
             raise Refused("invalid_argument", "%s: it is not a requirement: %s" % (text, str(e).split("\n")[0]))
     wanted = [r for r in wanted if r.marker is None or r.marker.evaluate({**provider.environment, "extra": ""})]
+    for need in wanted:
+        if need.url:
+            provider.add_direct(need)
     for need in wanted:
         provider.prefetch(need, need)
     try:
