@@ -280,6 +280,16 @@ static void stale(struct cbx_answer_op *op, const cJSON *answer, const struct cb
 static void told(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err)
 {
 	struct cbx_install *in = cbx_container_of(op, struct cbx_install, file);
+	struct cbx_err full;
+
+	/* Packages take no room of the session's disk; the line that names them does. */
+	if (err && strcmp(err->kind, "disk_full") == 0) {
+		cbx_refuse(&full, err->kind, err->code,
+			   "the disk of session %s is full, so the packages cannot be named to its interpreter; remove "
+			   "files of the session, or use one with more disk, and install them again",
+			   in->target->spec.id);
+		err = &full;
+	}
 
 	in->stale = (struct cbx_answer_op){ .op.ops = &in->caller.ops, .done = stale };
 	if (err || in->over || in->target->outfitting || !cbx_cells_ask_stale(&in->target->cells, &in->stale))

@@ -708,6 +708,22 @@ def test_a_full_disk():
     assert small[0] == 0 and used[1] == "(7, 'small')\n", (small, used)
 
 
+def test_a_session_whose_disk_is_full():
+    """Packages take no room of it, but for a line."""
+    index.add("roomy", "1.0", files={"roomy.py": "x = 5\n", "roomy.bin": os.urandom(3 << 20)})
+    fill = ("import os\nfor place in '/workspace/fill', '/tmp/fill', os.path.expanduser('~/fill'):\n    try:\n"
+            "        with open(place, 'wb', buffering=0) as f:\n            while True: f.write(bytes(4096))\n"
+            "    except OSError as e: print(e.errno)\n"
+            "try:\n    for i in range(100000): open(f'/tmp/{i}', 'w').close()\nexcept OSError as e: print(e.errno)")
+    r = box("run", "--image", image, "--session", "full", "--disk", "1M", "-c", fill)
+    assert r.stdout.split() == ["28"] * 4, r
+    answer = install("roomy", session="full")
+    assert "the disk of session full is full" in answer and "remove files of the session, or use one with more disk" in answer, answer
+    assert cell("os.remove('/workspace/fill')", "full") == ("", "")
+    assert names(install("roomy", session="full")["installed"]) == ["roomy 1.0"]
+    assert cell("import roomy; roomy.x", "full") == ("5\n", "")
+
+
 def test_an_index_that_answers_without_end():
     def endless():
         while True:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """That each check of what sessions may reach is needed by a test: takes out one after the other, builds what has it, and runs the
-test that is named beside it, of ../probe/network.py or of FILES, which must fail then. By hand, from a build directory:
+test that is named beside it, of ../probe/network.py or of FILES, which must fail then. A part of
+make soak; by hand, from a build directory:
 
     ../tests/integration/network_mutants.py [WORD...]
 
