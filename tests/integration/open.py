@@ -227,15 +227,52 @@ def test_narrowed():
     assert '"open"' in r.stdout, r.stdout
 
 
+# What starts codeboxd on a kernel without nfnetlink: a filter of system calls says what such a kernel does.
+WITHOUT_NFNETLINK = """#!%(python)s
+import ctypes, os, struct, sys
+number = {"x86_64": 41, "aarch64": 198}[os.uname().machine]  # of socket()
+code = [(0x20, 0, 0, 0), (0x15, 0, 5, number), (0x20, 0, 0, 16), (0x15, 0, 3, 16), (0x20, 0, 0, 32), (0x15, 0, 1, 12),
+        (0x06, 0, 0, 0x50000 | 93), (0x06, 0, 0, 0x7fff0000)]  # AF_NETLINK, NETLINK_NETFILTER: EPROTONOSUPPORT
+text = b"".join(struct.pack("HBBI", *c) for c in code)
+memory = ctypes.create_string_buffer(text, len(text))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code), ctypes.addressof(memory)))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.byref(program), 0, 0) == 0, os.strerror(ctypes.get_errno())
+os.execv(%(daemon)r, [%(daemon)r, *sys.argv[1:]])
+"""
+
+
+def refused(says, **env):
+    """By name and with what to do; and other policies' sessions are as ever."""
+    r = Box(CODEBOX_POLICY=netbox.policy_file(OPEN), CODEBOX_POOL="0", **env)("run", "-c", "1+1")
+    assert r.returncode and says in r.stderr and "\"allow\"" in r.stderr, r.stderr
+    r = Box(CODEBOX_POLICY=netbox.policy_file({"include": ["default"]}), CODEBOX_POOL="0", **env)("run", "-c", "1+1")
+    assert r.returncode == 0 and "2" in r.stdout, r.stderr
+
+
+def test_without_nf_tables():
+    box = Box()
+    path = os.path.join(box.dir, "codeboxd")
+    with open(path, "w") as f:
+        f.write(WITHOUT_NFNETLINK % {"python": sys.executable, "daemon": box.env["CODEBOX_DAEMON"]})
+    os.chmod(path, 0o755)
+    refused("needs nf_tables", CODEBOX_DAEMON=path)
+
+
+def test_without_pasta():
+    pasta = os.path.realpath(shutil.which("pasta")).encode()
+    if ownnet.LIBC.mount(b"/dev/null", pasta, None, 4096, None) < 0:  # MS_BIND
+        raise AssertionError("pasta cannot be covered")
+    try:
+        refused("pasta is not installed")
+    finally:
+        ownnet.LIBC.umount2(pasta, 2)
+
+
 def test_without_a_device():
-    """Refused, by name and with what to do; and other policies' sessions are as ever."""
     if ownnet.LIBC.mount(b"none", b"/dev/net", b"tmpfs", 0, None) < 0:
         raise AssertionError("/dev/net cannot be covered")
-    box = Box(CODEBOX_POLICY=netbox.policy_file(OPEN), CODEBOX_POOL="0")
-    r = box("run", "-c", "1+1")
-    assert r.returncode and "/dev/net/tun" in r.stderr and "\"allow\"" in r.stderr, r.stderr
-    r = Box(CODEBOX_POLICY=netbox.policy_file({"include": ["default"]}), CODEBOX_POOL="0")("run", "-c", "1+1")
-    assert r.returncode == 0 and "2" in r.stdout, r.stderr
+    refused("/dev/net/tun")
 
 
 def main():
