@@ -13,18 +13,18 @@ START_TEST(resources_list)
 	fake_session_put(c->engine, "alpha", "p.png", "12345", 5);
 	client_run(c, "print own", NULL); /* a legacy default session: not of the modern era */
 	m = ask(c, "resources/list", "");
-	ck_assert_int_eq(cJSON_GetArraySize(at(m, "result.resources")), 5);
+	ck_assert_int_eq(cJSON_GetArraySize(at(m, "result.resources")), 6);
 	ck_assert_str_eq(str_at(m, "result.resources.0.uri"), "codebox://sessions");
-	ck_assert_str_eq(str_at(m, "result.resources.1.uri"), "codebox://sessions/alpha");
-	ck_assert_str_eq(str_at(m, "result.resources.2.uri"), "codebox://sessions/alpha/files/p.png");
-	ck_assert_str_eq(str_at(m, "result.resources.2.name"), "p.png");
-	ck_assert_str_eq(str_at(m, "result.resources.2.mimeType"), "image/png");
-	ck_assert_int_eq(int_at(m, "result.resources.2.size"), 5);
-	ck_assert_str_eq(str_at(m, "result.resources.4.uri"), "codebox://sessions/beta/files/dir/a%20b%C3%A9%FF.csv");
-	ck_assert_str_eq(str_at(m, "result.resources.4.mimeType"), "text/csv");
+	ck_assert_str_eq(str_at(m, "result.resources.2.uri"), "codebox://sessions/alpha");
+	ck_assert_str_eq(str_at(m, "result.resources.3.uri"), "codebox://sessions/alpha/files/p.png");
+	ck_assert_str_eq(str_at(m, "result.resources.3.name"), "p.png");
+	ck_assert_str_eq(str_at(m, "result.resources.3.mimeType"), "image/png");
+	ck_assert_int_eq(int_at(m, "result.resources.3.size"), 5);
+	ck_assert_str_eq(str_at(m, "result.resources.5.uri"), "codebox://sessions/beta/files/dir/a%20b%C3%A9%FF.csv");
+	ck_assert_str_eq(str_at(m, "result.resources.5.mimeType"), "text/csv");
 	ck_assert_ptr_null(at(m, "result.nextCursor"));
 	m = client_ask(c, OLD("1", "resources/list", ""));
-	ck_assert_int_eq(cJSON_GetArraySize(at(m, "result.resources")), 6); /* its own */
+	ck_assert_int_eq(cJSON_GetArraySize(at(m, "result.resources")), 7); /* its own */
 	client_free(c);
 }
 END_TEST
@@ -104,7 +104,7 @@ START_TEST(resources_pages)
 		if (at(m, "result.nextCursor"))
 			snprintf(more, sizeof(more), ",\"cursor\":\"%s\"", str_at(m, "result.nextCursor"));
 	} while (at(m, "result.nextCursor") && pages < 10);
-	ck_assert_uint_eq(total, 1 + 4 * 61);
+	ck_assert_uint_eq(total, 2 + 4 * 61);
 	ck_assert_uint_eq(pages, 2);
 	/* A session that has gone does not make its cursor a bad one. */
 	client_ask(c, CLOSE("s1"));
