@@ -5,6 +5,9 @@
  * started by init, in init's group; the supervisor is asked to move it as soon as there is one (cbx_link_move()), and no
  * cell runs before it says that nothing but init is left behind. When that fails, so does the interpreter.
  *
+ * The groups of a tenant's sessions are in one of the tenant's, so that who has many gets no more of the processors than
+ * who has one, where they are short. It is there as long as there is one of a session in it.
+ *
  * A group's end: cgroup.kill, then rmdir as soon as the kernel is done with its processes. A list of groups that are
  * ending is kept apart from the sessions, which need not wait for it.
  *
@@ -146,6 +149,47 @@ uint64_t cbx_group_data_rlimit(const struct cbx_boxes *all, uint64_t memory_byte
 	return !tree_of(all) && profile == CBX_PROFILE_STRICT ? memory_bytes : 0;
 }
 
+static void leave_share(struct cbx_boxes *all, struct cbx_group_share *share)
+{
+	if (--share->n)
+		return;
+	cbx_close_p(&share->dir);
+	cbx_cgroup_tenant_remove(all->config.cgroup, share->tenant);
+	LIST_REMOVE(share, entry);
+	free(share);
+}
+
+static int join_share(struct cbx_box *box, const struct cbx_cgroup_tree *tree, struct cbx_err *err)
+{
+	struct cbx_group_share *share;
+	int r = 0;
+
+	LIST_FOREACH(share, &box->all->shares, entry) {
+		if (strcmp(share->tenant, box->tenant) == 0)
+			break;
+	}
+	if (!share) {
+		int dir = cbx_cgroup_tenant_open(tree, box->tenant, err);
+
+		if (dir < 0)
+			return dir;
+		share = cbx_xcalloc(1, sizeof(*share));
+		snprintf(share->tenant, sizeof(share->tenant), "%s", box->tenant);
+		share->dir = dir;
+		LIST_INSERT_HEAD(&box->all->shares, share, entry);
+	}
+	share->n++;
+	if (share->weight != box->tenant_weight)
+		r = cbx_cgroup_tenant_weigh(tree, share->dir, box->tenant_weight, err);
+	if (r < 0) {
+		leave_share(box->all, share);
+		return r;
+	}
+	share->weight = box->tenant_weight;
+	box->share = share;
+	return 0;
+}
+
 int cbx_group_open(struct cbx_box *box, uint64_t together, int ret_dirs[2], struct cbx_err *err)
 {
 	const struct cbx_cgroup_tree *tree = tree_of(box->all);
@@ -154,7 +198,15 @@ int cbx_group_open(struct cbx_box *box, uint64_t together, int ret_dirs[2], stru
 	ret_dirs[0] = ret_dirs[1] = -1;
 	if (r < 0)
 		return cbx_wrap(err, "limit all sessions together");
-	return tree ? cbx_cgroup_make(tree, box->number, &box->limits, &box->group, ret_dirs, err) : 0;
+	if (!tree)
+		return 0;
+	r = join_share(box, tree, err);
+	if (r < 0)
+		return cbx_wrap(err, "limit the sessions of tenant %s", box->tenant);
+	r = cbx_cgroup_make(tree, box->share->dir, box->number, &box->limits, &box->group, ret_dirs, err);
+	if (r < 0)
+		leave_share(box->all, take_ptr(&box->share));
+	return r;
 }
 
 bool cbx_group_on(const struct cbx_box *box)
@@ -241,7 +293,7 @@ bool cbx_group_settled(struct cbx_box *box)
 /* False: its processes are still ending. */
 static bool try_remove(struct cbx_boxes *all, const struct cbx_group_ending *g)
 {
-	int r = cbx_cgroup_remove(all->config.cgroup->sessions, g->number);
+	int r = cbx_cgroup_remove(g->share->dir, g->number);
 	char text[200];
 
 	if (r == -EBUSY && g->tries < CBX_CGROUP_TRIES)
@@ -251,6 +303,7 @@ static bool try_remove(struct cbx_boxes *all, const struct cbx_group_ending *g)
 			 (unsigned long long)g->number, strerror(-r));
 		all->events->note(all->arg, text);
 	}
+	leave_share(all, g->share);
 	return true;
 }
 
@@ -290,7 +343,8 @@ void cbx_group_close(struct cbx_box *box)
 	if (!all->remove_timer)
 		all->remove_timer = event_new(all->base, -1, 0, remove_event, all);
 	all->ending = cbx_xrealloc(all->ending, (all->nending + 1) * sizeof(*all->ending));
-	all->ending[all->nending++] = (struct cbx_group_ending){ .number = box->number };
+	all->ending[all->nending++] = (struct cbx_group_ending){ .number = box->number,
+								   .share = take_ptr(&box->share) };
 	remove_all(all);
 }
 
@@ -301,6 +355,8 @@ void cbx_group_release(struct cbx_box *box)
 	if (box->settle_timer)
 		event_free(take_ptr(&box->settle_timer));
 	cbx_cgroup_release(&box->group);
+	if (box->share) /* it was never closed */
+		leave_share(box->all, take_ptr(&box->share));
 }
 
 void cbx_group_finish(struct cbx_boxes *all)
@@ -315,6 +371,8 @@ void cbx_group_finish(struct cbx_boxes *all)
 		if (all->nending)
 			nanosleep(&pause, NULL);
 	}
+	while (all->nending)
+		leave_share(all, all->ending[--all->nending].share);
 	free(take_ptr(&all->ending));
 }
 

@@ -98,8 +98,11 @@ struct cbx_box {
 
 	/* its control group */
 	struct cbx_cgroup_limits limits; /* what is asked for */
+	char tenant[CBX_NAME_MAX + 1];	 /* in whose group its own is */
+	uint32_t tenant_weight;		 /* of cpu.weight of that */
 	bool io_loose; /* its use of disks is to be limited, but some are not known, or there is no controller */
 	struct cbx_cgroup group;
+	struct cbx_group_share *share; /* NULL: it has no group */
 	unsigned moves; /* unanswered requests to move its processes */
 	bool frozen;
 	uint64_t reclaimed; /* bytes asked for when it was frozen the last time */
@@ -143,8 +146,18 @@ struct cbx_link {
 	struct cbx_err why; /* DOWN */
 };
 
+/* The group of a tenant's sessions, while there is one of these. */
+struct cbx_group_share {
+	LIST_ENTRY(cbx_group_share) entry;
+	char tenant[CBX_NAME_MAX + 1];
+	int dir;
+	uint32_t weight; /* in force; 0: the kernel's */
+	size_t n;	 /* groups of sessions in it, those that are ending too */
+};
+
 struct cbx_group_ending {
 	uint64_t number;
+	struct cbx_group_share *share;
 	int tries;
 };
 
@@ -171,6 +184,7 @@ struct cbx_boxes {
 	int proxy; /* to codebox-proxy; -1: it could not be started */
 	char resolver[46]; /* egress.h: found last; "": it was not looked for */
 	LIST_HEAD(, cbx_box) by_number[CBX_BOX_BUCKETS];
+	LIST_HEAD(, cbx_group_share) shares;
 	struct cbx_group_ending *ending; /* control groups that are being removed */
 	size_t nending;
 	struct event *remove_timer;

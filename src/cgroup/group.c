@@ -108,20 +108,20 @@ static void open_files(struct cbx_cgroup *g, int work, bool io)
 		g->peak = openat(work, "memory.peak", flags);
 }
 
-static int make(const struct cbx_cgroup_tree *tree, const struct cbx_cgroup_limits *limits, struct cbx_cgroup *g,
-		int dirs[2], struct cbx_err *err)
+static int make(const struct cbx_cgroup_tree *tree, int tenant_dir, const struct cbx_cgroup_limits *limits,
+		struct cbx_cgroup *g, int dirs[2], struct cbx_err *err)
 {
 	char name[NAME_MAX_LEN];
 	int r;
 
 	name_of(g->number, name);
-	if (mkdirat(tree->sessions, name, 0755) < 0) {
+	if (mkdirat(tenant_dir, name, 0755) < 0) {
 		/* Left by a predecessor, which could not be removed when we started. */
-		if (errno != EEXIST || cbx_cgroup_remove(tree->sessions, g->number) < 0 ||
-		    mkdirat(tree->sessions, name, 0755) < 0)
+		if (errno != EEXIST || cbx_cgroup_remove(tenant_dir, g->number) < 0 ||
+		    mkdirat(tenant_dir, name, 0755) < 0)
 			return cbx_fail(err, errno, "make control group %s", name);
 	}
-	g->dir = openat(tree->sessions, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	g->dir = openat(tenant_dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (g->dir < 0)
 		return cbx_fail(err, errno, "open control group %s", name);
 	/* Processor time is shared out among sessions, not within one: no cpu here. */
@@ -145,20 +145,21 @@ void cbx_cgroup_init(struct cbx_cgroup *g)
 	g->dir = g->cpu = g->io = g->current = g->peak = g->pids = g->events = -1;
 }
 
-int cbx_cgroup_make(const struct cbx_cgroup_tree *tree, uint64_t number, const struct cbx_cgroup_limits *limits,
-		    struct cbx_cgroup *ret, int ret_dirs[2], struct cbx_err *err)
+int cbx_cgroup_make(const struct cbx_cgroup_tree *tree, int tenant_dir, uint64_t number,
+		    const struct cbx_cgroup_limits *limits, struct cbx_cgroup *ret, int ret_dirs[2],
+		    struct cbx_err *err)
 {
 	int r;
 
 	cbx_cgroup_init(ret);
 	ret->number = number;
 	ret_dirs[0] = ret_dirs[1] = -1;
-	r = make(tree, limits, ret, ret_dirs, err);
+	r = make(tree, tenant_dir, limits, ret, ret_dirs, err);
 	if (r < 0) {
 		cbx_close_p(&ret_dirs[0]);
 		cbx_close_p(&ret_dirs[1]);
 		cbx_cgroup_release(ret);
-		(void)cbx_cgroup_remove(tree->sessions, number);
+		(void)cbx_cgroup_remove(tenant_dir, number);
 		return cbx_wrap(err, "limit the session");
 	}
 	ret->tree = tree;
@@ -174,7 +175,7 @@ void cbx_cgroup_release(struct cbx_cgroup *g)
 	g->tree = NULL;
 }
 
-int cbx_cgroup_remove(int tree_dir, uint64_t number)
+int cbx_cgroup_remove(int tenant_dir, uint64_t number)
 {
 	static const char *const leaves[] = { "work", "init" };
 	char name[NAME_MAX_LEN], leaf[NAME_MAX_LEN + 8];
@@ -182,16 +183,16 @@ int cbx_cgroup_remove(int tree_dir, uint64_t number)
 	struct cbx_err ignored;
 
 	name_of(number, name);
-	dir = openat(tree_dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	dir = openat(tenant_dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
 		return errno == ENOENT ? 0 : -errno;
 	(void)cbx_cgroup_put(dir, "cgroup.kill", "1", &ignored);
 	for (size_t i = 0; i < ARRAY_SIZE(leaves); i++) {
 		snprintf(leaf, sizeof(leaf), "%s/%s", name, leaves[i]);
-		if (unlinkat(tree_dir, leaf, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		if (unlinkat(tenant_dir, leaf, AT_REMOVEDIR) < 0 && errno != ENOENT)
 			return -errno;
 	}
-	return unlinkat(tree_dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
+	return unlinkat(tenant_dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
 }
 
 /* ---- looking ---- */

@@ -44,18 +44,20 @@ struct cbx_cgroup {
 /* A group that is none; release and all questions are fine with it. */
 void cbx_cgroup_init(struct cbx_cgroup *g);
 /*
- * Make session-<number>. ret_dirs: its leaves init and work, as supervisor/requests.h wants them; the caller owns them.
+ * Make session-<number> in the group of its tenant. ret_dirs: its leaves init and work, as supervisor/requests.h wants
+ * them; the caller owns them.
  * An error leaves nothing behind: a session that cannot be limited is not made.
  */
-int cbx_cgroup_make(const struct cbx_cgroup_tree *tree, uint64_t number, const struct cbx_cgroup_limits *limits,
-		    struct cbx_cgroup *ret, int ret_dirs[2], struct cbx_err *err);
+int cbx_cgroup_make(const struct cbx_cgroup_tree *tree, int tenant_dir, uint64_t number,
+		    const struct cbx_cgroup_limits *limits, struct cbx_cgroup *ret, int ret_dirs[2],
+		    struct cbx_err *err);
 /* The part of it that writes the limits, to the directory session-N and its "work". */
 int cbx_cgroup_limit(int dir, unsigned controllers, const struct cbx_cgroup_limits *limits, struct cbx_err *err);
 void cbx_cgroup_release(struct cbx_cgroup *g); /* descriptors only */
 
 /* Kill what is there and remove session-<number>, leaves first. 0, also when there is none; -EBUSY: processes are still
  * ending, try again; another -errno. */
-int cbx_cgroup_remove(int tree_dir, uint64_t number);
+int cbx_cgroup_remove(int tenant_dir, uint64_t number);
 
 /* What work has used since it was made. */
 struct cbx_cgroup_usage {

@@ -34,6 +34,7 @@
 
 #define SUPERVISOR "supervisor"
 #define SESSIONS   "sessions"
+#define TENANT	   "tenant-"
 #define REMEDY	   "run codebox doctor for what to do"
 
 const char *cbx_cgroup_backend_name(enum cbx_cgroup_backend backend)
@@ -214,19 +215,22 @@ static int make_sessions(int dir, unsigned have, const struct cbx_service *servi
 	return take_fd(&fd);
 }
 
-/* Sessions of a codeboxd that was killed. Its processes are dead, or will be in a moment. */
-static void clean(int dir)
+/* Sessions of a codeboxd that was killed, here and in the groups of tenants. Its processes are dead, or will be in a
+ * moment. */
+static void clean(int parent, const char *name, bool tenants)
 {
-	_cleanup_fd_ int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_closedir_ DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	int dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_closedir_ DIR *d = dir < 0 ? NULL : fdopendir(dir);
 	struct dirent *e;
 
-	if (d)
-		copy = -1;
 	while (d && (e = readdir(d))) {
 		struct cbx_err ignored;
 		uint64_t number;
 
+		if (tenants && cbx_starts_with(e->d_name, TENANT)) {
+			clean(dir, e->d_name, false);
+			(void)unlinkat(dir, e->d_name, AT_REMOVEDIR);
+		}
 		if (!cbx_starts_with(e->d_name, CBX_CGROUP_SESSION) ||
 		    cbx_parse_u64(e->d_name + strlen(CBX_CGROUP_SESSION), "number", 0, UINT64_MAX, &number, &ignored) <
 			    0)
@@ -259,7 +263,7 @@ static int take(struct cbx_cgroup_tree *tree, int dir, const struct cbx_service 
 		(void)unlinkat(dir, SUPERVISOR, AT_REMOVEDIR);
 		return r;
 	}
-	clean(sessions);
+	clean(sessions, ".", true);
 	tree->controllers = controllers;
 	tree->sessions = take_fd(&sessions);
 	tree->lock = take_fd(&lock);
@@ -312,6 +316,50 @@ int cbx_cgroup_tree_limit(const struct cbx_cgroup_tree *tree, uint64_t memory_by
 	if (memory_bytes)
 		snprintf(text, sizeof(text), "%" PRIu64, memory_bytes);
 	return cbx_cgroup_put(tree->sessions, "memory.max", text, err);
+}
+
+static void tenant_name(const char *tenant, char out[sizeof(TENANT) + CBX_NAME_MAX])
+{
+	snprintf(out, sizeof(TENANT) + CBX_NAME_MAX, TENANT "%s", tenant);
+}
+
+int cbx_cgroup_tenant_open(const struct cbx_cgroup_tree *tree, const char *tenant, struct cbx_err *err)
+{
+	char name[sizeof(TENANT) + CBX_NAME_MAX];
+	_cleanup_fd_ int dir = -1;
+	unsigned in_force;
+	int r;
+
+	tenant_name(tenant, name);
+	if (mkdirat(tree->sessions, name, 0755) < 0 && errno != EEXIST)
+		return cbx_fail(err, errno, "make control group %s", name);
+	dir = openat(tree->sessions, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		return cbx_fail(err, errno, "open control group %s", name);
+	r = enable(dir, tree->controllers, &in_force, err);
+	if (r >= 0 && in_force != tree->controllers)
+		r = cbx_refuse(err, "cgroup", EIO, "control group %s has not all controllers of its parent", name);
+	if (r < 0) {
+		cbx_cgroup_tenant_remove(tree, tenant);
+		return r;
+	}
+	return take_fd(&dir);
+}
+
+void cbx_cgroup_tenant_remove(const struct cbx_cgroup_tree *tree, const char *tenant)
+{
+	char name[sizeof(TENANT) + CBX_NAME_MAX];
+
+	tenant_name(tenant, name);
+	(void)unlinkat(tree->sessions, name, AT_REMOVEDIR); /* EBUSY: a session of it is left, which was told */
+}
+
+int cbx_cgroup_tenant_weigh(const struct cbx_cgroup_tree *tree, int dir, uint32_t weight, struct cbx_err *err)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%" PRIu32, weight);
+	return tree->controllers & CBX_CONTROLLER_CPU ? cbx_cgroup_put(dir, "cpu.weight", text, err) : 0;
 }
 
 void cbx_cgroup_tree_release(struct cbx_cgroup_tree *tree)

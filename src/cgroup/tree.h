@@ -10,10 +10,12 @@
  *     codeboxd.service            nothing but cgroup.subtree_control is ever written here
  *       supervisor                codeboxd, codebox-supervisor
  *       sessions                  the memory that all of them may use
- *         session-1               limits of a session
- *           init                  its first process
- *           work                  everything else: killed as one when memory runs out
- *         session-2 ...
+ *         tenant-local            the share of one tenant in processor time (cpu.weight); there while it has sessions
+ *           session-1             limits of a session
+ *             init                its first process
+ *             work                everything else: killed as one when memory runs out
+ *           session-2 ...
+ *         tenant-research ...
  *
  * Where there is no such group, codeboxd works without, and `reason` says why and what to do about it.
  */
@@ -55,6 +57,11 @@ void cbx_cgroup_tree_take(struct cbx_cgroup_tree *tree, int dir, const char *nam
 int cbx_cgroup_tree_find(const struct cbx_service *service, char *ret_dir, size_t cap, struct cbx_err *err);
 /* What all sessions may use from now on; 0: no limit. Where they use more, the kernel kills one as a whole. */
 int cbx_cgroup_tree_limit(const struct cbx_cgroup_tree *tree, uint64_t memory_bytes, struct cbx_err *err);
+/* The group of a tenant's sessions, made if need be; a descriptor of the caller's. It goes when it is empty. */
+int cbx_cgroup_tenant_open(const struct cbx_cgroup_tree *tree, const char *tenant, struct cbx_err *err);
+void cbx_cgroup_tenant_remove(const struct cbx_cgroup_tree *tree, const char *tenant);
+/* Its share, where the controller is there. */
+int cbx_cgroup_tenant_weigh(const struct cbx_cgroup_tree *tree, int dir, uint32_t weight, struct cbx_err *err);
 void cbx_cgroup_tree_release(struct cbx_cgroup_tree *tree);
 
 #endif

@@ -427,6 +427,17 @@ static int check_group(struct cbx_session *s, const struct cbx_plan *plan, struc
 	return cbx_group_check(&s->box, plan, (dev_t)s->image_mark.dev, s->spec.cgroup == CBX_CGROUP_REQUIRED, err);
 }
 
+/* Where processor time is not shared out, all may be in one group, and in one pool. */
+static void share_cpus(struct cbx_session *s, const struct cbx_principal *owner)
+{
+	static const struct cbx_principal local = CBX_PRINCIPAL_LOCAL;
+
+	if (!owner || !cbx_group_limits_cpus(&s->engine->boxes))
+		owner = &local;
+	memcpy(s->box.tenant, owner->tenant, sizeof(s->box.tenant));
+	s->box.tenant_weight = owner->cpu_weight ? owner->cpu_weight : CBX_CPU_WEIGHT_DEFAULT;
+}
+
 int cbx_session_make(struct cbx_engine *e, const struct cbx_principal *owner, const struct cbx_session_spec *spec,
 		     struct cbx_plan *ret_plan, struct cbx_session **ret, struct cbx_err *err)
 {
@@ -435,6 +446,7 @@ int cbx_session_make(struct cbx_engine *e, const struct cbx_principal *owner, co
 
 	if (owner)
 		memcpy(s->tenant, owner->tenant, sizeof(s->tenant));
+	share_cpus(s, owner);
 	if (r >= 0)
 		r = cbx_session_plan(s, ret_plan, err);
 	if (r >= 0)

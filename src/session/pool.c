@@ -38,6 +38,8 @@ struct cbx_pool_shape {
 	struct cbx_plan plan;
 	struct cbx_buf spawn;
 	struct cbx_image_mark mark;
+	char tenant[CBX_NAME_MAX + 1]; /* in whose control group it is: it can never leave that */
+	uint32_t tenant_weight;
 	size_t n;	     /* entries */
 	double demand;	     /* requests, the old ones weighing less; as of ... */
 	uint64_t wanted_ms;  /* ... the last one */
@@ -77,7 +79,7 @@ static bool same(const struct cbx_pool_shape *shape, const struct cbx_session *s
 {
 	struct cbx_session_spec spec = common(&s->spec);
 
-	return memcmp(&shape->plan, plan, sizeof(*plan)) == 0 &&
+	return strcmp(shape->tenant, s->box.tenant) == 0 && memcmp(&shape->plan, plan, sizeof(*plan)) == 0 &&
 	       memcmp(&shape->mark, &s->image_mark, sizeof(shape->mark)) == 0 &&
 	       memcmp(&shape->spec, &spec, sizeof(spec)) == 0 && shape->spawn.len == s->spawn.len &&
 	       memcmp(shape->spawn.data, s->spawn.data, s->spawn.len) == 0;
@@ -117,10 +119,12 @@ static struct cbx_pool_shape *shape_for(struct cbx_pool *p, const struct cbx_ses
 		shape->spec = common(&s->spec);
 		shape->plan = *plan;
 		shape->mark = s->image_mark;
+		memcpy(shape->tenant, s->box.tenant, sizeof(shape->tenant));
 		cbx_buf_add(&shape->spawn, s->spawn.data, s->spawn.len);
 		shape->wanted_ms = cbx_now_ms();
 		p->nshapes++;
 	}
+	shape->tenant_weight = s->box.tenant_weight;
 	TAILQ_INSERT_HEAD(&p->shapes, shape, entry);
 	return shape;
 }
@@ -206,6 +210,8 @@ static void make_entry(struct cbx_pool *p, struct cbx_pool_shape *shape)
 		failed(p, shape, err.msg);
 		return;
 	}
+	memcpy(s->box.tenant, shape->tenant, sizeof(s->box.tenant));
+	s->box.tenant_weight = shape->tenant_weight;
 	if (!same(shape, s, &plan)) { /* the image is another one now: nobody will ask for this shape again */
 		cbx_session_free(s);
 		shape_free(p, shape);

@@ -29,6 +29,7 @@ struct cbx_principal {
 	uint64_t sessions_max;	    /* of this tenant, at a time; 0: as many as the engine's policy allows to all */
 	uint64_t memory_max, disk_max; /* what the limits of its sessions may add up to; 0: no such bound */
 	uint64_t cpus_max;	       /* likewise, in thousandths of a processor: no session has more */
+	uint32_t cpu_weight;	       /* its share of processor time, beside those of others; 0: as everybody's */
 	struct cbx_rate *executions;   /* NULL: as often as it likes. Outlives its sessions */
 	const struct cbx_owned_images *owned; /* those of others are not there for it. NULL: all are */
 };

@@ -61,6 +61,16 @@ static int parse_cpus(const struct reading *rd, const cJSON *v, uint64_t *ret, s
 	return *ret ? 0 : cbx_source_refuse(rd->source, v, err, "cpus: give a number such as 1.5, or omit it");
 }
 
+static int parse_weight(const struct reading *rd, const cJSON *v, uint32_t *ret, struct cbx_err *err)
+{
+	uint64_t weight;
+
+	if (cbx_key_parse(CBX_KEY_CPU_WEIGHT, v, &weight, err) < 0)
+		return cbx_source_wrap(rd->source, v, err);
+	*ret = (uint32_t)weight;
+	return 0;
+}
+
 static int parse_policy(const struct reading *rd, const cJSON *v, const char *tenant, struct cbx_policy **ret,
 			struct cbx_err *err)
 {
@@ -132,6 +142,8 @@ static int parse_member(const struct reading *rd, struct cbx_tenants *all, struc
 		return parse_size(rd, v, &p->disk_max, err);
 	if (strcmp(v->string, "cpus") == 0)
 		return parse_cpus(rd, v, &p->cpus_max, err);
+	if (strcmp(v->string, "cpu_weight") == 0)
+		return parse_weight(rd, v, &p->cpu_weight, err);
 	if (strcmp(v->string, "requests_per_second") == 0)
 		return parse_count(rd, v, &t->requests.per_second, err);
 	if (strcmp(v->string, "executions_per_second") == 0)
@@ -139,8 +151,8 @@ static int parse_member(const struct reading *rd, struct cbx_tenants *all, struc
 	if (strcmp(v->string, "requests_at_once") == 0)
 		return parse_count(rd, v, &t->at_once_max, err);
 	return cbx_source_refuse(rd->source, v, err,
-				 "unknown key \"%.80s\"; accepted are: policy, images, users, sessions, memory, disk, "
-				 "cpus, requests_per_second, executions_per_second, requests_at_once",
+				 "unknown key \"%.80s\"; accepted are: policy, images, users, sessions, memory, disk, cpus, "
+				 "cpu_weight, requests_per_second, executions_per_second, requests_at_once",
 				 v->string);
 }
 

@@ -5,8 +5,11 @@
     limits.py scope     as an ordinary user: codeboxd gets a scope from the user's systemd
     limits.py unit      as root: the system's units are installed, and codeboxd runs from them
 """
+import glob
+import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -35,15 +38,17 @@ box = Unit() if AS_ROOT else Box(CODEBOX_FREEZE_AFTER="1")
 
 
 def group(of=None):
-    """The directory of all sessions' groups, in codeboxd's part of the tree."""
+    """The directory of all tenants' groups, in codeboxd's part of the tree."""
     with open(f"/proc/{(of or box).daemon_pid()}/cgroup") as f:
         path = f.read().strip()
     assert path.startswith("0::/") and path.endswith("/supervisor"), path
     return CGROUP + os.path.dirname(path[3:]) + "/sessions"
 
 
-def groups():
-    return sorted(n for n in os.listdir(group()) if n.startswith("session-"))
+def groups(of=None):
+    """Those of sessions: "tenant-local/session-N"."""
+    top = of or group()
+    return sorted(os.path.relpath(p, top) for p in glob.glob(top + "/tenant-*/session-*"))
 
 
 def number(*path):
@@ -51,9 +56,13 @@ def number(*path):
         return int(f.read())
 
 
-def value(key, *path):
-    with open(os.path.join(group(), *path)) as f:
+def read_value(path, key):
+    with open(path) as f:
         return dict(line.split() for line in f)[key]
+
+
+def value(key, *path):
+    return read_value(os.path.join(group(), *path), key)
 
 
 def of_session(c, session):
@@ -309,6 +318,65 @@ def test_what_counting_costs():
         os.close(fd)
 
 
+def test_tenants_share_processors():
+    """One tenant keeps three sessions busy and another one: each gets half, and a third is worth two of them."""
+    if AS_ROOT:  # systemd's unit has no tenants
+        return
+    config = os.path.join(box.dir, "shares")
+    os.makedirs(config, 0o755, exist_ok=True)
+    tenants = {"many": {}, "one": {}, "heavy": {"cpu_weight": 200}}
+    with open(os.path.join(config, "tenants.json"), "w") as f:
+        json.dump({"tenants": tenants}, f)
+    other = Box(CODEBOX_CONFIG_DIR=config)
+    tokens = {t: other.json("token", "create", "--json", "--tenant", t)["token"] for t in tenants}
+    by = ["systemd-run", "--user", "--quiet", "--scope", "-p", "Delegate=yes"]
+    daemon = subprocess.Popen([*by, os.environ["CODEBOX_DAEMON"], "--foreground", "--http", "127.0.0.1:0", "--pool", "0"],
+                              env=other.env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    port = next(int(m.group(1)) for m in (re.search(r"http://127.0.0.1:(\d+)/mcp", line) for line in daemon.stderr) if m)
+    busy = "import os\nfor _ in range(1): os.fork()\nwhile True: pass"
+
+    def post(tenant, path, body):
+        c = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
+        c.request("POST", path, json.dumps(body), {"Content-Type": "application/json",
+                                                   "Authorization": f"Bearer {tokens[tenant]}"})
+        r = c.getresponse()
+        body = json.loads(r.read())
+        assert r.status == 200, (r.status, body)
+        return body
+
+    def used():
+        return {t: int(read_value(f"{top}/tenant-{t}/cpu.stat", "usage_usec")) for t in tenants}
+
+    def shares(seconds):
+        before = used()
+        time.sleep(seconds)
+        after = used()
+        total = sum(after.values()) - sum(before.values())
+        return {t: (after[t] - before[t]) / total for t in tenants}
+
+    for tenant, sessions in ("many", 3), ("one", 1), ("heavy", 1):
+        for i in range(sessions):
+            post(tenant, "/sessions", {"session_id": f"s{i}", "image": "host", "cgroup": "required", "timeout": "1h"})
+    top = group(other)
+    assert len(groups(top)) == 5, groups(top)
+    assert [open(f"{top}/tenant-{t}/cpu.weight").read() for t in tenants] == ["100\n", "100\n", "200\n"]
+    for tenant, sessions in ("many", 3), ("one", 1):
+        for i in range(sessions):
+            post(tenant, "/execute", {"session_id": f"s{i}", "code": busy})
+    time.sleep(5)
+    two = shares(20)
+    print(f"# shares of two: {two}")
+    assert 0.35 < two["one"] < 0.65, two
+    post("heavy", "/execute", {"session_id": "s0", "code": busy})
+    time.sleep(5)
+    three = shares(20)
+    print(f"# shares of three: {three}")
+    assert 0.35 < three["heavy"] < 0.65 and three["one"] > 0.15, three
+    subprocess.run([CODEBOX, "stop"], env=other.env, stdout=subprocess.DEVNULL, timeout=600)
+    daemon.wait(600)
+    assert not os.path.isdir(top) or not os.listdir(top) or not glob.glob(top + "/tenant-*"), os.listdir(top)
+
+
 def test_a_closed_session_leaves_no_group():
     with Control(box) as c:
         create(c, "gone")
@@ -451,7 +519,7 @@ def test_a_successor_removes_what_is_left():
         return p
 
     def left():
-        return sorted(n for n in os.listdir(CGROUP + "/sessions") if n.startswith("session-"))
+        return groups(CGROUP + "/sessions")
 
     p = start()
     with Control(other) as c:

@@ -115,6 +115,62 @@ def test_the_example_of_the_readme():
         same((a.status, a.json), (404, {"detail": "Session not found"}))
 
 
+# Such commands are all that the README of CodeBox-AI says of its use; CBX_README names a file to take them from.
+README = """
+```bash
+curl -X POST http://localhost:8000/sessions -H "Content-Type: application/json" \\
+  -d '{"dependencies": ["numpy", "pandas"]}'
+```
+```bash
+curl -X POST http://localhost:8000/execute \\
+  -H "Content-Type: application/json" \\
+  -d '{
+    "code": "x = 42\\nprint(f\\"x: {x}\\")",
+    "session_id": "YOUR_SESSION_ID"
+  }'
+```
+```bash
+curl -X GET http://localhost:8000/execute/YOUR_REQUEST_ID/status
+```
+```bash
+curl -X GET http://localhost:8000/execute/YOUR_REQUEST_ID/results
+```
+```bash
+curl -X POST http://localhost:8000/execute -H "Content-Type: application/json" \\
+  -d '{"code": "print(f\\"x: {x}\\")", "session_id": "YOUR_SESSION_ID"}'
+```
+"""
+
+
+def test_the_commands_of_a_readme():
+    if not shutil.which("curl"):
+        raise Skip("there is no curl")
+    daemon()
+    path = os.environ.get("CBX_README")
+    blocks = re.findall(r"```bash\n(.*?)```", Path(path).read_text() if path else README, re.S)
+    commands = [b for b in blocks if "http://localhost:8000/" in b]
+    same(len(commands), 5)
+    known = {}
+
+    def curl(command):
+        for name, value in known.items():
+            command = command.replace(name, value)
+        r = subprocess.run(["sh", "-c", command.replace("localhost:8000", f"127.0.0.1:{daemon().port}")], capture_output=True,
+                           text=True, timeout=PATIENCE)
+        same((r.returncode, command.partition(" ")[0]), (0, "curl"))
+        return json.loads(r.stdout)
+
+    def output():
+        assert wait_until(lambda: curl(commands[2])["status"] == "completed")
+        return "".join(o["content"] for o in curl(commands[3])["output"])
+
+    known["YOUR_SESSION_ID"] = curl(commands[0])["session_id"]
+    for command in commands[1], commands[4]:
+        known["YOUR_REQUEST_ID"] = curl(command)["request_id"]
+        assert "x" in output() and "42" in output(), output()
+    same(ask("DELETE", f"/sessions/{known['YOUR_SESSION_ID']}").status, 200)
+
+
 def test_its_errors():
     index.add("needed", "1.0", ["deeper"])
     s = session()

@@ -198,6 +198,32 @@ def test_own_images():
     same(d.stop(), 0)
 
 
+def test_the_example_of_a_policy():
+    """policies/examples/tenants.json, which an operator takes as it is; where there are no control groups, it says so."""
+    example = Path(__file__).resolve().parents[2] / "policies/examples/tenants.json"
+    loose = Path(cbxtest.Box().dir, "loose.json")
+    loose.write_text(example.read_text().replace('"cgroup": "required"', '"cgroup": "auto"'))
+    loose.chmod(0o644)
+    for path in example, loose:
+        d = Daemon("--policy", str(path), tenants={"acme": {}})
+        same(d.box("policy", "check", str(path)).returncode, 0)
+        c = Legacy(d.port, **bearer(d.token("acme")))
+        made = result(c.call("create_session", {"session_id": "s", "memory": "4G", "processes": 1000, "cpus": 8, "ttl": "7d",
+                                                "environment": {"TZ": "Asia/Tokyo", "MINE": "1"}}))
+        if made["isError"]:
+            same((path, d.box.hello()["facts"]["cgroup"]), (example, False))
+            assert 'cgroup: "required"' in made["content"][0]["text"], made
+        else:
+            info = made["structuredContent"]
+            got = {k: info["limits"][k] for k in ("memory_bytes", "processes", "cpus")}
+            same(got, {"memory_bytes": 1 << 30, "processes": 128, "cpus": 2})
+            same(set(info["policy"]["lowered"]), {"memory", "processes", "cpus", "ttl", "environment.TZ"})
+            ran = text(c.call("run_code", {"session_id": "s", "code": "import os; print(os.environ['TZ'], os.environ['MINE'])"}))
+            assert "UTC 1" in ran, ran
+            assert "allowed are: python, python-minimal" in text(c.call("create_session", {"image": "host"}))
+        same(d.stop(), 0)
+
+
 def test_nobody_sees_another():
     daemon()
     acme, beta = without_sessions("acme"), without_sessions("beta")
@@ -396,6 +422,8 @@ def test_files_with_faults():
             ("tenants.json", '{"tenants": {"a": {"memory": -1}}}', "memory"),
             ("tenants.json", '{"tenants": {"a": {"cpus": 0}}}', "cpus"),
             ("tenants.json", '{"tenants": {"a": {"cpus": "two"}}}', "cpus"),
+            ("tenants.json", '{"tenants": {"a": {"cpu_weight": 0}}}', "cpu_weight"),
+            ("tenants.json", '{"tenants": {"a": {"cpu_weight": 10001}}}', "cpu_weight"),
             ("tenants.json", '{"tenants": {"a": {"policy": "none-such"}}}', "none-such"),
             ("tenants.json", '{"tenants": {"a": {"policy": {"limits": {"memori": 1}}}}}', "memori"),
             ("tenants.json", '{"tenants": {"a": {}, "a": {}}}', "1:"),

@@ -103,7 +103,7 @@ def groups():
     """Control groups of sessions, beside our own group or below."""
     with open("/proc/self/cgroup") as f:
         paths = [line.rstrip("\n").split(":", 2)[2] for line in f if line.startswith("0::")]
-    return [g for p in paths for at in (p, os.path.dirname(p)) for g in glob.glob(f"/sys/fs/cgroup{at}/session-*")]
+    return [g for p in paths for at in (p, os.path.dirname(p)) for g in glob.glob(f"/sys/fs/cgroup{at}/sessions/*/session-*")]
 
 
 def adopted_by_another_daemon(pid):

@@ -211,11 +211,15 @@ START_TEST(a_delegated_group_is_taken)
 	make_directory("sessions/session-3"); /* of a codeboxd that was killed */
 	make_directory("sessions/session-3/work");
 	make_directory("sessions/session-x");
+	make_directory("sessions/tenant-a"); /* likewise */
+	make_directory("sessions/tenant-a/session-4");
 	take(&t, "codeboxd.service");
 	snprintf(path, sizeof(path), "%s/sessions/session-3", place);
 	ck_assert_int_lt(stat(path, &st), 0);
 	snprintf(path, sizeof(path), "%s/sessions/session-x", place);
 	ck_assert_int_eq(stat(path, &st), 0);
+	snprintf(path, sizeof(path), "%s/sessions/tenant-a", place);
+	ck_assert_int_lt(stat(path, &st), 0);
 	ck_assert_msg(t.backend == CBX_CGROUP_INHERIT, "%s", t.reason);
 	expect("supervisor/cgroup.procs", "0");
 	/* What +memory, +pids and +cpu, in this order, leave in a file that is not a control group's. */
