@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: one pass over the text. Comments become a space in what is handed on, so that neither the driver
- * nor the database has to find them again; strings and names in quotes are handed on as they are. What a database or a
- * driver may read in another way than this file does is refused by a rule of its own: comments that are executed,
- * characters that some take for white space, numbers with words right behind them, braces (escapes of ODBC).
+ * Theory of operation: one pass over the text. Comments become a space in what is handed on (the end of a
+ * line between two strings that PostgreSQL joins), so that neither the driver nor the database has to find them again;
+ * strings and names in quotes are handed on as they are. What a database or a driver may read in another way than this
+ * file does is refused by a rule of its own: comments that are executed, characters that some take for white space,
+ * numbers with words right behind them, braces (escapes of ODBC).
  *
  * The statement is read with what connect.c sets: PostgreSQL has standard strings, MySQL has backslashes and quotes as
  * by default. DuckDB reads as PostgreSQL does, and has braces.
@@ -32,7 +33,10 @@ struct judge {
 	bool began;			 /* a word was seen */
 	bool over;			 /* a semicolon was */
 	bool period, period_before;	 /* this token is a period, the one before was */
-	bool escapes_before;		 /* the token before was a string with backslashes (PostgreSQL) */
+	bool string_before;		 /* the token before was a string in single quotes */
+	bool escapes_before;		 /* and has backslashes (PostgreSQL) */
+	bool joins;  /* what was skipped last joins strings: it has a line's end, and no block comment */
+	bool joined; /* this token goes on with the string before */
 	char before[NAME_MAX_BYTES + 1]; /* the word before, or "" */
 	struct cbx_err *err;
 };
@@ -113,10 +117,12 @@ static int block_comment(struct judge *j)
 static int skip(struct judge *j)
 {
 	const char *from = j->p;
+	bool line = false, block = false;
 	int r;
 
 	for (;;) {
 		if (j->p < j->end && space(*j->p)) {
+			line |= *j->p == '\n' || *j->p == '\r';
 			j->p++;
 		} else if (j->p < j->end && line_comment(j)) {
 			while (j->p < j->end && *j->p != '\n' && *j->p != '\r')
@@ -125,7 +131,9 @@ static int skip(struct judge *j)
 			r = block_comment(j);
 			if (r < 0)
 				return r;
+			block = true;
 		} else {
+			j->joins = line && !block;
 			return j->p > from;
 		}
 	}
@@ -175,10 +183,12 @@ static int dollar_quoted(struct judge *j)
 static int peek(struct judge *j, char *ret)
 {
 	const char *here = j->p;
+	bool joins = j->joins;
 	int r = skip(j);
 
 	*ret = r < 0 || j->p == j->end ? '\0' : *j->p;
 	j->p = here;
+	j->joins = joins;
 	return r;
 }
 
@@ -313,8 +323,9 @@ static int all_characters(struct judge *j)
 	return r;
 }
 
-/* A string that begins here, behind its prefix if it has one. 1: it was one. */
-static int string(struct judge *j, bool escapes)
+/* A string that begins here, behind its prefix if it has one. 1: it was one. PostgreSQL joins strings on several lines,
+ * and the first one's rule is then that of all. */
+static int string(struct judge *j, bool escapes, bool prefix)
 {
 	bool mysql = j->dialect == CBX_SQL_MYSQL;
 	char c = at(j, 0);
@@ -322,10 +333,11 @@ static int string(struct judge *j, bool escapes)
 
 	if (c != '\'' && !(mysql && c == '"'))
 		return 0;
-	/* PostgreSQL joins strings on several lines, and the first one's rule is then that of all. */
-	if (j->escapes_before)
-		return refuse(j, "string", "a string follows a string with escapes; write both as one");
+	j->joined = like_postgresql(j) && j->string_before && j->joins && !prefix;
+	if (j->joined)
+		escapes = j->escapes_before;
 	r = quoted(j, c, true, escapes || mysql);
+	j->string_before = true;
 	j->escapes_before = escapes;
 	return r < 0 ? r : 1;
 }
@@ -339,7 +351,7 @@ static int prefixed(struct judge *j)
 		return 0;
 	if ((c == 'e' || c == 'E') && at(j, 1) == '\'') {
 		j->p++;
-		return string(j, true);
+		return string(j, true, true);
 	}
 	if ((c == 'u' || c == 'U') && at(j, 1) == '&' && at(j, 2) == '"')
 		return refuse(j, "name",
@@ -383,7 +395,9 @@ static int token(struct judge *j)
 	if (r >= 0)
 		r = prefixed(j);
 	if (r == 0)
-		r = string(j, false);
+		r = string(j, false, false);
+	if (r == 0)
+		j->string_before = j->escapes_before = false;
 	if (r == 0 && *j->p == '$' && like_postgresql(j))
 		r = dollar_quoted(j);
 	if (r != 0) {
@@ -392,7 +406,6 @@ static int token(struct judge *j)
 			return refuse(j, "not_a_query", "the query must start with SELECT or WITH; found: a string");
 		return r < 0 ? r : 0;
 	}
-	j->escapes_before = false;
 	if (starts_word(*j->p))
 		return word(j);
 	if (isdigit((unsigned char)*j->p) && !j->began)
@@ -445,11 +458,12 @@ static int judge(struct judge *j)
 				j, "one_statement",
 				"multiple statements detected (semicolons); only single SELECT queries are allowed");
 		from = j->p;
+		j->joined = false;
 		r = token(j);
 		if (r < 0)
 			return r;
 		if (gap)
-			cbx_buf_addc(j->out, ' ');
+			cbx_buf_addc(j->out, j->joined ? '\n' : ' ');
 		gap = !j->out->len; /* drivers look for "SELECT " */
 		cbx_buf_add(j->out, from, (size_t)(j->p - from));
 	}

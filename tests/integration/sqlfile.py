@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 from cbxtest import Box, Skip, run, wait_until  # noqa: E402
 from control import Control  # noqa: E402
 from model import Model  # noqa: E402
-from statements import EVERYWHERE, WRITES  # noqa: E402
+from statements import EVERYWHERE, HARMLESS, WRITES  # noqa: E402
 
 MAKE = """
 import os, sqlite3
@@ -252,8 +252,35 @@ def test_duckdb():
     assert a["delivery"] == "file" and a["row_count"] == 1001, a
     assert cell(f"open('{a['path']}').read().splitlines()[-1]", "duck") == "'5000,,,,,,'"
     assert ask("SELECT {'a': 1} AS s", "d.duckdb", session="duck")["rows"] == [['{"a": 1}']]
-    for s in ("DELETE FROM t", "SELECT * FROM read_csv('/etc/passwd')", "SELECT 1; DROP TABLE t", "COPY t TO 'x.csv'", "ATTACH 'x.db'"):
-        assert ask(s, "d.duckdb", session="duck")["kind"] == "query_refused", s
+    statements = [s.replace("{dir}", "/workspace") for s in EVERYWHERE + WRITES["duckdb"]]
+    look = "import hashlib, os; print(hashlib.sha256(open('d.duckdb', 'rb').read()).hexdigest(), sorted(os.listdir()))"
+    before = cell(look, "duck")
+    assert len(set(statements)) >= 60 and len(set(HARMLESS)) >= 40
+    for s in statements:
+        a = ask(s, "d.duckdb", session="duck")
+        assert a.get("kind") == "query_refused" and "(rule " in a["message"], (s, a)
+    for s in [*HARMLESS, "SELECT 'a'\n'b'", "SELECT {'a': [1, 2]}, [x + 1 for x in [1, 2]]", "SELECT id // 2, id % 2, name[1:3] FROM t"]:
+        a = ask(s, "d.duckdb", session="duck")
+        assert a.get("delivery"), (s, a)
+        if a["delivery"] == "file":
+            cell(f"import os; os.unlink('{a['path']}')", "duck")
+    assert ask("SELECT 'a'\n'b'", "d.duckdb", session="duck")["rows"] == [["ab"]]
+    # The program itself, without the judge before it.
+    job = {"type": "duckdb", "database": "d.duckdb", "parameters": [], "inline_rows": 9, "inline_bytes": 999, "rows": 9, "bytes": 999,
+           "timeout_ms": 9000, "delivery": "inline", "path": "x.csv"}
+    with open(os.path.join(box.dir, "jobs"), "w") as f:
+        for s in statements:
+            f.write(json.dumps({**job, "query": s}) + "\n")
+    box("cp", os.path.join(box.dir, "jobs"), "duck:/tmp/jobs", check=True)
+    unjudged = """import json, sys; sys.path.insert(0, "/run/codebox/python"); import query
+for line in open("/tmp/jobs"):
+    try:
+        print(query.ask(json.loads(line), None))
+    except query.Refused as e:
+        print(e)"""
+    r = box("exec", "duck", "--", "python3", "-I", "-c", unjudged)
+    assert r.returncode == 0 and "root:x:0" not in r.stdout and len(r.stdout.splitlines()) >= len(statements), r.stderr
+    assert cell(look, "duck") == before
     a = ask("SELECT * FROM '/etc/passwd'", "d.duckdb", session="duck")
     assert a["kind"] == "query_failed", a
 
