@@ -11,6 +11,7 @@
 					 * [http/artifacts.py:what_is_not_kept_says_so] */
 #define CBX_ARTIFACTS_MAX 2000		 /* codebox-store: artifacts of one tenant; more: not kept, and the file says so */
 #define CBX_ARTIFACTS_ANSWER_MAX MIB(8)	 /* session: what codebox-store answers at once; more: error */
+#define CBX_ARTIFACT_LINKS_MAX MIB(1)	 /* session: bytes of links in a list of artifacts; the others have none there */
 #define CBX_ARTIFACT_REQUESTS_MAX 64	 /* session: lists, reads and removals under way; more: error "busy" */
 #define CBX_ARTIFACT_REQUESTS_TENANT 16	 /* session: likewise of one tenant; and links leave as many to tenants */
 #define CBX_ARTIFACT_RETRY_MS 50	 /* rest: a download that finds no place for its next piece asks again after that */

@@ -25,9 +25,16 @@ static void told(struct cbx_artifact_op *op, const cJSON *about, const void *p, 
 	cbx_control_answer(request_of(op), err ? NULL : cJSON_Duplicate(about, 1), err);
 }
 
+static void listed(struct cbx_artifact_op *op, const cJSON *about, const void *p, size_t n, const struct cbx_err *err)
+{
+	struct cbx_control_request *q = request_of(op);
+
+	cbx_control_answer(q, err ? NULL : cbx_artifact_list_linked(&q->control->caller, about), err);
+}
+
 int cbx_control_artifact_list(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
 {
-	return cbx_artifact_list(&q->control->caller, artifact_op(q, told), err);
+	return cbx_artifact_list(&q->control->caller, artifact_op(q, listed), err);
 }
 
 int cbx_control_artifact_remove(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)

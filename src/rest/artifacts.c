@@ -34,9 +34,19 @@ static void told(struct cbx_artifact_op *op, const cJSON *about, const void *p, 
 		cbx_rest_answer(call_of(op), 200, cJSON_Duplicate(about, 1));
 }
 
+static void listed(struct cbx_artifact_op *op, const cJSON *about, const void *p, size_t n, const struct cbx_err *err)
+{
+	struct cbx_rest_call *call = call_of(op);
+
+	if (err)
+		cbx_rest_fail(call, err);
+	else
+		cbx_rest_answer(call, 200, cbx_artifact_list_linked(&call->caller, about));
+}
+
 int cbx_rest_list_artifacts(struct cbx_rest_call *call, struct cbx_err *err)
 {
-	return cbx_artifact_list(&call->caller, artifact_op(call, told), err);
+	return cbx_artifact_list(&call->caller, artifact_op(call, listed), err);
 }
 
 int cbx_rest_delete_artifact(struct cbx_rest_call *call, struct cbx_err *err)

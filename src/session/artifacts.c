@@ -290,6 +290,24 @@ bool cbx_artifact_link(const struct cbx_caller *caller, const cJSON *about, cons
 	return true;
 }
 
+cJSON *cbx_artifact_list_linked(const struct cbx_caller *caller, const cJSON *about)
+{
+	cJSON *answer = cJSON_Duplicate(about, 1), *a;
+	size_t bytes = 0;
+
+	cJSON_ArrayForEach(a, cJSON_GetObjectItemCaseSensitive(answer, "artifacts")) {
+		_cleanup_buf_ struct cbx_buf link = { 0 };
+		uint64_t until;
+
+		if (bytes > CBX_ARTIFACT_LINKS_MAX || !cbx_artifact_link(caller, a, NULL, 0, &link, &until))
+			continue;
+		bytes += link.len;
+		cbx_json_set_str(a, "link", cbx_buf_str(&link));
+		cbx_json_set_u64(a, "link_expires", until);
+	}
+	return answer;
+}
+
 int cbx_artifact_check_link(const struct cbx_engine *e, const char *id, const char *expires, const char *signature,
 			    struct cbx_err *err)
 {

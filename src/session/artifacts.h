@@ -60,6 +60,9 @@ void cbx_artifact_links_at(struct cbx_engine *engine, const char *base);
  * or this one, of cbx_artifact_store(). false: there are none. */
 bool cbx_artifact_link(const struct cbx_caller *caller, const cJSON *about, const cJSON *store, uint64_t seconds,
 		       struct cbx_buf *out, uint64_t *ret);
+/* What cbx_artifact_list() has answered, with "link" and "link_expires" (in seconds, too) of each, as far as there are links
+ * and CBX_ARTIFACT_LINKS_MAX allows. */
+cJSON *cbx_artifact_list_linked(const struct cbx_caller *caller, const cJSON *about);
 /* Whether a link is one of ours, and still good. Errors: "link_expired", "wrong_signature". */
 int cbx_artifact_check_link(const struct cbx_engine *engine, const char *id, const char *expires, const char *signature,
 			    struct cbx_err *err);

@@ -178,6 +178,10 @@ def test_links_expire():
     assert wait_until(lambda: get(d, f["link"]).status == 403, 30)
     assert get(d, f["link"]).headers["Codebox-Error"] == "link_expired"
     assert get(d, link(d, f["artifact_id"])).body == b"1\n", "the artifact itself is still there"
+    c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=120)
+    c.request("GET", "/artifacts")
+    for a in json.loads(c.getresponse().read())["artifacts"][0], listed(d)[0]:  # lists have new ones
+        assert get(d, a["link"]).body == b"1\n" and time.time() - 60 < a["link_expires"] <= time.time() + 3, a
     stop(d)
 
 

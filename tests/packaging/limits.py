@@ -63,6 +63,7 @@ UNTESTED = {
     "CBX_PULL_STALL_S": "half a minute of waiting",
     "CBX_PACKAGES_MAX": "a recipe of 4000 packages",
     "CBX_TRUST_MAX": "a megabyte of the machine's own certificates",
+    "CBX_ARTIFACT_LINKS_MAX": "thousands of artifacts with long names",
     "CBX_SQL_MEMORY_MAX": "what a driver takes for a result is no more than a piece of it",
     "CBX_INDEX_KEPT_LOOK": "how often is a matter of chance",
     "CBX_INSTALL_TIMEOUT_S": "a quarter of an hour",
