@@ -12,7 +12,7 @@
 #define WIDTH_MAX 60 /* of a column on a terminal */
 
 struct options {
-	const char *session, *output;
+	const char *session, *output, *format;
 	cJSON *parameters;
 	bool json, schema;
 };
@@ -231,6 +231,7 @@ static int ask(const struct options *o, const char *connection, const char *quer
 	cbx_json_set_str(params, "code", query);
 	cbx_json_set_str(params, "session_id", o->session);
 	cbx_json_set_str(params, "path", o->output);
+	cbx_json_set_str(params, "format", o->format);
 	if (o->parameters)
 		cbx_json_set(params, "parameters", o->parameters);
 	r = cbx_cli_client(true, &client, &err);
@@ -251,11 +252,13 @@ static int ask(const struct options *o, const char *connection, const char *quer
 
 static int run_sql(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "param", required_argument, NULL, 'p' },  { "session", required_argument, NULL, 's' },
-		{ "output", required_argument, NULL, 'o' }, { "schema", no_argument, NULL, 'S' },
-		{ "json", no_argument, NULL, 'j' },	    { 0 }
-	};
+	static const struct option options[] = { { "param", required_argument, NULL, 'p' },
+						 { "session", required_argument, NULL, 's' },
+						 { "output", required_argument, NULL, 'o' },
+						 { "format", required_argument, NULL, 'f' },
+						 { "schema", no_argument, NULL, 'S' },
+						 { "json", no_argument, NULL, 'j' },
+						 { 0 } };
 	struct options o = { 0 };
 	_cleanup_json_ cJSON *parameters = cbx_json_new_arr();
 	int c;
@@ -272,6 +275,9 @@ static int run_sql(int argc, char **argv)
 		case 'o':
 			o.output = optarg;
 			break;
+		case 'f':
+			o.format = optarg;
+			break;
 		case 'S':
 			o.schema = true;
 			break;
@@ -283,7 +289,7 @@ static int run_sql(int argc, char **argv)
 			return cbx_cli_bad_option("sql", c, argv);
 		}
 	}
-	if (o.schema && (o.session || o.output || cJSON_GetArraySize(parameters) || argc - optind > 1))
+	if (o.schema && (o.session || o.output || o.format || cJSON_GetArraySize(parameters) || argc - optind > 1))
 		return cbx_cli_usage("sql", "--schema: give a connection of the policy alone, as in codebox sql "
 					    "--schema shop");
 	if (o.schema)
@@ -293,12 +299,15 @@ static int run_sql(int argc, char **argv)
 				     "give a connection of the policy and a query, as in codebox sql shop 'SELECT 1'");
 	if (o.output && !o.session)
 		return cbx_cli_usage("sql", "--output: name the session whose file it is to be, as in --session work");
+	if (o.format && !o.session)
+		return cbx_cli_usage("sql", "--format: name the session whose file it is to be, as in --session work");
 	o.parameters = take_ptr(&parameters);
 	return ask(&o, argv[optind], argv[optind + 1]);
 }
 
 static const char help[] =
-	"Usage: codebox sql [--param VALUE]... [--session NAME [--output FILE]] [--json] CONNECTION QUERY\n"
+	"Usage: codebox sql [--param VALUE]... [--session NAME [--output FILE] [--format FORMAT]] [--json]\n"
+	"                   CONNECTION QUERY\n"
 	"       codebox sql --schema [--json] [CONNECTION]\n"
 	"\n"
 	"Ask a database that the policy names (sql.connections; see codebox-policy(5)). A query is one statement that "
@@ -316,6 +325,7 @@ static const char help[] =
 	"                   one of those in quotes, as in '\"5\"'\n"
 	"  --session NAME   the session that has the database, or gets the file\n"
 	"  --output FILE    write all rows to this new file of the session, however few\n"
+	"  --format FORMAT  of the file: csv (default), or arrow or parquet, which the session's pyarrow writes\n"
 	"  --schema         the tables of a database, with columns and keys; without CONNECTION of the only one\n"
 	"  --json           one line of JSON, with names and types of the columns\n"
 	"\n"

@@ -142,6 +142,7 @@ static const struct {
 	{ "parameters", LIST, offsetof(struct cbx_control_args, parameters) },
 	{ "artifact_id", TEXT, offsetof(struct cbx_control_args, artifact_id) },
 	{ "asks", FLAG, offsetof(struct cbx_control_args, asks) },
+	{ "format", TEXT, offsetof(struct cbx_control_args, format) },
 };
 
 static int check_keys(const struct cbx_control_method *m, const cJSON *params, struct cbx_err *err)

@@ -44,13 +44,14 @@ enum cbx_control_arg {
 	CBX_ARG_PARAMETERS = 1ull << 30,
 	CBX_ARG_ARTIFACT = 1ull << 31,
 	CBX_ARG_ASKS = 1ull << 32,
+	CBX_ARG_FORMAT = 1ull << 33,
 };
 
 /* What a request brings, for as long as its method is called. What is not given is 0. */
 struct cbx_control_args {
 	uint64_t given; /* of enum cbx_control_arg */
 	struct cbx_session *session;
-	const char *session_id, *path, *code, *file, *data, *language, *directory, *connection, *artifact_id;
+	const char *session_id, *path, *code, *file, *data, *language, *directory, *connection, *artifact_id, *format;
 	uint64_t offset, length, skip, cursor, execution, request, rows, columns, signal;
 	bool append, truncate, executable, create, raw, input, last, unlimited, terminal, detached, asks;
 	const cJSON *argv, *variables, *packages, *parameters;

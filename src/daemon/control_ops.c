@@ -237,6 +237,7 @@ static int op_sql(struct cbx_control_request *q, const struct cbx_control_args *
 				       .query = a->code,
 				       .parameters = a->parameters,
 				       .path = a->path,
+				       .format = a->format,
 				       .session = a->session };
 
 	return cbx_engine_query(&q->control->caller, &spec, answer_op(q), err);
@@ -574,7 +575,8 @@ const struct cbx_control_method cbx_control_methods[] = {
 	{ "packages.install", op_packages_install, SESSION | CBX_ARG_PACKAGES },
 	{ "packages.lock", op_packages_lock, SESSION | CBX_ARG_PACKAGES | CBX_ARG_PARAMETERS },
 	{ "packages.list", op_packages_list, SESSION },
-	{ "sql", op_sql, CBX_ARG_CODE, CBX_ARG_SESSION_ID | CBX_ARG_CONNECTION | CBX_ARG_PARAMETERS | CBX_ARG_PATH },
+	{ "sql", op_sql, CBX_ARG_CODE,
+	  CBX_ARG_SESSION_ID | CBX_ARG_CONNECTION | CBX_ARG_PARAMETERS | CBX_ARG_PATH | CBX_ARG_FORMAT },
 	{ "sql.schema", op_sql_schema, 0, CBX_ARG_CONNECTION },
 	{ "run", op_run, CBX_ARG_CODE,
 	  CBX_ARG_CREATE | CBX_ARG_RAW | CBX_ARG_INPUT | CBX_ARG_ARGV | CBX_ARG_FILE | CBX_ARG_LAST |

@@ -22,7 +22,9 @@ static const char *header_of(void *conn, const char *name)
 int cbx_rest_sql(struct cbx_rest_call *call, struct cbx_err *err)
 {
 	bool of_session = call->target.session_id[0];
-	const char *const keys[] = { "connection", "query", "parameters", of_session ? "path" : NULL, NULL };
+	const char *const keys[] = {
+		"connection", "query", "parameters", of_session ? "path" : NULL, of_session ? "format" : NULL, NULL
+	};
 	struct cbx_query_spec spec = { 0 };
 	const cJSON *body = call->doc.root;
 	int r = cbx_json_only(body, keys, err);
@@ -35,6 +37,8 @@ int cbx_rest_sql(struct cbx_rest_call *call, struct cbx_err *err)
 		r = cbx_json_get_arr(body, "parameters", &spec.parameters, err);
 	if (r >= 0)
 		r = cbx_json_get_str(body, "path", &spec.path, err);
+	if (r >= 0)
+		r = cbx_json_get_str(body, "format", &spec.format, err);
 	if (r >= 0)
 		r = cbx_query_spec_headers(&spec, header_of, call->conn, err);
 	if (r < 0)

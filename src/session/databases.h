@@ -18,6 +18,7 @@ struct cbx_query_spec {
 	/* Of a file of the session, which is made; NULL: one is made if the rows are too many for the answer. */
 	const char *path;
 	const char *directory; /* where such a file is made; NULL: in the workspace */
+	const char *format;    /* of a file: "csv" (NULL: this), or "arrow" or "parquet", by the session's pyarrow */
 	uint64_t inline_rows;  /* of an answer, if the policy does not say fewer; 0: as it says */
 	const char *null; /* what stands for NULL in that file; NULL: an empty field */
 	/* Whose policy counts; NULL: that of the caller, and rows that are too many are omitted. */

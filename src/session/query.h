@@ -11,7 +11,7 @@
 
 #define CBX_QUERY_ANSWER_MAX MIB(4) /* the rows of an answer as JSON, too */
 
-enum cbx_query_step { LOOKING, ASKING, RENAMING, REMOVING, OVER };
+enum cbx_query_step { LOOKING, ASKING, FINISHING, RENAMING, REMOVING, OVER };
 
 struct cbx_sql_query {
 	TAILQ_ENTRY(cbx_sql_query) entry;
@@ -23,8 +23,9 @@ struct cbx_sql_query {
 	struct cbx_op *op;
 	enum cbx_query_step step;
 	struct cbx_job job;
-	bool asked;
+	bool asked, over;  /* the job is there; it has said all */
 	bool schema;	   /* is the answer, not rows */
+	const char *format; /* of the file, where a program in the session writes it (sqltable.c); NULL: CSV */
 	cJSON *request;	   /* until it is sent */
 	char *path, *part; /* of the file, and of it while it is not complete */
 	struct cbx_file_op file;
@@ -42,6 +43,10 @@ struct cbx_sql_query {
 	struct cbx_command_op command;
 	struct cbx_input_op input;
 	struct cbx_buf text, said; /* what its program reads, and says */
+	/* Of sqltable.c. */
+	bool table, feeding; /* the program takes rows; it is about to take some */
+	struct event *go_on; /* from the loop: it has taken them */
+	uint64_t rows, timeout_ms;
 };
 
 /* sql.c. It ends soon, but not before the caller returns: with an error, or, NULL, with its answer. */
@@ -52,7 +57,19 @@ void cbx_query_answer_file(struct cbx_sql_query *q,
 			   uint64_t rows);	   /* complete the answer: it is `path`, of `size` bytes */
 void cbx_query_tell_file(struct cbx_sql_query *q); /* those who wait for news of files */
 
+/* As many frames as there are, up to one that has to be waited for. */
+void cbx_query_some(struct cbx_sql_query *q);
+
+/* sqltable.c. Rows that are CSV become a file of another format, by a program in the session: begin it, when the
+ * columns are known; give it a piece, after which it may be feeding; and the end, after which it ends the query. */
+int cbx_query_table_begin(struct cbx_sql_query *q, struct cbx_err *err);
+void cbx_query_table_give(struct cbx_sql_query *q, const char *p, size_t n);
+void cbx_query_table_end(struct cbx_sql_query *q, uint64_t rows);
+void cbx_query_table_fed(struct cbx_sql_query *q);
+
 /* sqlfile.c */
+/* Start the program that asks files and writes tables, with a line of JSON. */
+int cbx_query_program(struct cbx_sql_query *q, const cJSON *line, uint64_t timeout_ms, struct cbx_err *err);
 int cbx_query_ask_file(struct cbx_sql_query *q, struct cbx_err *err);
 void cbx_query_leave_file(struct cbx_sql_query *q); /* it is not wanted any more, if it is under way */
 

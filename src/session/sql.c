@@ -53,6 +53,8 @@ static void query_free(struct cbx_sql_query *q)
 		event_free(q->work);
 	if (q->timer)
 		event_free(q->timer);
+	if (q->go_on)
+		event_free(q->go_on);
 	if (q->entry.tqe_prev)
 		TAILQ_REMOVE(&q->engine->queries, q, entry);
 	forget_request(q);
@@ -103,6 +105,7 @@ void cbx_query_answer_file(struct cbx_sql_query *q, uint64_t rows)
 	cbx_json_set_str(q->answer, "delivery", "file");
 	cbx_json_set_str(q->answer, "session_id", q->session_id);
 	cbx_json_set_str(q->answer, "path", q->path);
+	cbx_json_set_str(q->answer, "format", q->format);
 	cbx_json_set_u64(q->answer, "column_count", (uint64_t)cJSON_GetArraySize(columns));
 	cbx_json_set_u64(q->answer, "row_count", rows);
 	cbx_json_set_u64(q->answer, "size", q->size);
@@ -249,6 +252,10 @@ static int take_json(struct cbx_sql_query *q, char type, const char *p, size_t n
 		cbx_query_end(q, NULL);
 	} else if (type == CBX_SQL_FILE && !q->answer && q->path) {
 		q->answer = take_ptr(&doc.root);
+		return q->format ? cbx_query_table_begin(q, err) : 0;
+	} else if (type == CBX_SQL_END && q->answer && q->table) {
+		cbx_query_table_end(q, cbx_json_u64(doc.root, "row_count"));
+		return 0;
 	} else if (type == CBX_SQL_END && q->answer && q->written) {
 		cbx_query_answer_file(q, cbx_json_u64(doc.root, "row_count"));
 		return rename_part(q, err);
@@ -266,19 +273,31 @@ static int take_frame(struct cbx_sql_query *q, const char *p, size_t n, struct c
 		return take_json(q, p[0], p + 1, n - 1, err);
 	if (!q->answer || !q->path || n < 2 || n > CBX_SQL_PIECE + 1)
 		return malformed(err);
-	return write_piece(q, p + 1, n - 1, err);
+	if (!q->table)
+		return write_piece(q, p + 1, n - 1, err);
+	cbx_query_table_give(q, p + 1, n - 1);
+	return 0;
 }
 
-/* As many frames as there are, up to one that has to be waited for. */
-static void some(struct cbx_job *j)
+static void cut_short(struct cbx_sql_query *q)
 {
-	struct cbx_sql_query *q = cbx_container_of(j, struct cbx_sql_query, job);
+	struct cbx_err err;
+
+	cbx_refuse(&err, "query_failed", EIO,
+		   "the process that asks the database ended without an answer; the result may need more memory than "
+		   "it may have");
+	cbx_query_end(q, &err);
+}
+
+void cbx_query_some(struct cbx_sql_query *q)
+{
+	struct cbx_job *j = &q->job;
 	struct cbx_err err;
 	const char *p;
 	size_t n;
 	int r = 0;
 
-	while (r >= 0 && !q->done && !q->writing && q->step == ASKING) {
+	while (r >= 0 && !q->done && !q->writing && !q->feeding && q->step == ASKING) {
 		r = cbx_frame_peek(&j->got, CBX_QUERY_ANSWER_MAX, &p, &n, &err);
 		if (r <= 0)
 			break;
@@ -287,20 +306,21 @@ static void some(struct cbx_job *j)
 	}
 	if (r < 0)
 		cbx_query_end(q, &err);
+	else if (q->over && !q->done && !q->writing && !q->feeding && q->step == ASKING)
+		cut_short(q);
+}
+
+static void some(struct cbx_job *j)
+{
+	cbx_query_some(cbx_container_of(j, struct cbx_sql_query, job));
 }
 
 static void job_done(struct cbx_job *j)
 {
 	struct cbx_sql_query *q = cbx_container_of(j, struct cbx_sql_query, job);
-	struct cbx_err err;
 
-	some(j);
-	if (q->done || q->writing || q->step != ASKING)
-		return;
-	cbx_refuse(&err, "query_failed", EIO,
-		   "the process that asks the database ended without an answer; the result may need more memory than "
-		   "it may have");
-	cbx_query_end(q, &err);
+	q->over = true;
+	cbx_query_some(q);
 }
 
 static int ask(struct cbx_sql_query *q, struct cbx_err *err)
@@ -339,7 +359,7 @@ static void file_done(struct cbx_file_op *op, const struct cbx_file_reply *reply
 			break;
 		}
 		cbx_job_pause(&q->job, false);
-		some(&q->job);
+		cbx_query_some(q);
 		return;
 	case RENAMING:
 		if (!failed)
@@ -492,6 +512,11 @@ static int build_request(struct cbx_sql_query *q, const struct cbx_query_spec *s
 	cbx_json_set_u64(q->request, "rows", p->values[CBX_KEY_SQL_ROWS].ceiling);
 	cbx_json_set_u64(q->request, "bytes", p->values[CBX_KEY_SQL_RESULT_SIZE].ceiling);
 	cbx_json_set_u64(q->request, "timeout_ms", p->values[CBX_KEY_SQL_TIMEOUT].ceiling);
+	q->timeout_ms = cbx_json_u64(q->request, "timeout_ms");
+	if (q->format) {
+		cbx_json_set_bool(q->request, "kinds", true);
+		cbx_json_set_str(q->request, "format", q->format);
+	}
 	cbx_json_set_str(q->request, "null", spec->null);
 	cbx_json_set_str(q->request, "delivery", spec->path ? "file" : spec->session ? "auto" : "inline");
 	return 0;
@@ -504,13 +529,32 @@ static int name_file(struct cbx_sql_query *q, const struct cbx_query_spec *spec,
 
 	cbx_random_name(random, 8);
 	q->path = spec->path ? cbx_xstrdup(spec->path)
-			     : cbx_xasprintf("%s%ssql_result_%s.csv", in ? in : "", in ? "/" : "", random);
+			     : cbx_xasprintf("%s%ssql_result_%s.%s", in ? in : "", in ? "/" : "", random,
+					     q->format ? q->format : "csv");
 	slash = strrchr(q->path, '/');
 	base = slash ? slash + 1 : q->path;
 	if (!*base || strlen(base) > 200 || strcmp(base, ".") == 0 || strcmp(base, "..") == 0)
 		return cbx_refuse(err, "invalid_argument", EINVAL,
 				  "path: give the name of a file of the session, of up to 200 bytes");
 	q->part = cbx_xasprintf("%.*s.%s.%s.part", (int)(base - q->path), q->path, base, random);
+	return 0;
+}
+
+/* *ret NULL: CSV. */
+static int read_format(const struct cbx_query_spec *spec, const char **ret, struct cbx_err *err)
+{
+	static const char *const formats[] = { "arrow", "parquet" };
+
+	*ret = NULL;
+	if (!spec->format || strcmp(spec->format, "csv") == 0)
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+		if (strcmp(formats[i], spec->format) == 0)
+			*ret = formats[i];
+	if (!*ret)
+		return cbx_refuse(err, "invalid_argument", EINVAL, "format: give one of csv, arrow, parquet");
+	if (!spec->session)
+		return cbx_refuse(err, "invalid_argument", EINVAL, "format: name the session whose file it is to be");
 	return 0;
 }
 
@@ -590,14 +634,18 @@ static int begin(struct cbx_sql_query *q, const struct cbx_query_spec *spec, con
 int cbx_engine_query(struct cbx_caller *caller, const struct cbx_query_spec *spec, struct cbx_answer_op *op,
 		     struct cbx_err *err)
 {
+	const char *format;
 	struct cbx_policy *p;
 	struct cbx_sql_query *q;
 	int r = check(caller, spec, err);
 
+	if (r >= 0)
+		r = read_format(spec, &format, err);
 	if (r < 0)
 		return r;
 	p = policy_of(caller, spec->session);
 	q = query_new(caller, spec->session);
+	q->format = format;
 	r = begin(q, spec, p, err);
 	cbx_policy_free(p);
 	if (r < 0) {

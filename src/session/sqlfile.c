@@ -64,12 +64,20 @@ static int take_answer(struct cbx_sql_query *q, const cJSON *root, struct cbx_er
 
 	if (r < 0)
 		return r;
+	if (q->table) {
+		if (cbx_json_get_u64(root, "size", 1, CBX_SQL_RESULT_MAX, &q->size, err) <= 0 || q->step != FINISHING)
+			return malformed(err);
+		cbx_query_answer_file(q, q->rows);
+		cbx_query_tell_file(q);
+		return 0;
+	}
 	if (!are_columns(columns) || cbx_json_get_u64(root, "row_count", 0, CBX_SQL_ROWS_MAX, &count, err) <= 0)
 		return malformed(err);
 	if (rows && (!are_rows(rows, cJSON_GetArraySize(columns)) || count != (uint64_t)cJSON_GetArraySize(rows)))
 		return malformed(err);
 	if (!rows && cbx_json_get_u64(root, "size", 1, CBX_SQL_RESULT_MAX, &q->size, err) <= 0)
 		return malformed(err);
+	cJSON_Delete(q->answer);
 	q->answer = cbx_json_new_obj();
 	cbx_json_set(q->answer, "columns", cJSON_Duplicate(columns, 1));
 	if (!rows) {
@@ -122,16 +130,22 @@ static void fed(struct cbx_input_op *op, const struct cbx_err *err)
 	struct cbx_sql_query *q = cbx_container_of(op, struct cbx_sql_query, input);
 
 	cbx_buf_release(&q->text); /* a program that does not take it ends, and then that is why */
+	if (q->table && !err)
+		cbx_query_table_fed(q);
 }
 
 static void started(struct cbx_command_op *op, struct cbx_command *c, uint64_t omitted)
 {
 	struct cbx_sql_query *q = cbx_container_of(op, struct cbx_sql_query, command);
 	struct cbx_err err;
+	int r;
 
 	q->input = (struct cbx_input_op){ .op.ops = &q->caller.ops, .done = fed };
-	if (cbx_command_input(c, q->text.data, q->text.len, &q->input, &err) < 0)
+	r = cbx_command_input(c, q->text.data, q->text.len, &q->input, &err);
+	if (r < 0 && !q->table)
 		cbx_query_end(q, &err);
+	else if (q->table && r > 0)
+		cbx_query_table_fed(q);
 }
 
 static void ended(struct cbx_command_op *op, struct cbx_command *c, const struct cbx_err *failed)
@@ -142,9 +156,10 @@ static void ended(struct cbx_command_op *op, struct cbx_command *c, const struct
 	if (q->done)
 		return;
 	if (failed && strcmp(failed->kind, "command_not_found") == 0) {
-		cbx_refuse(
-			&err, "no_driver", ENOENT,
-			"a file of the session is asked by Python, which its image does not have; use another image");
+		cbx_refuse(&err, "no_driver", ENOENT,
+			   "%s by Python, which the image of the session does not have; use another image%s",
+			   q->table ? "this format is written" : "a file of the session is asked",
+			   q->table ? ", or CSV" : "");
 		failed = &err;
 	} else if (!failed && read_answer(q, &err) < 0) {
 		failed = &err;
@@ -152,7 +167,7 @@ static void ended(struct cbx_command_op *op, struct cbx_command *c, const struct
 	cbx_query_end(q, failed);
 }
 
-static int begin_program(struct cbx_sql_query *q, struct cbx_err *err)
+int cbx_query_program(struct cbx_sql_query *q, const cJSON *line, uint64_t timeout_ms, struct cbx_err *err)
 {
 	struct cbx_session *s = cbx_query_session(q, err);
 	_cleanup_json_ cJSON *argv = cbx_json_new_arr();
@@ -161,9 +176,9 @@ static int begin_program(struct cbx_sql_query *q, struct cbx_err *err)
 
 	if (!s)
 		return -ENOENT;
-	cbx_json_print(&q->text, q->request);
+	cbx_json_print(&q->text, line);
 	cbx_buf_addc(&q->text, '\n');
-	spec.timeout_ms = cbx_json_u64(q->request, "timeout_ms") + LATE_MS;
+	spec.timeout_ms = timeout_ms + LATE_MS;
 	for (size_t i = 0; i < 3; i++)
 		cbx_json_push_str(argv, (const char *[]){ "python3", "-I", PROGRAM }[i]);
 	q->command = (struct cbx_command_op){
@@ -197,7 +212,7 @@ static int judge(struct cbx_sql_query *q, enum cbx_dialect dialect, struct cbx_e
 	cbx_json_set_str(q->request, "type", dialect == CBX_SQL_SQLITE ? "sqlite" : "duckdb");
 	cbx_json_set_str(q->request, "database", q->database);
 	cbx_json_set_str(q->request, "path", q->path);
-	return begin_program(q, err);
+	return cbx_query_program(q, q->request, q->timeout_ms, err);
 }
 
 static void looked(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *failed)

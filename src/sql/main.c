@@ -58,6 +58,7 @@ static int read_job(cJSON *root, struct cbx_sql_job *job, struct cbx_err *err)
 				     .connection = c,
 				     .parameters = cJSON_GetObjectItemCaseSensitive(root, "parameters"),
 				     .schema = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(root, "schema")),
+				     .kinds = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(root, "kinds")),
 				     .query = cbx_json_text(root, "query"),
 				     .server = cbx_json_text(c, "server"),
 				     .database = cbx_json_text(c, "database"),

@@ -28,7 +28,52 @@ void cbx_sql_column_name(struct cbx_sql_column *c, const char *name, const char 
 	take_name(c->type_name, sizeof(c->type_name), type_name);
 }
 
-cJSON *cbx_sql_columns_json(const struct cbx_sql_column *columns, size_t n)
+static const char *plain_kind(SQLSMALLINT type, bool is_unsigned)
+{
+	switch (type) {
+	case SQL_BIT:
+		return "bool";
+	case SQL_TINYINT:
+	case SQL_SMALLINT:
+	case SQL_INTEGER:
+		return "int64";
+	case SQL_BIGINT:
+		return is_unsigned ? "uint64" : "int64";
+	case SQL_REAL:
+	case SQL_FLOAT:
+	case SQL_DOUBLE:
+		return "double";
+	case SQL_TYPE_DATE:
+		return "date";
+	case SQL_TYPE_TIMESTAMP:
+		return "timestamp";
+	case SQL_BINARY:
+	case SQL_VARBINARY:
+	case SQL_LONGVARBINARY:
+		return "binary";
+	default:
+		return "string";
+	}
+}
+
+/* What a database without types says, or of a time with its zone, stays text, as does a number whose digits have no
+ * bound: PostgreSQL's driver says 28 and 6 of those. */
+void cbx_sql_column_kind(struct cbx_sql_column *c, enum cbx_dialect dialect, uint64_t size, int digits,
+			 bool is_unsigned)
+{
+	bool number = c->type == SQL_DECIMAL || c->type == SQL_NUMERIC,
+	     zone = strstr(c->type_name, "tz") || strstr(c->type_name, "offset"),
+	     open = dialect == CBX_SQL_POSTGRESQL && size == 28 && digits == 6;
+
+	if (number && !open && size >= 1 && size <= 38 && digits >= 0 && (uint64_t)digits <= size)
+		snprintf(c->kind, sizeof(c->kind), "decimal %u %d", (unsigned)size, digits);
+	else if (dialect == CBX_SQL_SQLITE || zone)
+		snprintf(c->kind, sizeof(c->kind), "string");
+	else
+		snprintf(c->kind, sizeof(c->kind), "%s", plain_kind(c->type, is_unsigned));
+}
+
+cJSON *cbx_sql_columns_json(const struct cbx_sql_column *columns, size_t n, bool kinds)
 {
 	cJSON *list = cbx_json_new_arr();
 
@@ -37,6 +82,8 @@ cJSON *cbx_sql_columns_json(const struct cbx_sql_column *columns, size_t n)
 
 		cbx_json_set_str(o, "name", columns[i].name);
 		cbx_json_set_str(o, "type", columns[i].type_name);
+		if (kinds)
+			cbx_json_set_str(o, "kind", columns[i].kind);
 		cbx_json_push(list, o);
 	}
 	return list;

@@ -132,15 +132,18 @@ static int describe(struct result *q, SQLUSMALLINT i, struct cbx_err *err)
 	struct cbx_sql_column *c = &q->columns[i];
 	struct cell *cell = &q->cells[i];
 	char name[NAME_SIZE] = "", type_name[NAME_SIZE] = "";
-	SQLLEN display = 0;
-	SQLSMALLINT n;
+	SQLLEN display = 0, is_unsigned = 0;
+	SQLSMALLINT n, digits = 0;
+	SQLULEN size = 0;
 
-	if (!SQL_SUCCEEDED(SQLDescribeCol(s->stmt, i + 1, (SQLCHAR *)name, sizeof(name), &n, &c->type, NULL, NULL,
-					  NULL)))
+	if (!SQL_SUCCEEDED(
+		    SQLDescribeCol(s->stmt, i + 1, (SQLCHAR *)name, sizeof(name), &n, &c->type, &size, &digits, NULL)))
 		return cbx_sql_fail(s, SQL_HANDLE_STMT, s->stmt, "query_failed", "describe a column", err);
 	(void)SQLColAttribute(s->stmt, i + 1, SQL_DESC_TYPE_NAME, type_name, sizeof(type_name), &n, NULL);
 	name[sizeof(name) - 1] = type_name[sizeof(type_name) - 1] = '\0';
+	(void)SQLColAttribute(s->stmt, i + 1, SQL_DESC_UNSIGNED, NULL, 0, NULL, &is_unsigned);
 	cbx_sql_column_name(c, name, type_name);
+	cbx_sql_column_kind(c, s->job->dialect, size, digits, is_unsigned == SQL_TRUE);
 	(void)SQLColAttribute(s->stmt, i + 1, SQL_DESC_DISPLAY_SIZE, NULL, 0, NULL, &display);
 	/* Characters of UTF-8 have up to four bytes. */
 	if (display > 0 && (size_t)display * 4 + 1 <= BOUND_MAX)
@@ -342,7 +345,9 @@ static int begin_file(struct result *q, struct cbx_err *err)
 	cJSON *o = cbx_json_new_obj();
 
 	cJSON_Delete(take_ptr(&q->rows));
-	cbx_json_set(o, "columns", cbx_sql_columns_json(q->columns, (size_t)q->n));
+	cbx_json_set(o, "columns", cbx_sql_columns_json(q->columns, (size_t)q->n, q->sql->job->kinds));
+	if (q->sql->job->kinds)
+		return cbx_sql_send_json(q->sql, CBX_SQL_FILE, o, err);
 	cbx_buf_add(&rows, q->csv.data, q->csv.len);
 	q->csv.len = 0;
 	for (SQLSMALLINT i = 0; i < q->n; i++) {
@@ -375,7 +380,7 @@ static int one_row(struct result *q, size_t row, struct cbx_err *err)
 		r = one_value(q, row, i, json, err);
 	}
 	/* One empty field alone would be an empty line, which readers take for none. */
-	if (r >= 0 && q->n == 1 && q->csv.len == before)
+	if (r >= 0 && q->n == 1 && q->csv.len == before && !job->kinds)
 		cbx_buf_adds(&q->csv, "\"\"");
 	if (r < 0)
 		return r;
@@ -421,7 +426,7 @@ static int answer(struct result *q, bool more, struct cbx_err *err)
 	cbx_json_set_u64(o, "row_count", q->count);
 	if (!q->rows)
 		return cbx_sql_send_json(q->sql, CBX_SQL_END, o, err);
-	cbx_json_set(o, "columns", cbx_sql_columns_json(q->columns, (size_t)q->n));
+	cbx_json_set(o, "columns", cbx_sql_columns_json(q->columns, (size_t)q->n, false));
 	cbx_json_set(o, "rows", take_ptr(&q->rows));
 	if (more)
 		cbx_json_set_bool(o, "more", true);

@@ -30,6 +30,7 @@ struct cbx_sql_job {
 	const cJSON *connection, *parameters;
 	enum cbx_dialect dialect;
 	bool schema; /* is asked for; there is no query */
+	bool kinds;  /* of columns are said, and a file has no header */
 	const char *query, *server, *database, *user, *password, *tls, *ca, *null;
 	uint64_t port, inline_rows, inline_bytes, rows, bytes, timeout_ms;
 	enum { CBX_SQL_INLINE, CBX_SQL_AUTO, CBX_SQL_TO_FILE } delivery;
@@ -68,10 +69,14 @@ int cbx_sql_schema(struct cbx_sql *s, struct cbx_err *err);
 struct cbx_sql_column {
 	SQLSMALLINT type;
 	char name[256], type_name[64]; /* UTF-8 */
+	char kind[24];
 };
 /* As its driver says them: cut to their places, and made valid UTF-8. */
 void cbx_sql_column_name(struct cbx_sql_column *c, const char *name, const char *type_name);
-cJSON *cbx_sql_columns_json(const struct cbx_sql_column *columns, size_t n);
+/* size, digits: as SQLDescribeCol() has them. */
+void cbx_sql_column_kind(struct cbx_sql_column *c, enum cbx_dialect dialect, uint64_t size, int digits,
+			 bool is_unsigned);
+cJSON *cbx_sql_columns_json(const struct cbx_sql_column *columns, size_t n, bool kinds);
 /* p NULL: SQL's NULL. */
 void cbx_sql_value_json(cJSON *row, const struct cbx_sql_column *c, const char *p, size_t n);
 /* As RFC 4180 has it; NULL is an empty field, an empty string "". */

@@ -83,7 +83,8 @@
 "connection":{"type":"string",\
 "description":"Path of that file, or a name of the policy (default: the only one)."},\
 "session_id":{"type":"string"},\
-"path":{"type":"string","description":"CSV file for all rows, in any case."}})
+"path":{"type":"string","description":"File for all rows, in any case."},\
+"format":{"type":"string","description":"Of that file: csv, or arrow or parquet by the session's pyarrow."}})
 
 #define UPLOAD_FILE JSON({"session_id":{"type":"string"},\
 "filename":{"type":"string","description":"Path in the session."},\

@@ -54,6 +54,11 @@ static void add_rows(struct cbx_buf *text, const cJSON *answer)
 	cbx_buf_addf(text, "%llu rows.", (unsigned long long)cbx_json_u64(answer, "row_count"));
 }
 
+static const char *reader_of(const char *format)
+{
+	return strcmp(format, "arrow") == 0 ? "feather" : format;
+}
+
 static void answered(struct cbx_answer_op *op, const cJSON *answer, const struct cbx_err *err)
 {
 	struct cbx_tool_call *call = cbx_container_of(op, struct cbx_tool_call, answer_op);
@@ -68,7 +73,8 @@ static void answered(struct cbx_answer_op *op, const cJSON *answer, const struct
 	if (path) {
 		cbx_buf_addf(&text, "%llu rows are in ", (unsigned long long)cbx_json_u64(answer, "row_count"));
 		cbx_escape(&text, path);
-		cbx_buf_addf(&text, " of session %s. Load it with pandas.read_csv(\"", call->session_id);
+		cbx_buf_addf(&text, " of session %s. Load it with pandas.read_%s(\"", call->session_id,
+			     cbx_json_text(answer, "format") ? reader_of(cbx_json_text(answer, "format")) : "csv");
 		cbx_escape(&text, path);
 		cbx_buf_adds(&text, "\"). Columns: ");
 		add_columns(&text, cJSON_GetObjectItemCaseSensitive(answer, "columns"), ", ", true);
@@ -97,6 +103,8 @@ void cbx_tool_run_sql(struct cbx_tool_call *call, const cJSON *args)
 		r = cbx_json_get_arr(args, "parameters", &spec.parameters, &err);
 	if (r >= 0)
 		r = cbx_json_get_str(args, "path", &spec.path, &err);
+	if (r >= 0)
+		r = cbx_json_get_str(args, "format", &spec.format, &err);
 	if (r >= 0)
 		r = id || !call->own ? cbx_tool_arg_session(call, args, &spec.session, &err)
 				     : cbx_tool_own_session(call, &spec.session, &err);

@@ -3,7 +3,7 @@
 # Fetch official MCP clients and tools into a cache directory, once. Prints that directory.
 #
 #   setup.sh ipython PYTHON VERSION
-#   setup.sh python|httpx|node|node22|fastmcp|langchain|duckdb|polars|kernel|notebook|bars|schemathesis|objects|examples
+#   setup.sh python|httpx|node|node22|fastmcp|langchain|duckdb|pyarrow|polars|kernel|notebook|bars|schemathesis|objects|examples
 #
 # ipython   IPython and what draws, for this interpreter
 # python    the Python SDK
@@ -18,6 +18,7 @@
 # schemathesis  a tester of what an OpenAPI description promises
 # examples  parsers of YAML and of HCL, for the examples of Kubernetes and Nomad
 # duckdb    DuckDB for Python
+# pyarrow   Arrow and Parquet
 # polars    data frames of polars
 # kernel    an IPython kernel and its client, for the benchmarks
 #
@@ -96,6 +97,9 @@ kernel)
 duckdb)
 	with_pip duckdb 'duckdb>=1.1,<3'
 	;;
+pyarrow)
+	with_pip pyarrow 'pyarrow>=17,<25'
+	;;
 polars)
 	with_pip polars 'polars>=1.20,<2'
 	;;
@@ -116,7 +120,7 @@ objects)
 	with_npm objects '@20minutes/s3rver@4.0.4' 'azurite@3.35.0'
 	;;
 *)
-	echo "usage: setup.sh ipython|python|httpx|node|node22|fastmcp|langchain|duckdb|polars|kernel|notebook|bars|schemathesis|objects|examples" >&2
+	echo "usage: setup.sh ipython|python|httpx|node|node22|fastmcp|langchain|duckdb|pyarrow|polars|kernel|notebook|bars|schemathesis|objects|examples" >&2
 	exit 2
 	;;
 esac

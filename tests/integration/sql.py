@@ -3,6 +3,7 @@
 """Databases are asked, by real drivers of real servers, and only asked: what tries to write, to read files or to run
 programs is refused by the judge, and by the database where nobody judges."""
 import csv
+import glob
 import io
 import json
 import os
@@ -17,12 +18,13 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, children, command, run, wait_until  # noqa: E402
+from cbxtest import Box, Skip, children, command, run, wait_until  # noqa: E402
 from control import Control  # noqa: E402
 from databases import PASSWORD, MariaDB, PostgreSQL, Relay  # noqa: E402
 from model import Model  # noqa: E402
 from statements import EVERYWHERE, HARMLESS, WRITES  # noqa: E402
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 UNJUDGED = os.path.join(os.environ.get("BUILD_DIR", os.getcwd()), "tests", "integration", "sql_unjudged")
 
 pg = PostgreSQL()
@@ -319,6 +321,22 @@ def test_names_of_columns_are_hostile():
     assert [c["name"] for c in a["columns"]] == ["ä" * 127, "x" * 255, "y" * 255, "z" * 255], a
 
 
+def test_strings_on_several_lines():
+    """PostgreSQL joins them, and the rule of the first for backslashes is that of all; a block comment between them does not."""
+    before = digests()
+    for query, wanted in (("SELECT 'a'\n'b'", "ab"), ("SELECT 'a' -- c\n  'b'\r\n\t'c'", "abc"), ("SELECT E'\\''\n'b\\''", "'b'"),
+                          ("SELECT E'a'\n'\\' ; DELETE FROM t -- '", "a' ; DELETE FROM t -- "), ("SELECT 'a\\'\n'b\\'", "a\\b\\"),
+                          ("SELECT X'1'\n'F'", "00011111"), ("SELECT U&'\\0061'\n'\\0062'", "ab"), ("SELECT 'it''s'\n'''s'", "it's's")):
+        assert ask(query).get("rows") == [[wanted]], (query, ask(query))
+    for query in ("SELECT 'a'\n'\\' ; DELETE FROM t -- '", "SELECT E'a' /* \n */ '\\' ; DELETE FROM t -- '", "SELECT E'a' '\\' ; DELETE FROM t -- '",
+                  "SELECT 'a'\nE'b\\'' ; DELETE FROM t -- '", "SELECT $$a$$\n'\\' ; DELETE FROM t -- '", "SELECT E'a' || \n'\\' ; DELETE FROM t -- '"):
+        a = ask(query)
+        assert a.get("kind") == "query_refused" and "(rule one_statement)" in a["message"], (query, a)
+    assert "syntax error" in ask("SELECT 'a' /* \n */ 'b'")["message"]
+    assert ask("SELECT 'a'\n'b'", "my")["rows"] == [["ab"]]
+    assert digests() == before
+
+
 def test_parameters_are_bound():
     nasty = "'; DROP TABLE t; -- ?"
     for connection in "pg", "my", "lite":
@@ -356,6 +374,106 @@ def test_a_file_of_the_session():
     a = ask("SELECT i FROM big ORDER BY i")
     assert a["more"] and a["row_count"] == 100 == len(a["rows"]), a
     assert ask("SELECT 1", path="x.csv")["kind"] == "invalid_argument"
+
+
+def arrow_session(name):
+    """pyarrow, as the session would have installed it."""
+    r = subprocess.run([os.path.join(HERE, "..", "clients", "setup.sh"), "pyarrow"], capture_output=True, text=True)
+    if r.returncode == 77:
+        raise Skip(r.stderr.strip().splitlines()[-1])
+    assert r.returncode == 0, r.stderr
+    site, = glob.glob(os.path.join(r.stdout.strip(), "lib", "python*", "site-packages"))
+    home = cell("import site; print(site.getusersitepackages())", name).strip()
+    for path in glob.glob(os.path.join(site, "pyarrow*")):
+        box("cp", "-r", path, f"{name}:{home}/{os.path.basename(path)}", check=True)
+
+
+READ = """
+import json, pyarrow, pyarrow.parquet, pyarrow.feather
+def read(path):
+    t = pyarrow.parquet.read_table(path) if path.endswith("parquet") else pyarrow.feather.read_table(path, memory_map=False)
+    return [[f.name, str(f.type)] for f in t.schema], [list(map(str, row)) for row in zip(*(c.to_pylist() for c in t.columns))]
+"""
+
+
+def test_other_formats():
+    box("run", "--image", image, "--disk", "1G", "--session", "arrow", "-c", "pass", check=True)
+    a = ask("SELECT * FROM big", session_id="arrow", format="parquet")
+    assert a["kind"] == "no_driver" and "%pip install pyarrow" in a["message"], a
+    assert parts(session="arrow").strip() == "[]"
+    arrow_session("arrow")
+    cell(READ, "arrow")
+    for name in "parquet", "arrow":
+        a = ask("SELECT * FROM kinds ORDER BY a NULLS LAST", session_id="arrow", path=f"kinds.{name}", format=name)
+        assert a.get("delivery") == "file" and a["format"] == name and a["row_count"] == 3 and a["columns"][0] == {"name": "a", "type": "int8"}, a
+        said = json.loads(cell(f"print(json.dumps(read('kinds.{name}')))", "arrow"))
+        assert said[0] == [["a", "int64"], ["b", "decimal128(10, 2)"], ["c", "bool"], ["d", "binary"], ["e", "date32[day]"],
+                           ["f", "string"], ["g", "string"], ["h", "string"]], said[0]
+        assert said[1] == [["0", "0.00", "False", "b''", "2020-01-01", "", "null", ""],
+                           ["9007199254740993", "1.50", "True", r"b'\x00\xff'", "2020-02-29", "ä", '{"a": 1}', 'a\r\n"b"'],
+                           ["None"] * 8], said[1]
+        for connection in "pg", "my":  # a file, whose name is made up
+            a = ask("SELECT * FROM big", connection, session_id="arrow", format=name)
+            assert a["row_count"] == 100000 and a["path"].endswith("." + name), a
+            assert cell(f"s, rows = read('{a['path']}'); len(rows), rows[-1][:2]", "arrow").strip() == "(100000, ['100000', 'name 100000'])"
+        # One column, with NULL beside what looks like it; no rows at all; names that are the same.
+        a = ask("SELECT x FROM (VALUES (NULL), (''), ('NULL'), (E'a\nb'), (NULL)) v(x)", session_id="arrow", path=f"one.{name}", format=name)
+        assert cell(f"read('one.{name}')[1]", "arrow").strip() == r"[['None'], [''], ['NULL'], ['a\nb'], ['None']]", a
+        a = ask("SELECT 1 AS a, 2 AS a, 1.5::float8 AS f, timestamp '2020-01-02 03:04:05.678' AS t WHERE false", session_id="arrow",
+                path=f"none.{name}", format=name)
+        said = cell(f"print(read('none.{name}'))", "arrow").strip()
+        assert said == "([['a', 'int64'], ['a_1', 'int64'], ['f', 'double'], ['t', 'timestamp[us]']], [])", said
+    a = ask("SELECT 18446744073709551615 AS u, CAST('2020-01-02 03:04:05' AS DATETIME) AS t, 0.1e0 AS f", "my", session_id="arrow",
+            path="u.parquet", format="parquet")
+    assert cell("print(read('u.parquet'))", "arrow").strip() == (
+        "([['u', 'uint64'], ['t', 'timestamp[us]'], ['f', 'double']], [['18446744073709551615', '2020-01-02 03:04:05', '0.1']])"), a
+    cell("""import sqlite3; db = sqlite3.connect('a.db'); db.executescript('''CREATE TABLE t (i, f, s, b, n);
+        INSERT INTO t WITH RECURSIVE a(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM a WHERE x < 5000)
+        SELECT x, x / 2.0, char(228), x'00ff', NULL FROM a''')""", "arrow")
+    a = ask("SELECT * FROM t ORDER BY i", "a.db", session_id="arrow", path="lite.arrow", format="arrow")
+    assert a.get("row_count") == 5000 and a["format"] == "arrow", a
+    assert cell("s, rows = read('lite.arrow'); print((s, len(rows), rows[-1]))", "arrow").strip() == (
+        r"([['i', 'int64'], ['f', 'double'], ['s', 'string'], ['b', 'binary'], ['n', 'string']], 5000, "
+        r"""['5000', '2500.0', 'ä', "b'\\x00\\xff'", 'None'])"""), a
+    a = ask("SELECT CASE WHEN i > 4000 THEN 'text' ELSE i END FROM t", "a.db", session_id="arrow", path="partial.arrow", format="arrow")
+    assert a["kind"] == "query_failed" and "several types" in a["message"], a
+    assert "file_exists" == ask("SELECT 1", session_id="arrow", path="u.parquet", format="parquet")["kind"]
+    assert ask("SELECT 1", session_id="arrow", format="arrow")["rows"] == [[1]]  # few rows are the answer
+    for bad in {"format": "xlsx", "session_id": "arrow"}, {"format": "arrow"}:
+        assert ask("SELECT 1", **bad)["kind"] == "invalid_argument"
+    r = box("sql", "pg", "SELECT * FROM t", "--session", "arrow", "--output", "t.parquet", "--format", "parquet")
+    assert r.returncode == 0 and "5 rows" in r.stdout, r.stderr
+    assert parts(session="arrow").strip() == "[]"
+
+
+def test_other_formats_are_whole_or_not_there():
+    """Whoever leaves, whatever dies, and when the disk is full."""
+    box("run", "--image", image, "--disk", "400M", "--session", "arrow2", "-c", "pass", check=True)
+    arrow_session("arrow2")
+    cell("import glob\ndef writers():\n    found = []\n    for p in glob.glob('/proc/[0-9]*/cmdline'):\n        try:\n"
+         "            found += [int(p.split('/')[2])] * ('query.py' in open(p).read())\n        except OSError:\n            pass\n"
+         "    return found", "arrow2")
+    slow = "SELECT a.i, repeat('x', 1000), pg_sleep(0.001) FROM big a"
+
+    def writes():
+        return cell("writers()", "arrow2").strip() != "[]"
+
+    with Control(box) as c:
+        c.send("sql", connection="pg", code=slow, session_id="arrow2", path="partial.parquet", format="parquet")
+        assert wait_until(writes, 60)
+        c.sock.shutdown(socket.SHUT_RDWR)
+    assert wait_until(lambda: not writes(), 60) and wait_until(lambda: not running("pg"), 60)
+    with Control(box) as c:
+        want = c.send("sql", connection="pg", code=slow, session_id="arrow2", path="partial.parquet", format="parquet")
+        assert wait_until(writes, 60)
+        cell("import os; [os.kill(p, 9) for p in writers()]", "arrow2")
+        said = c.recv()
+        assert said["id"] == want and said["error"]["kind"] == "query_failed", said
+    assert wait_until(lambda: not running("pg"), 60)
+    a = ask("SELECT i, repeat('x', 4000) FROM big", session_id="arrow2", path="partial.arrow", format="arrow")
+    assert a["kind"] in ("disk_full", "file_error"), a
+    assert parts(session="arrow2").strip() == "[]"
+    box("session", "rm", "arrow2", check=True)
 
 
 def parts(b=box, session="s"):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask a database that is a file of the session, SQLite or DuckDB: a program of its own in the sandbox, for run_sql.
+"""Ask a database that is a file of the session, SQLite or DuckDB: a program of its own in the sandbox, for run_sql. It writes
+files of Arrow and Parquet, too, also of rows of other databases, which follow the question as CSV.
 
 The question is a line of JSON on standard input, judged by codeboxd; the answer is one on standard output. The file is
 opened read-only. What an interrupted writer left beside it (a hot journal) only a writer could clean up, so then a copy
@@ -27,6 +28,12 @@ class Refused(Exception):
     def __init__(self, kind, message):
         super().__init__(message)
         self.kind = kind
+
+
+def user_site():
+    """Where packages of the session are."""
+    import site
+    site.addsitedir(site.getusersitepackages())
 
 
 # ---- SQLite ----
@@ -116,8 +123,7 @@ class SQLite:
 
 class DuckDB:
     def __init__(self, path):
-        import site
-        site.addsitedir(site.getusersitepackages())  # where packages of the session are
+        user_site()
         try:
             import duckdb
         except ImportError:
@@ -188,8 +194,8 @@ def csv_of(batch, null=None):
 
 # ---- a result ----
 
-class File:
-    """CSV without a name, until it is complete."""
+class Unnamed:
+    """A file without a name, until it is complete."""
 
     def __init__(self, path, most):
         self.path, self.most, self.size = path, most, 0
@@ -197,8 +203,8 @@ class File:
         os.makedirs(directory, exist_ok=True)
         self.fd = os.open(directory, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o644)
 
-    def write(self, text):
-        data = memoryview(text.encode("utf-8", "replace"))
+    def write(self, data):
+        data = memoryview(data)
         self.size += len(data)
         if self.size > self.most:
             raise Refused("result_too_large", "the result has more than %d bytes, the limit of the policy (sql.result_size); "
@@ -207,21 +213,203 @@ class File:
             data = data[os.write(self.fd, data):]
 
     def name(self):
+        self.close()
         # With a directory's descriptor: without one Python calls link(2), which does not follow.
         os.link(str(self.fd), self.path, src_dir_fd=os.open("/proc/self/fd", os.O_RDONLY), follow_symlinks=True)
+
+
+    def close(self):
+        pass
+
+
+class File(Unnamed):
+    """CSV."""
+
+    def __init__(self, job, source):
+        super().__init__(job["path"], job["bytes"])
+        self.null = job.get("null")
+        self.add([source.names], None)
+
+    def add(self, rows, null=""):
+        self.write(csv_of(rows, self.null if null == "" else null).encode("utf-8", "replace"))
+
+
+class Table(Unnamed):
+    """Arrow's file format, or Parquet, by pyarrow, some rows at a time."""
+
+    def __init__(self, job, source):
+        user_site()
+        try:
+            import pyarrow
+            import pyarrow.parquet
+        except ImportError:
+            raise Refused("no_driver", "the format %s needs Python's package pyarrow, which neither the image nor the session has; "
+                                       "install it (%%pip install pyarrow), or ask for CSV" % job["format"])
+        self.arrow, self.format, self.names = pyarrow, job["format"], unique(source.names)
+        self.schema = self.writer = None
+        self.waiting, self.held = [], 0
+        super().__init__(job["path"], job["bytes"])
+
+    # pyarrow writes to it as to any file.
+    closed = False
+
+    def flush(self):
+        pass
+
+    def tell(self):
+        return self.size
+
+    def begin(self, schema):
+        self.schema = schema
+        self.out = self.arrow.PythonFile(self, mode="w")
+        if self.format == "parquet":
+            self.writer = self.arrow.parquet.ParquetWriter(self.out, schema, compression="snappy")
+        else:
+            self.writer = self.arrow.ipc.new_file(self.out, schema)
+
+    def add(self, rows):
+        """Of values of Python."""
+        arrow, columns = self.arrow, list(zip(*rows))
+        if not rows:
+            return
+        if not self.schema:
+            kinds = [kind_of(arrow, column) for column in columns]
+            self.begin(arrow.schema(list(zip(self.names, kinds))))
+        try:
+            self.add_batch(arrow.RecordBatch.from_arrays(
+                [arrow.array(fitted(arrow, f.type, column), f.type) for f, column in zip(self.schema, columns)], schema=self.schema))
+        except (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError) as e:
+            raise Refused("query_failed", "a column has values of several types, which this format cannot have; ask for CSV: %s" % e)
+
+    def add_batch(self, batch):
+        if not self.schema:
+            self.begin(batch.schema)
+        self.waiting.append(batch)
+        self.held += batch.nbytes
+        if self.held > 8 * PIECE:
+            self.put()
+
+    def put(self):
+        if self.waiting:
+            self.writer.write_table(self.arrow.Table.from_batches(self.waiting, self.schema))
+        self.waiting, self.held = [], 0
+
+    def close(self):
+        if not self.schema:
+            self.begin(self.arrow.schema([(n, self.arrow.string()) for n in self.names]))
+        self.put()
+        self.writer.close()
+
+
+def kind_of(arrow, column):
+    """By the values that a column begins with: SQLite has no types, and DuckDB's come as Python's."""
+    import datetime
+    import decimal
+    types = {type(v) for v in column} - {type(None)}
+    if types <= {int} and types:
+        return arrow.int64()
+    if types <= {int, float} and types:
+        return arrow.float64()
+    simple = {bool: arrow.bool_(), bytes: arrow.binary(), datetime.date: arrow.date32(), datetime.datetime: arrow.timestamp("us")}
+    if len(types) == 1 and (found := simple.get(*types)):
+        return found
+    if types == {decimal.Decimal}:
+        return arrow.decimal128(38, max(0, max(-v.as_tuple().exponent for v in column if v is not None)))
+    return arrow.string()
+
+
+def fitted(arrow, kind, column):
+    if arrow.types.is_string(kind):
+        return [v if v is None or isinstance(v, str) else text_of(v) for v in column]
+    if arrow.types.is_floating(kind):
+        return [float(v) if type(v) is int else v for v in column]
+    return column
+
+
+def unique(names):
+    """Readers of such files take no name twice."""
+    seen, made = set(), []
+    for i, name in enumerate(names):
+        while name in seen:
+            name = "%s_%d" % (name, i)
+        seen.add(name)
+        made.append(name)
+    return made
+
+
+def target(job, source):
+    return Table(job, source) if job.get("format") else File(job, source)
+
+
+# ---- rows of another database ----
+
+class Columns:
+    def __init__(self, job):
+        self.names = [c["name"] for c in job["columns"]]
+
+
+def arrow_kind(arrow, kind):
+    word, *digits = kind.split()
+    if word == "decimal":
+        return arrow.decimal128(*map(int, digits))
+    return {"int64": arrow.int64(), "uint64": arrow.uint64(), "double": arrow.float64(), "bool": arrow.bool_(), "date": arrow.date32(),
+            "timestamp": arrow.timestamp("us"), "binary": arrow.binary()}.get(word, arrow.string())
+
+
+def write_rows(job, stream):
+    """CSV without a header, from a database that codeboxd asks: an empty field is NULL, and \"\" is an empty text."""
+    table = Table({**job, "bytes": 1 << 62}, Columns(job))
+    arrow = table.arrow
+    import pyarrow.csv
+    kinds = [arrow_kind(arrow, c["kind"]) for c in job["columns"]]
+    schema = arrow.schema(list(zip(table.names, kinds)))
+    table.begin(schema)
+    names = ["c%d" % i for i in range(len(kinds))]
+    read = {n: arrow.string() if arrow.types.is_binary(k) else k for n, k in zip(names, kinds)}
+    first = stream.read(1)
+    if first:
+        reader = pyarrow.csv.open_csv(
+            Rest(first, stream), pyarrow.csv.ReadOptions(use_threads=False, block_size=16 * PIECE if len(kinds) > 100 else 4 * PIECE,
+                                                         column_names=names),
+            pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+            pyarrow.csv.ConvertOptions(column_types=read, null_values=[""], true_values=["true"], false_values=["false"],
+                                       strings_can_be_null=True, quoted_strings_can_be_null=False))
+        for batch in reader:
+            arrays = [arrow.array([None if v is None else bytes.fromhex(v) for v in a.to_pylist()], k) if arrow.types.is_binary(k) else a
+                      for a, k in zip(batch.columns, kinds)]
+            table.add_batch(arrow.RecordBatch.from_arrays(arrays, schema=schema))
+    table.name()
+    return {"size": table.size}
+
+
+class Rest:
+    """A stream, of which the beginning was read."""
+    closed = False
+
+    def __init__(self, first, stream):
+        self.first, self.stream = first, stream
+
+    def read(self, n=-1):
+        data, self.first = self.first, b""
+        return data + self.stream.read(n - len(data) if n >= 0 else -1)
+
+    def readable(self):
+        return True
+
+    def close(self):
+        pass
 
 
 class Result:
     def __init__(self, job, source):
         self.job, self.source = job, source
-        self.count, self.rows, self.text, self.file, self.more = 0, [], [], None, False
+        self.count, self.rows, self.kept, self.file, self.more = 0, [], [], None, False
         self.bytes = 0
 
     def begin_file(self):
-        self.file = File(self.job["path"], self.job["bytes"])
-        self.file.write(csv_of([self.source.names]))
-        self.file.write("".join(self.text))
-        self.rows = self.text = None
+        self.file = target(self.job, self.source)
+        self.file.add(self.kept)
+        self.rows = self.kept = None
 
     def take_inline(self, batch):
         """The rows that there is no room for."""
@@ -232,7 +420,7 @@ class Result:
                 return batch[i:]
             self.count += 1
             self.rows.append([json_value(v) for v in row])
-            self.text.append(text)
+            self.kept.append(row)
         return []
 
     def take(self, batch):
@@ -248,7 +436,7 @@ class Result:
             if batch:
                 self.begin_file()
         if batch:
-            self.file.write(csv_of(batch, self.job.get("null")))
+            self.file.add(batch)
             self.count += len(batch)
         return True
 
@@ -270,12 +458,16 @@ class Result:
         return {**answer, "rows": self.rows, **({"more": True} if self.more else {})}
 
 
-def ask(job):
+def ask(job, stream):
+    if job["type"] == "rows":
+        return answer_of(job, lambda: write_rows(job, stream))
     if not os.path.isfile(job["database"]):
         raise Refused("no_connection", "connection: %s is not an ordinary file" % job["database"])
     late = threading.Event()
     timer = None
-    try:
+
+    def query():
+        nonlocal timer
         source = {"sqlite": SQLite, "duckdb": DuckDB}[job["type"]](job["database"])
 
         def end():
@@ -287,6 +479,18 @@ def ask(job):
         timer.start()
         source.execute(job["query"], job["parameters"])
         return Result(job, source).all()
+
+    try:
+        return answer_of(job, query, late)
+    finally:
+        if timer:
+            timer.cancel()
+
+
+def answer_of(job, what, late=None):
+    """Call it; an error becomes one for the answer."""
+    try:
+        return what()
     except Refused:
         raise
     except FileExistsError:
@@ -294,19 +498,16 @@ def ask(job):
     except MemoryError:
         raise Refused("query_failed", "the result needs more memory than the session has")
     except Exception as e:
-        if late.is_set():
+        if late and late.is_set():
             raise Refused("timeout", "the query took more than %.10g s, the limit of the policy (sql.query_timeout), and was "
                                      "cancelled; ask for less" % (job["timeout_ms"] / 1000))
         full = isinstance(e, OSError) and e.errno in (errno.ENOSPC, errno.EDQUOT)
         raise Refused("disk_full" if full else "query_failed", "the query failed: %s" % e)
-    finally:
-        if timer:
-            timer.cancel()
 
 
 def main():
     try:
-        answer = ask(json.loads(sys.stdin.readline()))
+        answer = ask(json.loads(sys.stdin.buffer.readline()), sys.stdin.buffer)
     except Refused as e:
         answer = {"kind": e.kind, "message": str(e)[:2000]}
     print(json.dumps(answer, ensure_ascii=True), flush=True)
