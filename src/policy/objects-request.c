@@ -155,7 +155,7 @@ int cbx_object_store_of_string(const struct cbx_servers *allowed, const char *te
 	secret = cbx_json_text(said, "AccountKey");
 	secret = secret ? secret : cbx_json_text(said, "SharedAccessSignature");
 	if (r >= 0 && (!secret || !*secret))
-		r = refuse(err, "it has neither AccountKey nor SharedAccessSignature");
+		r = refuse(err, "it has neither AccountKey nor SharedAccessSignature; add one of them");
 	if (r >= 0)
 		r = build(allowed, said, container, ret, err);
 	if (r >= 0)

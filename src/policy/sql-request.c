@@ -195,7 +195,7 @@ static int read_string(const char *text, cJSON *said, char **ret_password, struc
 				return refuse(err, "the password does not belong here; write Pwd={" PLACEHOLDER
 						   "}, or nothing");
 			if (*ret_password)
-				return refuse(err, "it has the password twice");
+				return refuse(err, "it has the password twice; give it once");
 			*ret_password = cbx_xstrdup(cbx_buf_str(&value));
 			explicit_bzero(value.data, value.len);
 			seen = true;
