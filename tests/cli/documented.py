@@ -52,6 +52,7 @@ ELSEWHERE = {
 TEXTS = {
     r"codebox-rest\.7: ": "tests/http/rest.py runs all of it, and compares the answers",
     r"codebox-policy\.5: (\{|\"memory\": )": "test_policies()",
+    r"codebox-policy\.5: \"default\": ": "tests/http/exec_sql.py has such a connection",
     r"README\.md: // ~/\.config/codebox/policy\.json": "test_policies(), and the policy that is in force here",
     r"README\.md: MCP client ─": "a drawing",
     r"codebox-tenants\.5: \{ \"tenants\": ": "the tenants that are in force here",
