@@ -301,6 +301,8 @@ def test_policies():
     shown += re.findall(r"^\.Bd -literal[^\n]*\n(\{.*?)\n\.Ed$", page, re.M | re.S)
     members = re.findall(r'^\.Dl ("[a-z]+": .*)$', page, re.M)
     shown += ['{"limits": {%s}}' % member for member in members]
+    shown += ['{"sql": {"connections": {%s}}}' % m for m in
+              re.findall(r'^\.Bd -literal[^\n]*\n("default": .*?)\n\.Ed$', page, re.M | re.S)]
     assert len(shown) >= 4 and len(members) >= 2, shown
     for text in shown:
         name = os.path.join(b.dir, "shown.json")
