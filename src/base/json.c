@@ -482,6 +482,15 @@ const char *cbx_json_text(const cJSON *obj, const char *key)
 	return cJSON_IsString(v) ? v->valuestring : NULL;
 }
 
+int cbx_json_error(const cJSON *obj, const char *kind, int code, struct cbx_err *err)
+{
+	const char *own = cbx_json_text(obj, "kind"), *message = cbx_json_text(obj, "message");
+
+	cbx_refuse(err, own ? own : kind, code, "%s", message ? message : "no reason was given");
+	cbx_err_sanitize(err);
+	return -err->code;
+}
+
 double cbx_json_number(const cJSON *obj, const char *key, double otherwise)
 {
 	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);

@@ -65,6 +65,8 @@ const char *cbx_json_text(const cJSON *obj, const char *key);
 double cbx_json_number(const cJSON *obj, const char *key, double otherwise);
 /* Numbers of trees that were built here, too, in which they are raw text; 0 when absent. */
 uint64_t cbx_json_u64(const cJSON *obj, const char *key);
+/* The error of another process, {"kind","message"}: untrusted, made safe. kind: where it has none. Returns -code. */
+int cbx_json_error(const cJSON *obj, const char *kind, int code, struct cbx_err *err);
 /* Refuse members that are not in the NULL-terminated list; the error names the member and what is accepted. */
 int cbx_json_only(const cJSON *obj, const char *const *keys, struct cbx_err *err);
 

@@ -160,19 +160,6 @@ ssize_t cbx_client_bytes(struct cbx_client *c, char *p, size_t max, struct cbx_e
 	return n < 0 && errno != ECONNRESET ? lost(err, errno) : n < 0 ? 0 : n;
 }
 
-static int daemon_error(const cJSON *e, struct cbx_err *err)
-{
-	const char *kind = "internal", *message = "codeboxd refused without a reason";
-	struct cbx_err ignored;
-	int code = EIO;
-
-	(void)cbx_json_get_str(e, "kind", &kind, &ignored);
-	(void)cbx_json_get_str(e, "message", &message, &ignored);
-	cbx_refuse(err, kind, code, "%s", message);
-	cbx_err_sanitize(err);
-	return -err->code;
-}
-
 int cbx_client_answer(cJSON *msg, uint64_t id, cJSON **ret, struct cbx_err *err)
 {
 	const cJSON *e = cJSON_GetObjectItemCaseSensitive(msg, "error");
@@ -182,7 +169,7 @@ int cbx_client_answer(cJSON *msg, uint64_t id, cJSON **ret, struct cbx_err *err)
 	if (cbx_json_get_u64(msg, "id", 1, (uint64_t)1 << 53, &got, &ignored) != 1 || got != id)
 		return 0;
 	if (cJSON_IsObject(e))
-		return daemon_error(e, err);
+		return cbx_json_error(e, "internal", EIO, err);
 	*ret = cJSON_DetachItemFromObjectCaseSensitive(msg, "result");
 	if (!*ret)
 		return cbx_refuse(err, "invalid_json", EBADMSG, "codeboxd answered without a result");

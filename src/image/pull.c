@@ -80,13 +80,8 @@ static int take_line(const char *line, char top[CBX_OCI_DIGEST], struct cbx_err 
 		return cbx_refuse(err, "registry_failed", EPROTO, "codebox-pull answered something else than JSON");
 	error = cJSON_GetObjectItemCaseSensitive(doc.root, "error");
 	digest = cbx_json_text(doc.root, "digest");
-	if (cJSON_IsObject(error)) {
-		const char *kind = cbx_json_text(error, "kind"), *message = cbx_json_text(error, "message");
-
-		cbx_refuse(err, kind ? kind : "registry_failed", EIO, "%.590s", message ? message : "it failed");
-		cbx_err_sanitize(err);
-		return -err->code;
-	}
+	if (cJSON_IsObject(error))
+		return cbx_json_error(error, "registry_failed", EIO, err);
 	if (digest && cbx_oci_digest_valid(digest)) {
 		strcpy(top, digest);
 		return 1;

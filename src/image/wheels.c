@@ -150,18 +150,12 @@ static int read_answer(int fd, cJSON **ret, struct cbx_err *err)
 {
 	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
 	_cleanup_buf_ struct cbx_buf text = { 0 };
-	const char *kind, *message;
 
 	if (cbx_read_whole(fd, ANSWER_MAX, &text) < 0 || !text.len ||
 	    cbx_json_parse(cbx_buf_str(&text), text.len, &doc, err) < 0 || !cJSON_IsObject(doc.root))
 		return cbx_refuse(err, "install_failed", EBADMSG, PROGRAM " gave no answer");
-	kind = cbx_json_text(doc.root, "kind");
-	message = cbx_json_text(doc.root, "message");
-	if (kind) {
-		cbx_refuse(err, kind, EIO, "%s", message ? message : "no reason was given");
-		cbx_err_sanitize(err);
-		return -EIO;
-	}
+	if (cbx_json_text(doc.root, "kind"))
+		return cbx_json_error(doc.root, "install_failed", EIO, err);
 	*ret = take_ptr(&doc.root);
 	return 0;
 }

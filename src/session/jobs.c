@@ -206,20 +206,15 @@ int cbx_job_begin_bytes(struct cbx_jobs *jobs, struct cbx_job *j, const cJSON *w
 int cbx_job_read(const struct cbx_job *j, cJSON **ret, size_t *ret_rest, struct cbx_err *err)
 {
 	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
-	const char *end = j->got.data ? memchr(j->got.data, '\n', j->got.len) : NULL, *kind, *message;
+	const char *end = j->got.data ? memchr(j->got.data, '\n', j->got.len) : NULL;
 	size_t n = end ? (size_t)(end - j->got.data) : 0;
 
 	if (!end || j->got.len > j->max || cbx_json_parse(j->got.data, n, &doc, err) < 0 || !cJSON_IsObject(doc.root))
 		return cbx_refuse(err, "install_failed", EBADMSG,
 				  "the process that %s gave no answer; see the log",
 				  j->program ? j->program->does : "was asked");
-	kind = cbx_json_text(doc.root, "kind");
-	message = cbx_json_text(doc.root, "message");
-	if (kind) {
-		cbx_refuse(err, kind, EIO, "%s", message ? message : "no reason was given");
-		cbx_err_sanitize(err);
-		return -EIO;
-	}
+	if (cbx_json_text(doc.root, "kind"))
+		return cbx_json_error(doc.root, "install_failed", EIO, err);
 	*ret = take_ptr(&doc.root);
 	*ret_rest = n + 1;
 	return 0;

@@ -196,7 +196,7 @@ static int malformed(struct cbx_err *err)
 
 int cbx_query_error(const cJSON *root, struct cbx_err *err)
 {
-	const char *kind = cbx_json_text(root, "kind"), *message = cbx_json_text(root, "message");
+	const char *kind = cbx_json_text(root, "kind");
 	int code;
 
 	if (!kind)
@@ -206,9 +206,7 @@ int cbx_query_error(const cJSON *root, struct cbx_err *err)
 	       : strcmp(kind, "timeout") == 0					      ? ETIMEDOUT
 	       : strcmp(kind, "result_too_large") == 0				      ? EFBIG
 										      : EIO;
-	cbx_refuse(err, kind, code, "%s", message ? message : "no reason was given");
-	cbx_err_sanitize(err);
-	return -code;
+	return cbx_json_error(root, kind, code, err);
 }
 
 static int rename_part(struct cbx_sql_query *q, struct cbx_err *err)
