@@ -19,18 +19,7 @@
 #include "packages/npm.h"
 #include "packages/rules.h"
 
-static int invalid(struct cbx_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static int invalid(struct cbx_err *err, const char *fmt, ...)
-{
-	char why[400];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, sizeof(why), fmt, ap);
-	va_end(ap);
-	return cbx_refuse(err, "invalid_recipe", EINVAL, "%s", why);
-}
+#define invalid(err, ...) cbx_refuse(err, "invalid_recipe", EINVAL, __VA_ARGS__)
 
 /* Debian's rule for names: lower case letters, digits, "+", "-" and "."; at least two; an alphanumeric first. To apt, a
  * "-" at the end would mean a removal. */

@@ -19,18 +19,7 @@
 #include "image/scan.h"
 #include "packages/rules.h"
 
-static int invalid(struct cbx_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static int invalid(struct cbx_err *err, const char *fmt, ...)
-{
-	char why[400];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, sizeof(why), fmt, ap);
-	va_end(ap);
-	return cbx_refuse(err, "invalid_lock", EINVAL, "%s", why);
-}
+#define invalid(err, ...) cbx_refuse(err, "invalid_lock", EINVAL, __VA_ARGS__)
 
 char *cbx_wheellock_path(const char *recipe)
 {
