@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A proxy on the loopback interface, for plain HTTP and CONNECT, which knows a few names and reaches nothing else."""
 import base64
-import http.server
 import select
 import socket
-import threading
 import urllib.parse
+
+import loopback
 
 
 class Forward:
@@ -15,12 +15,7 @@ class Forward:
         self.names, self.user, self.asked = names, user, []
         forward = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *args):
-                pass
-
+        class Handler(loopback.Handler):
             def reach(self, where):
                 forward.asked.append(where)
                 login = self.headers.get("Proxy-Authorization")
@@ -64,14 +59,7 @@ class Forward:
                         peer.sendall(f"GET {url.path or '/'} HTTP/1.1\r\n{kept}Connection: close\r\n\r\n".encode())
                         self.between(peer)
 
-        class Server(http.server.ThreadingHTTPServer):
-            request_queue_size = 64
-            daemon_threads = True
-
-            def handle_error(self, request, address):
-                pass  # a client that had enough
-
-        self.server = Server(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.host = f"127.0.0.1:{self.server.server_port}"
+        self.server = loopback.Server(Handler)
+        self.server.serve()
+        self.host = self.server.host
         self.url = f"http://{self.host}"

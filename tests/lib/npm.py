@@ -2,12 +2,12 @@
 """A registry of npm packages on the loopback interface, and their archives, which are made on the spot."""
 import base64
 import hashlib
-import http.server
 import io
 import json
 import tarfile
-import threading
 import urllib.parse
+
+import loopback
 
 
 def archive(name, version, manifest=None, files=None, raw=None, top="package"):
@@ -34,33 +34,18 @@ class Registry:
         self.files, self.pages, self.asked = {}, {}, []
         registry = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *args):
-                pass
-
+        class Handler(loopback.Handler):
             def do_GET(self):
                 registry.answer(self)
 
-        class Server(http.server.ThreadingHTTPServer):
-            request_queue_size = 64
-            daemon_threads = True
-
-            def handle_error(self, request, address):
-                pass  # a client that had enough
-
-        self.server = Server(("127.0.0.1", 0), Handler)
-        self.host = f"127.0.0.1:{self.server.server_port}"
+        self.server = loopback.Server(Handler)
+        self.host = self.server.host
         self.url = f"http://{self.host}/"
-        self.thread = None  # of the process that fills it: a script may fork before its tests
 
     def add(self, name, version, needs=None, integrity=None, data=None, files=None, raw=None, manifest=None, top="package",
             page_only=None, **more):
         """more: members of the page's entry, such as peerDependencies. page_only: likewise, that replace others at last."""
-        if not self.thread:
-            self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-            self.thread.start()
+        self.server.serve()
         if needs:
             more["dependencies"] = needs
         data = data or archive(name, version, {**more, **(manifest or {})}, files, raw, top)

@@ -3,7 +3,6 @@
 import atexit
 import base64
 import hashlib
-import http.server
 import io
 import json
 import os
@@ -11,8 +10,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import zipfile
+
+import loopback
 
 
 def wheel(name, version, needs=(), files=None, tag="py3-none-any", metadata=None, raw=None, info_name=None):
@@ -46,35 +46,20 @@ class Index:
         self.instead = {}     # path: (status, headers, bytes or a generator)
         index = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *args):
-                pass
-
+        class Handler(loopback.Handler):
             def do_GET(self):
                 index.answer(self)
 
-        class Server(http.server.ThreadingHTTPServer):
-            request_queue_size = 64
-            daemon_threads = True
-
-            def handle_error(self, request, address):
-                pass  # a client that had enough
-
-        self.server = Server(("127.0.0.1", 0), Handler)
-        self.base = f"http://127.0.0.1:{self.server.server_port}"
+        self.server = loopback.Server(Handler)
+        self.base = f"http://{self.server.host}"
         self.url = self.base + "/simple/"
-        self.thread = None  # of the process that fills it: a script may fork before its tests
 
     def add(self, name, version, *args, yanked=False, python=None, digest=None, listed_metadata=True, **kw):
         file, data = wheel(name, version, *args, **kw)
         self.put(name, file, data, yanked, python, digest, listed_metadata)
 
     def put(self, name, file, data, yanked=False, python=None, digest=None, listed_metadata=True):
-        if not self.thread:
-            self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
-            self.thread.start()
+        self.server.serve()
         path = f"/files/{file}"
         self.files[path] = data
         metadata = None
