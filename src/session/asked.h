@@ -13,7 +13,7 @@ const char *cbx_session_spec_differs(const struct cbx_session_spec *want, const 
 char *cbx_session_spec_asked(const struct cbx_session_spec *spec);
 /* images.c. The image that is asked for, or else the default one: may its owner use it? */
 int cbx_session_settle_image(struct cbx_session *s, const struct cbx_principal *owner, struct cbx_err *err);
-int cbx_image_not_there(const char *image, struct cbx_err *err); /* what a tenant is told of it */
+int cbx_image_not_there(const char *image, struct cbx_err *err); /* what a tenant learns of it */
 /* terms.c */
 /* Before anything is made. */
 int cbx_session_settle(struct cbx_session *s, const struct cbx_principal *owner, struct cbx_err *err);

@@ -664,7 +664,7 @@ int cbx_query_spec_headers(struct cbx_query_spec *spec, const char *(*header)(vo
 		   *rows = header(arg, CBX_QUERY_INLINE);
 
 	if (!string != !password)
-		return cbx_refuse(err, "invalid_argument", EINVAL, "missing field: %s; give it with %s",
+		return cbx_refuse(err, "invalid_argument", EINVAL, "missing header: %s; give it with %s",
 				  string ? CBX_QUERY_PASSWORD : CBX_QUERY_STRING,
 				  string ? CBX_QUERY_STRING : CBX_QUERY_PASSWORD);
 	if (password && (!cbx_plain(password) || !cbx_utf8_valid(password, strlen(password)) ||

@@ -115,7 +115,7 @@ class Connection(threading.Thread):
 
     def do_session_create(self, params, rid):
         if params.get("image") == "missing":
-            raise Refused("image_not_found", "there is no image \"missing\"")
+            raise Refused("image_not_found", "there is no image \"missing\"; list the images")
         s = Session(params.get("session_id") or "made%d" % len(sessions), params.get("image", "python"))
         sessions[s.id] = s
         return s.info()

@@ -220,7 +220,7 @@ def test_tenants_make_no_images():
         status, answer = acme.ask("POST", "/sessions", {"image": "saved"})
         assert status == 403 and "allowed are: python" in answer["detail"], answer
         status, answer = beta.ask("POST", "/sessions", {"image": "mine"})
-        assert status == 404 and answer["detail"] == 'there is no image "mine"', answer
+        assert status == 404 and answer["detail"] == 'there is no image "mine"; list the images', answer
         assert sorted(os.listdir(images)) == before
     finally:
         d.stop()

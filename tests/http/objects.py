@@ -524,7 +524,7 @@ def test_a_request_names_its_store():
                           ({"X-Blob-Connection-String": whole.replace("BlobEndpoint", "Blobendpoint")}, "connection string of Azure"),
                           ({"X-Blob-Connection-String": f"AccountName=acct;AccountKey={AZURE_KEY};EndpointSuffix=example.org"}, "artifacts.stores"),
                           ({"X-Blob-Connection-String": whole.replace("AccountKey", "QueueEndpoint")}, "neither AccountKey"),
-                          ({"X-Blob-Connection-String": None}, "X-Blob-Connection-String: it is missing"),
+                          ({"X-Blob-Connection-String": None}, "missing header: X-Blob-Connection-String"),
                           ({"X-Blob-Container-Name": "../x"}, "X-Blob-Container-Name")):
         values = {k: v for k, v in {**headers, **changed}.items() if v is not None}
         status, a = refused(d, values)

@@ -121,7 +121,7 @@ def test_where_images_are_is_not_for_tenants():
     d = daemon()
     c = without_sessions("beta")
     told = text(c.call("create_session", {"image": "nowhere"}))
-    same(told.split("\n")[0], 'there is no image "nowhere".')
+    same(told.split("\n")[0], 'there is no image "nowhere"; list the images.')
     # Who runs codeboxd learns of it by the log.
     assert wait_until(lambda: any('"nowhere" in /' in line for line in d.log)), d.log[-5:]
     assert "/" not in told and "python" not in told, told
