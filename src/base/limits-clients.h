@@ -15,6 +15,12 @@
 #define CBX_NOTEBOOK_MAX MIB(64)	 /* cli: a notebook; larger: refused [cli/notebook.py:what_is_not_a_notebook] */
 #define CBX_SEEN_MAX 100                 /* cli: sessions of which a prompt remembers what was seen; more: the one that was
 					 * used longest ago is forgotten [cli/repl.py:back_to_a_session] */
+#define CBX_PROMPT_HISTORY_MAX 2000      /* cli: cells that a prompt remembers; more: the oldest goes
+					 * [cli/editing.py:the_history] */
+#define CBX_PROMPT_HISTORY_BYTES MIB(4)  /* cli: bytes of their file; more: the next prompt keeps the last half of it
+					 * [cli/editing.py:the_history] */
+#define CBX_PROMPT_CELL_MAX KIB(64)      /* cli: bytes of such a cell; a longer one is not remembered
+					 * [cli/editing.py:the_history] */
 #define CBX_KERNEL_HISTORY_MAX 1000      /* cli: cells that a Jupyter kernel remembers; more: the oldest goes
 					 * [cli/kernel.py:jupyters_client] */
 #define CBX_CLIENT_QUEUE_MAX MIB(64)     /* daemon: bytes waiting for a client that does not read; then: closed

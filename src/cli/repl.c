@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: codebox-repl, executed by `codebox repl`. Lines are collected until the interpreter says that
- * they are a complete cell; then the cell runs as with `codebox run`, and what is typed meanwhile is its standard
+ * Theory of operation: codebox-repl, executed by `codebox repl`. Lines are edited until the interpreter says that they
+ * are a complete cell; then the cell runs as with `codebox run`, and what is typed meanwhile is its standard
  * input; what it does not read of that is read by the prompt. Without --session the first, empty cell makes a session
  * that belongs to this connection, so that nothing stays behind however this program ends. In a session with a name a
- * cell keeps running when a person's connection breaks; the next prompt shows what there was meanwhile, and follows the
- * cell.
+ * cell keeps running when a person's connection breaks; the next prompt shows what there was meanwhile, and
+ * follows the cell.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -37,11 +37,12 @@ struct repl {
 	struct cbx_rows rows;
 	struct cbx_figures figures;
 	bool figures_asked; /* --out */
+	struct cbx_lines_asks asks;
 	struct cbx_lines *lines;
-	struct cbx_log log;    /* of a session that has a name */
-	char created[40];      /* when it was made; "": there is nothing to come back to */
-	char *seen;	       /* the file of what was seen; NULL: none */
-	int status; /* of the last cell */
+	struct cbx_log log; /* of a session that has a name */
+	char created[40];   /* when it was made; "": there is nothing to come back to */
+	char *seen;	    /* the file of what was seen; NULL: none */
+	int status;	    /* of the last cell */
 };
 
 static int parse_options(int argc, char **argv, struct repl *repl)
@@ -85,10 +86,15 @@ static cJSON *code_params(const struct repl *repl)
 	return params;
 }
 
-/* "complete", "incomplete" or "invalid"; what cannot be asked is run, and then says itself what is wrong with it. */
-static bool incomplete(struct repl *repl, const char *code, char *indent, size_t size)
+/*
+ * The interpreter is asked about what was typed, without the newline of Enter: a block is complete when a blank line
+ * follows it, and only a newline within the text shows one. What cannot be asked is run, and then says itself what is
+ * wrong with it.
+ */
+static bool incomplete(void *arg, const char *code, char *indent, size_t size)
 {
 	_cleanup_json_ cJSON *result = NULL;
+	struct repl *repl = arg;
 	cJSON *params = code_params(repl);
 	struct cbx_err ignored;
 
@@ -141,45 +147,25 @@ static bool says_exit(const char *s)
 	return false;
 }
 
-/*
- * A cell from the user. 1: it is in `code`; 0: the end. The interpreter is asked about what was typed, without the
- * newline of Enter: a block is complete when a blank line follows it, and only a newline within the text shows one.
- */
+/* A cell from the user. 1: it is in `code`; 0: the end. */
 static int read_cell(struct repl *repl, struct cbx_buf *code)
 {
-	_cleanup_buf_ struct cbx_buf line = { 0 };
-	char indent[128] = "";
-
-	cbx_buf_drop(code, code->len);
 	for (;;) {
-		switch (cbx_lines_read(repl->lines, !code->len, indent, &line)) {
+		switch (cbx_lines_read(repl->lines, code)) {
 		case CBX_LINE_END:
-			return code->len ? 1 : 0;
+			return 0;
 		case CBX_LINE_INTERRUPTED:
-			cbx_buf_drop(code, code->len);
-			cbx_lines_remember(repl->lines, "");
-			indent[0] = '\0';
+			continue;
+		case CBX_LINE_BAD:
+			cbx_cli_say("this line is too long or not UTF-8 text; the input is dropped");
+			repl->status = CBX_EXIT_USAGE;
 			continue;
 		case CBX_LINE_TEXT:
 			break;
 		}
-		if (!code->len && says_exit(cbx_buf_str(&line)))
+		if (says_exit(cbx_buf_str(code)))
 			return 0;
-		if (!code->len && blank(cbx_buf_str(&line)))
-			continue;
-		if (!cbx_utf8_valid(cbx_buf_str(&line), line.len) || (line.len && memchr(line.data, '\0', line.len)) ||
-		    code->len + line.len > CBX_CODE_MAX) {
-			cbx_cli_say("this line is too long or not UTF-8 text; the input is dropped");
-			cbx_buf_drop(code, code->len);
-			cbx_lines_remember(repl->lines, "");
-			repl->status = CBX_EXIT_USAGE;
-			indent[0] = '\0';
-			continue;
-		}
-		if (code->len)
-			cbx_buf_addc(code, '\n');
-		cbx_buf_add(code, line.data, line.len);
-		if (!incomplete(repl, cbx_buf_str(code), indent, sizeof(indent)))
+		if (!blank(cbx_buf_str(code)))
 			return 1;
 	}
 }
@@ -382,7 +368,8 @@ static int run(struct repl *repl, const struct cbx_dirs *dirs)
 		history = cbx_xasprintf("%s/history", dirs->state);
 	if (history)
 		repl->seen = cbx_xasprintf("%s/seen", dirs->state);
-	repl->lines = cbx_lines_new(history, complete, repl);
+	repl->asks = (struct cbx_lines_asks){ complete, incomplete, repl };
+	repl->lines = cbx_lines_new(history, &repl->asks);
 	status = loop(repl);
 	cbx_lines_free(repl->lines);
 	free(repl->seen);

@@ -120,10 +120,9 @@ def type_blocks(t):
     for lines, seen in BLOCKS:
         for line in lines:
             t.type(line + "\n")
-            # Each line is typed at sight of its prompt, as a person does it. The editor may show a prompt twice, but
-            # asks the terminal once for each line to mark what is pasted.
+            # Each line is typed at sight of its prompt, as a person does it.
             if line is not lines[-1]:
-                before = t.see(b"\x1b[?2004h")
+                before = t.see(b"... ")
                 assert b"Traceback" not in before, (lines, line, before)
         t.see(seen or b"\r\n")
         t.see(b"\x1b[?2004h>>> ")

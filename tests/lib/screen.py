@@ -2,12 +2,15 @@
 """What a terminal shows of what a program writes: rows of characters, as much of it as codebox's output needs; and what
 terminals answer that are asked whether they show images."""
 import fcntl
+import os
 import re
+import select
 import struct
 import termios
+import time
 import unicodedata
 
-from terminal import Terminal
+from terminal import Terminal, WAIT
 
 SEQUENCE = re.compile(rb"\x1b\[([0-9;?>]*)([A-Za-z])|\x1b\]([^\x07\x1b]*)(?:\x07|\x1b\\)|\x1b_([^\x1b]*)\x1b\\|"
                       rb"\x1bP([^\x1b]*)\x1b\\")
@@ -56,6 +59,34 @@ class Screen(Terminal):
             for c in data[:n].decode():
                 self.put(c)
             data = data[n:]
+
+    def resize(self, rows, columns):
+        """As a person does it who draws at the window's corner: rows that are too long for it are wrapped."""
+        self.column = min(self.column, self.columns - 1)
+        self.rows, self.columns = rows, columns
+        wrapped = []
+        for n, line in enumerate(self.lines):
+            if n == self.at:
+                at, column = len(wrapped) + self.column // columns, self.column % columns
+            wrapped += [line[i:i + columns] for i in range(0, len(line), columns)] or [""]
+        self.lines, self.at, self.column = wrapped, min(at, len(wrapped) - 1), column
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def wait(self, *rows):
+        """Until these are the last rows that have something."""
+        end = time.monotonic() + WAIT
+        while True:
+            whole = re.match(rb"(?s)(.*?)(?:\x1b[^A-Za-z~]{0,20}|[\xc2-\xf4][\x80-\xbf]{0,2})?$", self.got).group(1)
+            self.feed(whole)
+            self.got = self.got[len(whole):]
+            shown = [line.replace("\0", "").rstrip() for line in self.lines]
+            while shown and not shown[-1]:
+                shown.pop()
+            if shown[-len(rows):] == list(rows):
+                return
+            assert time.monotonic() < end, f"{rows} did not come: {shown}"
+            if select.select([self.fd], [], [], 0.1)[0]:
+                self.got += os.read(self.fd, 65536)
 
     def answer(self, typed="", shown=True):
         """Wait for the questions, and answer as this kind of terminal does; shown: what came before is fed."""
@@ -108,7 +139,7 @@ class Screen(Terminal):
             self.column = int(values or 1) - 1
         elif kind in (b"C", b"D"):
             self.column = max(0, min(self.columns - 1, min(self.column, self.columns - 1) + int(values or 1) * (1 if kind == b"C" else -1)))
-        elif values == b"?25" and kind in (b"l", b"h"):
+        elif values in (b"?25", b"?2004") and kind in (b"l", b"h"):
             pass
         elif kind is not None:
             assert kind == b"m", m.group()
