@@ -184,6 +184,39 @@ def warm(b, out):
     c.__exit__()
 
 
+@line("languages", "Cells of JavaScript and Bash")
+def languages(b, out):
+    """Over the control socket, in sessions of the image javascript, and Node.js itself, which the first cell is beside."""
+    if "javascript" not in b.box.images() or not shutil.which("node"):
+        out.note("there is no image javascript, or no node on this machine")
+        return
+    with Control(b.box) as c:
+        def cell(session, code, want, **more):
+            r = c.call("run", session_id=session, code=code, **more)
+            check(want in (r.get("result"), r["output"]), r)
+
+        def first():
+            began = time.perf_counter()
+            session = c.call("session.create", image="javascript")["session_id"]
+            cell(session, "6 * 7", "42")
+            seconds = time.perf_counter() - began
+            c.call("session.close", session_id=session)
+            return seconds
+
+        node = "node, from start to end"
+        medians = out.interleave({node: lambda: run([shutil.which("node"), "-e", "0"]), "codebox, a session and its first cell": first},
+                                 node, b.rounds(5, 21))
+        out.difference(medians, "codebox, first cell minus node", "codebox, a session and its first cell", node)
+        session = c.call("session.create", image="javascript")["session_id"]
+        variants = {"codebox, JavaScript, warm": lambda: cell(session, "1 + 1", "2"),
+                    "codebox, Bash, warm": lambda: cell(session, "echo 2", "2\n", language="bash")}
+        for f in variants.values():
+            for _ in range(30):
+                f()
+        out.interleave(variants, None, b.rounds(8, 30), inner=25)
+        c.call("session.close", session_id=session)
+
+
 @line("throughput", "Cells per second", "cells/s")
 def throughput(b, out):
     """Each client has one connection and up to `depth` cells on their way. It makes no JSON and parses none: that would
