@@ -27,6 +27,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 from cbxtest import CODEBOX, Box, Skip, children, command, directory, run, wait_until  # noqa: E402
 from ociimage import ARCH, Image, Layer, INDEX, digest  # noqa: E402
+from terminal import Terminal  # noqa: E402
 
 REGISTRY = shutil.which("docker-registry")
 # docker-registry wants bcrypt: secret, made by htpasswd -Bbn ada secret
@@ -277,6 +278,21 @@ def test_by_tag_and_by_digest():
     refused(f"127.0.0.1:{r.port}/lib/none", "does not have lib/none:latest")
     refused(f"127.0.0.1:{r.port}/lib/app@sha256:{'0' * 64}", "does not have lib/app@sha256:000", "--as", "x")
     refused(f"127.0.0.1:{free_port()}/lib/app", "cannot be fetched from")
+
+
+def test_progress_is_for_terminals():
+    """A line that is drawn again while layers come; in a pipe, each step once."""
+    f = front()
+    name = f.at + "/lib/app:v1"
+    t = Terminal([CODEBOX, "image", "pull", "--force", "--as", "shown", name], setup().env, top)
+    assert t.end() == 0, t.got
+    seen = t.got.decode()
+    assert " \u2026" in seen and "\r\x1b[K" in seen and seen.rstrip().split("\n")[-1].startswith("Image shown"), seen
+    r = subprocess.run([CODEBOX, "image", "pull", "--force", "--as", "shown", name], env=setup().env, capture_output=True, text=True,
+                       timeout=120, stdin=subprocess.DEVNULL)
+    assert r.returncode == 0 and r.stdout.startswith("Image shown") and r.stdout.count("\n") == 1, r
+    steps = r.stderr.splitlines()
+    assert not set("\r\x1b\u2026") & set(r.stderr) and len(set(steps)) == len(steps) < 16, r.stderr
 
 
 def test_the_platform_is_chosen():
