@@ -5,10 +5,13 @@ shell, codebox repl and codebox run answered. tests/cli/documented.py compares t
 
     terminal_svg.py [PREFIX] > tests/demo/terminal.svg      PREFIX: where codebox is installed (default: _inst)
 """
+import fcntl
 import os
 import re
+import struct
 import sys
 import tempfile
+import termios
 import textwrap
 import xml.sax.saxutils
 from pathlib import Path
@@ -40,6 +43,7 @@ text { font: 13px ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace; 
 def session(env, directory):
     """What the terminal shows, as lines; the session is removed."""
     shell = Terminal(["sh", "-i"], dict(env, PS1=SHELL, ENV=""), directory, term="dumb")
+    fcntl.ioctl(shell.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))  # no line of the picture is longer
     shown = ""
     for prompt, text in TYPED:
         shown += shell.see(prompt.encode()).decode() + prompt
