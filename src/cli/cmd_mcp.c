@@ -570,14 +570,6 @@ static int parse_options(int argc, char **argv, struct cbx_cli_spec *spec, const
 	return r ? r : cbx_cli_spec_check("mcp", spec);
 }
 
-/* A password may be in it. */
-static void release_line(struct cbx_buf *b)
-{
-	if (b->data)
-		explicit_bzero(b->data, b->len);
-	cbx_buf_release(b);
-}
-
 static int run_mcp(int argc, char **argv)
 {
 	struct bridge b = { .in_open = true, .replayable = true, .reach.warn = cbx_cli_warn };
@@ -598,7 +590,7 @@ static int run_mcp(int argc, char **argv)
 		return r;
 	signal(SIGPIPE, SIG_IGN);
 	if (cbx_dirs_init(&dirs, &err) < 0) {
-		release_line(&b.session);
+		cbx_buf_wipe(&b.session);
 		return cbx_cli_fail(&err);
 	}
 	b.dirs = &dirs;
@@ -612,8 +604,8 @@ static int run_mcp(int argc, char **argv)
 	cbx_said_release(&b.said);
 	cbx_buf_release(&b.up.b);
 	cbx_buf_release(&b.down.b);
-	release_line(&b.again);
-	release_line(&b.session);
+	cbx_buf_wipe(&b.again); /* a password may be in it */
+	cbx_buf_wipe(&b.session);
 	cbx_dirs_release(&dirs);
 	return r;
 }

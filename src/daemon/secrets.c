@@ -85,7 +85,7 @@ static int read_file(const char *path, char **ret, struct cbx_err *err)
 		return cbx_refuse(err, "no_password", EINVAL,
 				  "%s does not hold one line of text; write the secret on one line", path);
 	*ret = cbx_xstrdup(text.data);
-	explicit_bzero(text.data, text.len);
+	cbx_buf_wipe(&text);
 	return 0;
 }
 

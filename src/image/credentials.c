@@ -67,7 +67,7 @@ static int take_entry(const cJSON *entry, const char *file, struct cbx_credentia
 			file);
 	ret->user = strndup(plain.data, (size_t)(colon - plain.data));
 	ret->password = cbx_xstrdup(colon + 1);
-	explicit_bzero(plain.data, plain.len);
+	cbx_buf_wipe(&plain);
 	return 1;
 }
 
@@ -106,8 +106,7 @@ static int in_file(const char *path, const struct cbx_reference *ref, struct cbx
 	if (r < 0)
 		return cbx_fail(err, -r, "read the credentials %s", path);
 	r = cbx_credentials_in(cbx_buf_str(&text), text.len, path, ref, ret, err);
-	if (text.data)
-		explicit_bzero(text.data, text.len);
+	cbx_buf_wipe(&text);
 	return r;
 }
 

@@ -224,7 +224,7 @@ static int read_pip(struct cbx_index_config *c, const char *path, struct cbx_err
 		r = read_section(&file, cbx_buf_str(&text), "[global]", path, err);
 	if (r >= 0 && text.len)
 		r = read_section(&file, cbx_buf_str(&text), "[install]", path, err);
-	explicit_bzero(text.data, text.cap);
+	cbx_buf_wipe(&text);
 	overlay(c, &file);
 	return r;
 }
@@ -353,7 +353,7 @@ static int read_uv(struct cbx_index_config *c, const char *path, struct cbx_err 
 	if (r >= 0)
 		r = end_index(&u, err);
 	from_directory(&file.links, path);
-	explicit_bzero(text.data, text.cap);
+	cbx_buf_wipe(&text);
 	overlay(c, &file);
 	return r < 0 ? cbx_wrap(err, "uv's configuration") : 0;
 }

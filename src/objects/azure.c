@@ -50,7 +50,7 @@ int cbx_azure_secret(const char *secret, struct cbx_objects *ret, struct cbx_err
 		return cbx_refuse(err, "no_password", EINVAL,
 				  "the secret of the object store is of an unknown form; give a key of Azure in "
 				  "base64, a shared access signature, or a connection string that has one");
-	explicit_bzero(raw.data, raw.cap);
+	cbx_buf_wipe(&raw);
 	ret->secret = text;
 	return 0;
 }
@@ -68,7 +68,7 @@ static void sign(const struct cbx_objects *o, const char *text, struct cbx_buf *
 	hmac_sha256_digest(&c, sizeof(sum), sum);
 	cbx_base64_encode(out, sum, sizeof(sum));
 	explicit_bzero(&c, sizeof(c));
-	explicit_bzero(raw.data, raw.cap);
+	cbx_buf_wipe(&raw);
 }
 
 /* How much of an endpoint is its host. */

@@ -99,8 +99,7 @@ static void serve(int sock, void *setting)
 		cbx_fail(&err, -r, "read a job");
 	else
 		r = cbx_json_parse(cbx_buf_str(&text), text.len, &doc, &err);
-	if (text.data)
-		explicit_bzero(text.data, text.len);
+	cbx_buf_wipe(&text);
 	if (r >= 0)
 		r = carry_out(&u, setting, doc.root, &err);
 	if (r < 0) {

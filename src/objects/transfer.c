@@ -294,8 +294,7 @@ static CURLcode try_once(struct cbx_upload *u, struct cbx_request *q, char *text
 	for (h = headers; h; h = h->next)
 		explicit_bzero(h->data, strlen(h->data));
 	curl_slist_free_all(headers);
-	if (url.data)
-		explicit_bzero(url.data, url.len); /* it may have a signature */
+	cbx_buf_wipe(&url); /* it may have a signature */
 	return code;
 }
 

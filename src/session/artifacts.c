@@ -245,7 +245,7 @@ int cbx_artifact_store(const struct cbx_session *s, const char *string, const ch
 
 	*ret = NULL;
 	if (!string)
-		return cbx_refuse(err, "invalid_argument", EINVAL, "missing field: %s; give it with %s", CBX_STORE_STRING,
+		return cbx_refuse(err, "invalid_argument", EINVAL, "missing header: %s; give it with %s", CBX_STORE_STRING,
 				  CBX_STORE_CONTAINER);
 	cbx_artifact_terms(s, &terms);
 	if (!terms.kept)

@@ -54,7 +54,7 @@ static const char *default_image(const struct cbx_policy *p, const struct cbx_pr
 
 int cbx_image_not_there(const char *image, struct cbx_err *err)
 {
-	return cbx_refuse(err, "image_not_found", ENOENT, "there is no image \"%.80s\"; use one of the list of images", image);
+	return cbx_refuse(err, "image_not_found", ENOENT, "there is no image \"%.80s\"; list the images", image);
 }
 
 int cbx_session_settle_image(struct cbx_session *s, const struct cbx_principal *owner, struct cbx_err *err)

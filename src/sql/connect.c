@@ -352,7 +352,7 @@ static int try_driver(struct cbx_sql *s, const char *driver, struct cbx_err *err
 	kinds[s->job->dialect].string(&text, s->job);
 	r = SQLDriverConnect(s->dbc, NULL, (SQLCHAR *)text.data, (SQLSMALLINT)text.len, NULL, 0, &n,
 			     SQL_DRIVER_NOPROMPT);
-	explicit_bzero(text.data, text.len);
+	cbx_buf_wipe(&text);
 	return SQL_SUCCEEDED(r) ? 0 : cbx_sql_fail(s, SQL_HANDLE_DBC, s->dbc, "connection_failed", "connect", err);
 }
 

@@ -89,7 +89,7 @@ static int serve(struct cbx_sql *s, const struct cbx_filter *filter, struct cbx_
 	if (r < 0)
 		return cbx_fail(err, -r, "read a job");
 	r = cbx_json_parse(cbx_buf_str(&text), text.len, &doc, err);
-	explicit_bzero(text.data, text.len);
+	cbx_buf_wipe(&text);
 	if (r >= 0)
 		r = read_job(doc.root, &job, err);
 	s->job = &job;

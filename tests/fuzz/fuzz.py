@@ -451,7 +451,9 @@ def seeds_objects():
     yield "<Error><Code>SlowDown</Code><Message>Please &lt;wait&gt;</Message></Error>"
     yield "<InitiateMultipartUploadResult><UploadId>a+b/c==</UploadId></InitiateMultipartUploadResult>"
     yield "<Code></Code><UploadId><b></UploadId>"
-    yield from ('ETag: "d41d8cd98f00b204e9800998ecf8427e"\r\n', "content-length:  12 \r\n", "etag", "a/b \u00e9%.html")
+    yield from ('ETag: "d41d8cd98f00b204e9800998ecf8427e"\r\n', "content-length:  12 \r\n", "etag", "a/b \u00e9%.html",
+                "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=AAAA;EndpointSuffix=example.org",
+                "BlobEndpoint=https://a.example.org:81/x;SharedAccessSignature=sv=1&sig=x")
 
 
 def seeds_sql():

@@ -7,9 +7,11 @@
  */
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "fuzz.h"
 #include "objects/answer.h"
 #include "objects/sign.h"
+#include "policy/objects.h"
 
 static void check(const char *text, const char *out, size_t size, bool taken)
 {
@@ -35,6 +37,22 @@ static void check_name(const char *text)
 	cJSON_Delete(store);
 }
 
+/* As a connection string of a request: it leads to no store but the one that the policy names. */
+static void check_string(const char *text)
+{
+	char *names[] = { "*.example.org" };
+	const struct cbx_servers allowed = { .names = names, .n = 1 };
+	_cleanup_json_ cJSON *store = NULL;
+	_cleanup_free_ char *secret = NULL;
+	struct cbx_err err = { 0 };
+
+	if (cbx_object_store_of_string(&allowed, text, NULL, &store, &secret, &err) < 0) {
+		must(!store && err.msg[0]);
+		return;
+	}
+	must(store && secret && strstr(cbx_json_text(store, "endpoint"), ".example.org"));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *const names[] = { "Code", "Message", "UploadId" }, *const headers[] = { "etag", "content-length" };
@@ -48,6 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < sizeof(headers) / sizeof(*headers); i++)
 		check(text, out, sizeof(out), cbx_answer_header(text, strlen(text), headers[i], out, sizeof(out)));
 	check_name(text);
+	check_string(text);
 	free(text);
 	return 0;
 }

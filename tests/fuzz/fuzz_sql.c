@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/cleanup.h"
 #include "fuzz.h"
 #include "policy/sql.h"
 #include "sql/judge.h"
@@ -24,20 +25,28 @@ static void again(enum cbx_dialect dialect, const struct cbx_buf *text, size_t p
 	must(same == parameters && once_more.len == text->len && memcmp(once_more.data, text->data, text->len) == 0);
 }
 
-static void as_string(const char *text)
+static bool below(const char *name)
 {
-	char *servers[] = { "a", "*.b" };
-	const struct cbx_sql_rules rules = { .servers = servers, .nservers = 2 };
+	return strcmp(name, "a") == 0 || (strlen(name) > 2 && strcmp(name + strlen(name) - 2, ".b") == 0);
+}
+
+/* As a request's connection string, or as one of the policy, which may have a password and name any server. */
+static void as_string(const char *text, bool own)
+{
+	char *names[] = { "a", "*.b" };
+	const struct cbx_sql_rules rules = { .servers = { .names = names, .n = 2 } };
 	struct cbx_sql_connection c = { 0 };
+	_cleanup_free_ char *password = NULL;
 	struct cbx_err err = { 0 };
 	const char *server;
 
-	if (cbx_sql_connection_of_string(&rules, text, &c, &err) < 0) {
+	if (cbx_sql_connection_of_string(own ? NULL : &rules, text, &c, own ? &password : NULL, &err) < 0) {
 		must(!c.json && err.msg[0]);
 		return;
 	}
 	server = cbx_json_text(c.json, "server");
-	must(server && (strcmp(server, "a") == 0 || (strlen(server) > 2 && strcmp(server + strlen(server) - 2, ".b") == 0)));
+	must(server && (own || below(server)));
+	must(!password || (strstr(text, "=") && strlen(password) <= strlen(text)));
 	must(!strpbrk(cbx_json_text(c.json, "database"), ";{}") && !strpbrk(cbx_json_text(c.json, "user"), ";{}"));
 	cJSON_Delete(c.json);
 }
@@ -58,7 +67,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	must(copy);
 	memcpy(copy, data + 1, size - 1);
 	copy[size - 1] = '\0';
-	as_string(copy);
+	as_string(copy, false);
+	as_string(copy, true);
 	r = cbx_sql_judge(dialect, copy, size - 1, &text, &parameters, &err);
 	free(copy);
 	if (r < 0) {

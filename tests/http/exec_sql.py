@@ -112,7 +112,7 @@ def test_a_database_of_the_request():
         a = tool(c, "exec_sql", {"X_Sql_Max_Inline_Rows": "1000"}, query="SELECT * FROM t")
         assert a["delivery"] == "file", a  # the policy's 50 count
         for headers, says in (
-                ({"X_Db_Password": PASSWORD}, "missing field: X-Db-Connection-String"), ({"X_Db_Connection_String": OTHER}, "missing field: X-Db-Password"),
+                ({"X_Db_Password": PASSWORD}, "missing header: X-Db-Connection-String"), ({"X_Db_Connection_String": OTHER}, "missing header: X-Db-Password"),
                 ({**LOGIN, "X_Db_Connection_String": OTHER.replace("127.0.0.1", "127.0.0.2")}, "127.0.0.2, port"),
                 ({**LOGIN, "X_Db_Connection_String": OTHER.replace(f"Port={relay.port};", "")}, "127.0.0.1, port 5432 (sql.servers"),
                 ({**LOGIN, "X_Db_Connection_String": OTHER.replace("127.0.0.1", pg.dir)}, "Server: give the name"),
@@ -221,7 +221,7 @@ def test_the_environment_of_codebox_mcp():
     call("destroy_session")
     m.close()
     m, call = model(AZURE_DATABASE_PASSWORD=PASSWORD)
-    assert "missing field: X-Db-Connection-String" in call("exec_sql", query=INSIDE)["error"]
+    assert "missing header: X-Db-Connection-String" in call("exec_sql", query=INSIDE)["error"]
     m.close()
     m = Model(type("Box", (), {"env": {**one.box.env, **strings}}))  # codebox's own tools have nothing of it
     r = m.call("run_sql", query=INSIDE)
@@ -287,7 +287,7 @@ def test_how_long_links_are_good():
             new, = [a for a in made if a["filename"] == name]
             expires = int(new["sas_url"].split("expires=")[1].split("&")[0])
             assert before + hours * 3600 <= expires <= int(time.time()) + hours * 3600, (said, new)
-        for name, value, says in (("X_Blob_Connection_String", "x", "connection string of Azure"), ("X_Blob_Container_Name", "x", "missing field: "),
+        for name, value, says in (("X_Blob_Connection_String", "x", "connection string of Azure"), ("X_Blob_Container_Name", "x", "missing header: "),
                                   ("X_Blob_Connection_String", "AccountName=a;AccountKey=AAAA", "artifacts.stores")):
             a = tool(c, "session_info", {name: value})
             assert a["status"] == "error" and "X-Blob-Connection-String" in a["error"] and says in a["error"], a

@@ -67,7 +67,7 @@ def secure(index, name):
     os.chmod(pem, 0o644)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pem, key)
-    server = type(index.server)(("127.0.0.1", 0), index.server.RequestHandlerClass)
+    server = type(index.server)(index.server.RequestHandlerClass)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server.server_port, pem
