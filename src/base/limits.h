@@ -16,6 +16,7 @@
 
 #include "base/limits-artifacts.h"
 #include "base/limits-clients.h"
+#include "base/limits-databases.h"
 #include "base/limits-network.h"
 #include "base/limits-sandboxes.h"
 #include "base/limits-sessions.h"

@@ -351,7 +351,7 @@ void cbx_cgroup_tenant_remove(const struct cbx_cgroup_tree *tree, const char *te
 	char name[sizeof(TENANT) + CBX_NAME_MAX];
 
 	tenant_name(tenant, name);
-	(void)unlinkat(tree->sessions, name, AT_REMOVEDIR); /* EBUSY: a session of it is left, which was told */
+	(void)unlinkat(tree->sessions, name, AT_REMOVEDIR); /* EBUSY: a session of it is left, which is in the log */
 }
 
 int cbx_cgroup_tenant_weigh(const struct cbx_cgroup_tree *tree, int dir, uint32_t weight, struct cbx_err *err)

@@ -28,7 +28,7 @@ struct cbx_candidates {
 
 struct cbx_lines_asks {
 	bool (*complete)(void *arg, const char *text, struct cbx_candidates *ret);
-	/* Whether a text goes on in another line, and what that line is to begin with. */
+	/* Whether a text continues in another line, and what that line is to begin with. */
 	bool (*incomplete)(void *arg, const char *text, char *indent, size_t size);
 	void *arg;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: which images a caller may use. Policies say which are allowed, and tenants may have some of
- * their own: to another tenant these are not there, whatever its policy allows, and it is told of them in no other
- * words than of a name that no image has. The store is read at most once a second, however often it is asked for.
+ * their own: to another tenant these are not there, whatever its policy allows, and the error is the one for a
+ * name that no image has. The store is read at most once a second, however often it is asked for.
  */
 #include <errno.h>
 #include <stdio.h>

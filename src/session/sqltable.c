@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: files of Arrow and Parquet are written by pyarrow in the session, which is where such libraries
- * are to meet hostile bytes. The rows of a database come as CSV all the same, and go on to the standard input of a
+ * are to meet hostile bytes. The rows of a database come as CSV all the same, and are passed to the standard input of a
  * program in the sandbox (runtimes/python/query.py), a piece after another, so that nothing gathers here. Its file has
  * no name before it is complete; a query that fails on the way kills it.
  */

@@ -36,7 +36,7 @@ struct judge {
 	bool string_before;		 /* the token before was a string in single quotes */
 	bool escapes_before;		 /* and has backslashes (PostgreSQL) */
 	bool joins;  /* what was skipped last joins strings: it has a line's end, and no block comment */
-	bool joined; /* this token goes on with the string before */
+	bool joined; /* this token continues the string before */
 	char before[NAME_MAX_BYTES + 1]; /* the word before, or "" */
 	struct cbx_err *err;
 };

@@ -28,28 +28,28 @@
 #define GET_EXECUTION JSON({"session_id":{"type":"string"},\
 "execution_id":{"type":"integer"},\
 "wait":{"type":"number","description":"Seconds to wait for its end, up to 45; default 0."},\
-"output_from":{"type":"integer","description":"Get a page of the output from this byte on."}})
+"output_from":{"type":"integer","description":"Page of the output from this byte."}})
 
 #define INTERRUPT JSON({"session_id":{"type":"string"},\
 "execution_id":{"type":"integer","description":"If omitted: the cell that runs now."}})
 
 #define CREATE_SESSION JSON({\
 "session_id":{"type":"string","description":"Default: made up."},\
-"image":{"type":"string","description":"Image to run in. Default: python."},\
+"image":{"type":"string","description":"Default: python."},\
 "environment":{"type":"object","additionalProperties":{"type":"string"}},\
 "mounts":{"type":"array","items":{"type":"object","properties":{"source":{"type":"string"},"target":{"type":"string"},\
 "writable":{"type":"boolean"},"recursive":{"type":"boolean"}},"required":["source"]},\
 "description":"Of the computer, if its policy allows it, at target (default /mnt/NAME)."},\
 "packages":{"type":"array","items":{"type":"string"},"description":"Python's."},\
 "memory":{"type":"string","description":"Such as 512M. Default: 2 GiB."},\
-"disk":{"type":"string","description":"Such as 512M. Default: 1 GiB."},\
-"processes":{"type":"integer","description":"Most processes and threads. Default: 256."},\
+"disk":{"type":"string","description":"Default: 1 GiB."},\
+"processes":{"type":"integer","description":"Processes and threads. Default: 256."},\
 "timeout":{"type":"number","description":"Limit of a cell. Default: 60 s."},\
 "ttl":{"type":"number","description":"Closed at this age. Default: 86400 s."},\
 "idle_timeout":{"type":"number","description":"Closed when unused for this time. Default: 3600 s."},\
 "cpus":{"type":"number","description":"Processors, such as 1.5. Default: no limit."},\
 "cpu_weight":{"type":"integer","description":"Share of busy processors. Default: 100."},\
-"io":{"type":"string","description":"Bytes a second, such as 512M. Default: no limit."},\
+"io":{"type":"string","description":"Bytes a second. Default: no limit."},\
 "io_operations":{"type":"integer","description":"Disk operations a second. Default: no limit."}})
 
 #define LIST_SESSIONS JSON({"cursor":{"type":"string","description":"next_cursor of the page before."}})
@@ -84,7 +84,7 @@
 "description":"Path of that file, or a name of the policy (default: the only one)."},\
 "session_id":{"type":"string"},\
 "path":{"type":"string","description":"File for all rows, in any case."},\
-"format":{"type":"string","description":"Of that file: csv, or arrow or parquet by the session's pyarrow."}})
+"format":{"type":"string","enum":["csv","arrow","parquet"]}})
 
 #define UPLOAD_FILE JSON({"session_id":{"type":"string"},\
 "filename":{"type":"string","description":"Path in the session."},\

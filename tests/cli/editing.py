@@ -142,7 +142,7 @@ def test_the_history():
     t.type("\x03")
     t.see(b">>> ")
     leave(t)
-    # A file of before, of too many lines: the last are kept, but what is no text.
+    # A file of before, of too many lines: the last are kept, but not what is not text.
     with open(HISTORY, "w") as f:
         f.write("_HiStOrY_V2_\n" + "".join(f"old{n}\\040=\\040'\\134\\\\{n}'\n" for n in range(3100)) + "\\377\n")
     t = prompt()

@@ -12,7 +12,7 @@ TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(TOP, "tests", "lib"))
 from cbxtest import Skip, run  # noqa: E402
 
-HEADERS = ("src/base/limits-artifacts.h", "src/base/limits-clients.h", "src/base/limits-network.h", "src/base/limits-sessions.h", "src/base/limits-sandboxes.h",
+HEADERS = ("src/base/limits-artifacts.h", "src/base/limits-clients.h", "src/base/limits-databases.h", "src/base/limits-network.h", "src/base/limits-sessions.h", "src/base/limits-sandboxes.h",
            "src/image/image-limits.h")
 # Those that no test comes to, and why.
 UNTESTED = {
