@@ -413,7 +413,9 @@ void cbx_check_open_network(struct cbx_doctor *d, struct cbx_result *r)
 		cbx_result_set(r, CBX_CHECK_OK, "pasta is installed",
 			       "Sessions can have the policy's network \"open\"; none has it unless the policy says so.", "");
 	else
-		cbx_result_set(r, CBX_CHECK_OK, pasta ? "/dev/net/tun cannot be opened" : "pasta is not installed", means, "");
+		cbx_result_set(r, CBX_CHECK_OK, pasta ? "optional, and not there: /dev/net/tun cannot be opened"
+						       : "optional, and not there: pasta is not installed",
+			       means, "");
 }
 
 void cbx_check_apt(struct cbx_doctor *d, struct cbx_result *r)
