@@ -7,7 +7,6 @@ it for the next start (.pth files) is read when a module is not found and the di
 sys.meta_path sees to it, so a cell that imports nothing costs nothing. An interpreter that was asked to go without
 (PYTHONNOUSERSITE, -s, a virtual environment) goes without; so does any that user code starts: those are not ours.
 """
-import importlib
 import os
 import sys
 
@@ -96,9 +95,21 @@ class UserSite:
             pass
         return self._stat(path).st_mtime_ns, own
 
+    def _forget(self):
+        """What finders have cached, as by importlib.invalidate_caches(), which imports importlib.metadata: the import that
+        led here may be one by just that module, which then has half of itself."""
+        for place, finder in list(sys.path_importer_cache.items()):
+            if finder is None:
+                del sys.path_importer_cache[place]
+            elif hasattr(finder, "invalidate_caches"):
+                finder.invalidate_caches()
+        metadata = getattr(sys.modules.get("importlib.metadata"), "MetadataPathFinder", None)
+        if metadata:
+            metadata().invalidate_caches()  # of the class itself only since Python 3.12
+
     def _take_in(self):
         import site
-        importlib.invalidate_caches()
+        self._forget()
         before = list(sys.path)
         for name in sorted(os.listdir(self.path)):
             if not name.endswith(".pth") or name.startswith(".") or name in (PIP, SAVED_LINK):
