@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: the whole text is laid out as rows with newlines between them, so that no terminal wraps by
- * itself. If the rows that are drawn are how the new ones begin, and the cursor stays at the end, the
- * rest is written, which is what typing is. Else the cursor goes up to the first row on the screen, and all are written
- * anew.
+ * itself. If the new rows begin with those that are drawn, and the cursor stays at the end, only the rest is written,
+ * as while a line is typed. Else the cursor goes up to the first row on the screen, and all are written anew.
  */
 #include "cli/draw.h"
 
@@ -55,11 +54,15 @@ struct layout {
 
 static void lay_out(struct layout *y, const char *prompt, const struct cbx_buf *text, size_t cursor, size_t columns)
 {
-	size_t limit = columns > 12 ? columns : 12, begin = strlen(prompt), len, width;
+	size_t limit = columns > 12 ? columns : 12, begin, len, width;
 	bool shown;
 
-	cbx_buf_adds(&y->rows, prompt);
-	y->col = begin;
+	for (const char *p = prompt; *p; p += len) {
+		len = glyph(p, strlen(p), &width, &shown);
+		cbx_buf_add(&y->rows, shown ? p : "?", shown ? len : 1);
+		y->col += width;
+	}
+	begin = y->col;
 	for (size_t i = 0; i <= text->len; i += len) {
 		const char *p = text->data + i;
 

@@ -37,8 +37,8 @@ struct cbx_lines_asks {
 struct cbx_lines *cbx_lines_new(const char *history, const struct cbx_lines_asks *asks);
 void cbx_lines_free(struct cbx_lines *l);
 bool cbx_lines_terminal(const struct cbx_lines *l);
-/* One cell, without the newline of its last line, is put into `ret` (emptied first); at the end there may be one, too.
- */
+/* One cell is put into `ret` (emptied first), without the newline of its last line, unless that was pasted. At the end of
+ * the input, too, there may be a cell. */
 enum cbx_line cbx_lines_read(struct cbx_lines *l, struct cbx_buf *ret);
 /* These bytes were typed before: the prompt reads them first. */
 void cbx_lines_typed(struct cbx_lines *l, const struct cbx_buf *typed);

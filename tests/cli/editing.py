@@ -104,6 +104,12 @@ def test_search():
     t.type("mine\x12app")
     t.wait("(search: app) apple = 1")
     drop(t, ">>> apple = 1")
+    t.type("'日本' + '語'\r")
+    t.wait("'日本語'", ">>>")
+    t.type("\x12本")  # the cursor is where it was found
+    t.wait("(search: 本) '日本' + '語'")
+    assert t.column == len("(search: XX) 'XX"), t.column
+    drop(t, ">>> '日本' + '語'")
     t.type("\x12apple = \r" + "apple + 1\r")
     t.wait(">>> apple = 1", ">>> apple + 1", "2", ">>>")
     leave(t)
