@@ -92,5 +92,7 @@ void cbx_json_print_clean(struct cbx_buf *out, cJSON *value);
 /* As cbx_json_print(), on many lines, each level that many spaces further in, as Python's json.dumps(indent=) does it.
  */
 void cbx_json_print_indented(struct cbx_buf *out, const cJSON *value, unsigned spaces);
+/* Release an object of secrets: its strings are overwritten first. NULL-safe. */
+void cbx_json_wipe(cJSON *obj);
 
 #endif

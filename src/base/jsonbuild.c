@@ -187,3 +187,13 @@ void cbx_json_print_indented(struct cbx_buf *out, const cJSON *v, unsigned space
 			new_line(out, depth * spaces);
 	}
 }
+
+void cbx_json_wipe(cJSON *obj)
+{
+	cJSON *v;
+
+	cJSON_ArrayForEach(v, obj)
+		if (cJSON_IsString(v))
+			explicit_bzero(v->valuestring, strlen(v->valuestring));
+	cJSON_Delete(obj);
+}

@@ -6,7 +6,7 @@
 
 /* Databases that are asked (policy, session, sql). */
 #define CBX_SQL_CONNECTIONS_MAX 64       /* policy: named connections; more: error [unit/test_sql.c:policies] */
-#define CBX_SQL_STRING_MAX 2048          /* sql: bytes of a connection string; more: error [unit/test_sql.c:strings] */
+#define CBX_SQL_STRING_MAX 2048          /* policy: bytes of a connection string; more: error [unit/test_sql.c:strings] */
 #define CBX_SQL_ROWS_MAX 1000000000ull   /* policy: most that "rows" may say; more: error
 					 * [unit/test_sql.c:policies] */
 #define CBX_SQL_ROWS_DEFAULT 20000000ull /* sql: rows of a result, unless a policy says otherwise; more: error

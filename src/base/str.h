@@ -50,5 +50,9 @@ int cbx_base64_decode(struct cbx_buf *out, const char *p, size_t n);
 
 /* n characters of [a-z2-7] from getrandom(2), with a NUL behind them. */
 void cbx_random_name(char *out, size_t n);
+/* The bytes that %XX stand for; malloc'd, NULL: nothing is there, it is not well-formed, or it has a NUL. */
+char *cbx_percent_decode(const char *p, size_t n);
+/* Free a secret, which is overwritten first. *s becomes NULL, and may be it already. */
+void cbx_str_wipe(char **s);
 
 #endif

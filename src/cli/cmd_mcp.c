@@ -458,16 +458,6 @@ static int take_variables(cJSON **ret)
 	return 0;
 }
 
-static void forget(cJSON *values)
-{
-	cJSON *v;
-
-	cJSON_ArrayForEach(v, values)
-		if (cJSON_IsString(v))
-			explicit_bzero(v->valuestring, strlen(v->valuestring));
-	cJSON_Delete(values);
-}
-
 static void session_line(const struct cbx_cli_spec *spec, const char *profile, const cJSON *headers, struct cbx_buf *out)
 {
 	cJSON *line = cbx_json_new_obj(), *params = cbx_json_new_obj(), *copy;
@@ -488,7 +478,7 @@ static void session_line(const struct cbx_cli_spec *spec, const char *profile, c
 		cbx_json_print(out, line);
 		cbx_buf_addc(out, '\n');
 	}
-	forget(copy ? cJSON_DetachItemViaPointer(params, copy) : NULL);
+	cbx_json_wipe(copy ? cJSON_DetachItemViaPointer(params, copy) : NULL);
 	cJSON_Delete(line);
 }
 
@@ -584,7 +574,7 @@ static int run_mcp(int argc, char **argv)
 		r = take_variables(&headers);
 	if (r == 0)
 		session_line(&spec, profile, headers, &b.session);
-	forget(headers);
+	cbx_json_wipe(headers);
 	cbx_cli_spec_release(&spec);
 	if (r)
 		return r;

@@ -27,13 +27,6 @@ struct cbx_secret {
 	struct cbx_err why;
 };
 
-static void forget(char **value)
-{
-	if (*value)
-		explicit_bzero(*value, strlen(*value));
-	free(take_ptr(value));
-}
-
 static int read_variable(const char *name, char **ret, struct cbx_err *err)
 {
 	char *value = getenv(name);
@@ -139,7 +132,7 @@ static void read_one(struct cbx_daemon *d, const struct cbx_secret_ref *c, const
 		s->why = err;
 		return;
 	}
-	forget(&s->value);
+	cbx_str_wipe(&s->value);
 	s->value = value;
 }
 
@@ -183,7 +176,7 @@ void cbx_daemon_forget_secrets(struct cbx_daemon *d)
 {
 	for (size_t i = 0; i < d->nsecrets; i++) {
 		free(d->secrets[i].name);
-		forget(&d->secrets[i].value);
+		cbx_str_wipe(&d->secrets[i].value);
 	}
 	free(take_ptr(&d->secrets));
 	d->nsecrets = 0;

@@ -122,16 +122,6 @@ struct cbx_execution *cbx_execution_new(struct cbx_seat *seat, const struct cbx_
 	return x;
 }
 
-/* It is not needed any more. */
-static void drop_store(struct cbx_execution *x)
-{
-	cJSON *secret = cJSON_GetObjectItemCaseSensitive(x->store, "secret");
-
-	if (cJSON_IsString(secret))
-		explicit_bzero(secret->valuestring, strlen(secret->valuestring));
-	cJSON_Delete(take_ptr(&x->store));
-}
-
 /* ---- the files that it changed ---- */
 
 static void changes_known(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err)
@@ -291,7 +281,7 @@ void cbx_execution_end(struct cbx_execution *x, enum cbx_status status)
 
 void cbx_execution_free(struct cbx_execution *x)
 {
-	drop_store(x);
+	cbx_json_wipe(take_ptr(&x->store)); /* it is not needed any more */
 	cbx_keep_forget(x);
 	free(x->code);
 	free(x->dialect);

@@ -13,11 +13,8 @@
 
 void cbx_credentials_release(struct cbx_credentials *c)
 {
-	if (c->password)
-		explicit_bzero(c->password, strlen(c->password));
-	free(c->user);
-	free(c->password);
-	c->user = c->password = NULL;
+	cbx_str_wipe(&c->password);
+	free(take_ptr(&c->user));
 }
 
 /* "https://index.docker.io/v1/" is Docker Hub's key; in others the scheme and a path of the protocol may stand, too. */

@@ -247,7 +247,9 @@ int cbx_fetch(const struct cbx_index *index, const char *url, const char *accept
 			return copy_file(index, at, out, max, together, err);
 		if (r >= 0 && index->offline)
 			r = cbx_refuse(err, "index_down", ENETUNREACH,
-				       "%s is not asked: the configuration of uv says offline; remove that, or install what is in the cache", index->host);
+				       "%s is not asked: the configuration of uv says offline; remove that, or install what is "
+				       "in the cache",
+				       index->host);
 		if (r >= 0)
 			r = request(index, at, accept, &t, ret_html, &next, err);
 		if (r <= 0)

@@ -52,21 +52,6 @@ static char *host_of(const char *url)
 	return host;
 }
 
-/* "%40" is "@". What else "%" could be stays. */
-static void decode(char *text)
-{
-	char *out = text;
-
-	for (const char *p = text; *p; p++) {
-		const char two[] = { p[0] == '%' ? p[1] : '\0', p[0] == '%' && p[1] ? p[2] : '\0', '\0' };
-		bool code = strlen(two) == 2 && strspn(two, "0123456789abcdefABCDEF") == 2 && strcmp(two, "00") != 0;
-
-		*out++ = code ? (char)strtoul(two, NULL, 16) : *p;
-		p += code ? 2 : 0;
-	}
-	*out = '\0';
-}
-
 /* Keep what logs in apart: nobody else is to see it. */
 static void split_user(struct cbx_index *index)
 {
@@ -74,10 +59,10 @@ static void split_user(struct cbx_index *index)
 
 	if (!at)
 		return;
-	if (!index->user) {
+	if (!index->user) /* "%40" is "@"; what is not such a code is taken as it is */
+		index->user = cbx_percent_decode(p + 3, (size_t)(at - p - 3));
+	if (!index->user)
 		index->user = strndup(p + 3, (size_t)(at - p - 3));
-		decode(index->user);
-	}
 	memmove(p + 3, at + 1, strlen(at + 1) + 1);
 }
 
@@ -193,12 +178,8 @@ void cbx_index_release(struct cbx_index *index)
 	free(index->url);
 	free(index->dir);
 	free(index->host);
-	if (index->authorization)
-		explicit_bzero(index->authorization, strlen(index->authorization));
-	free(index->authorization);
-	if (index->user)
-		explicit_bzero(index->user, strlen(index->user));
-	free(index->user);
+	cbx_str_wipe(&index->authorization);
+	cbx_str_wipe(&index->user);
 	free(index->ca);
 	free(index->client);
 	free(index->proxy);

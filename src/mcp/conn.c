@@ -118,17 +118,6 @@ static const char *header_of(void *arg, const char *name)
 	return cbx_json_text(mcp->headers, name);
 }
 
-/* A password may be among them. */
-static void drop_headers(struct cbx_mcp *mcp)
-{
-	cJSON *v;
-
-	cJSON_ArrayForEach(v, mcp->headers)
-		if (cJSON_IsString(v))
-			explicit_bzero(v->valuestring, strlen(v->valuestring));
-	cJSON_Delete(take_ptr(&mcp->headers));
-}
-
 /* codebox mcp itself sends it. */
 bool cbx_mcp_session_line(struct cbx_mcp *mcp, const char *line, size_t len)
 {
@@ -204,6 +193,6 @@ void cbx_mcp_free(struct cbx_mcp *mcp)
 	cbx_mcp_news_drop(mcp);
 	cbx_mcp_roots_drop(mcp);
 	cbx_own_drop(&mcp->client);
-	drop_headers(mcp);
+	cbx_json_wipe(mcp->headers); /* a password may be among them */
 	free(mcp);
 }

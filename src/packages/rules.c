@@ -22,8 +22,7 @@ static int refused_source(const char *text, const char *what, struct cbx_err *er
 {
 	cbx_refuse(err, "package_refused", EPERM,
 		   "%.200s: %s cannot be installed from; name a package of the index, as in \"httpx>=0.27\", or, if "
-		   "the policy allows "
-		   "it, a wheel as \"NAME @ https://…whl#sha256=…\"",
+		   "the policy allows it, a wheel as \"NAME @ https://…whl#sha256=…\"",
 		   text, what);
 	cbx_err_sanitize(err);
 	return -EPERM;
@@ -430,7 +429,6 @@ int cbx_rules_judge_name(const struct cbx_package_rules *rules, const char *name
 	return allowed ? 0
 		       : cbx_refuse(err, "package_refused", EPERM,
 				    "%s is not among the packages that the policy allows (allow); ask whoever runs "
-				    "codebox "
-				    "to change the policy",
+				    "codebox to change the policy",
 				    name);
 }

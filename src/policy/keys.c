@@ -54,8 +54,7 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 	[CBX_KEY_HISTORY] = { "limits", "history", CBX_TYPE_SIZE, 0, CBX_HISTORY_MAX, CBX_HISTORY_DEFAULT,
 			      CBX_HISTORY_DEFAULT, .server_only = true,
 			      .text = "Bytes of a session's cells and their outputs that are kept for its export; 0: "
-				      "none "
-				      "can be made" },
+				      "none can be made" },
 	[CBX_KEY_RESULTS] = { "limits", "results", CBX_TYPE_SIZE, 0, CBX_RESULTS_MAX, CBX_ENDED_MEMORY_MAX,
 			      CBX_ENDED_MEMORY_MAX, .server_only = true,
 			      .text = "Bytes of the results of a session's ended cells; more: the oldest are "
@@ -98,8 +97,7 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 	[CBX_KEY_CACHE] = { "packages", "cache", CBX_TYPE_SIZE, CBX_PACKAGES_KEPT_MIN, CBX_PACKAGES_KEPT_MAX,
 			    CBX_PACKAGES_KEPT_DEFAULT, CBX_PACKAGES_KEPT_DEFAULT, .server_only = true,
 			    .text = "Most bytes of unpacked packages and answers of the index that are kept; more: "
-				    "before "
-				    "something is fetched, those used longest ago that no session has are removed" },
+				    "before something is fetched, those used longest ago that no session has are removed" },
 	[CBX_KEY_URLS] = { "packages", "urls", CBX_TYPE_BOOL, 0, 1, 0, 0, .server_only = true,
 			   .text = "Wheels can be installed from any public address of HTTPS that is given with their "
 				   "SHA-256" },
@@ -133,8 +131,7 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 				  .text = "A link to an artifact is good for no longer than this" },
 	[CBX_KEY_CODE_RULES] = { "code", "code_rules", CBX_TYPE_BOOL, 0, 1, 0, 0, .more_is_stricter = true,
 				 .text = "Python cells are judged by their words before they run, and nothing else is "
-					 "run; "
-					 "this is not isolation" },
+					 "run; this is not isolation" },
 	[CBX_KEY_LANDLOCK] = { "isolation", "landlock", CBX_TYPE_WORD, 0, 2, 1, 1, .words = landlock_modes,
 			       .text = "A second layer that keeps the image's files from being written: auto where the "
 				       "kernel has it, required for no session without it" },

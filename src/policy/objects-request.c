@@ -59,16 +59,6 @@ static int read_members(const char *text, cJSON *said, struct cbx_err *err)
 	return r;
 }
 
-static void forget(cJSON *said)
-{
-	cJSON *v;
-
-	cJSON_ArrayForEach(v, said)
-		if (cJSON_IsString(v))
-			explicit_bzero(v->valuestring, strlen(v->valuestring));
-	cJSON_Delete(said);
-}
-
 /* "https://ACCOUNT.blob.core.windows.net", or what is said in place of that. */
 static char *endpoint_of(const cJSON *said)
 {
@@ -160,6 +150,6 @@ int cbx_object_store_of_string(const struct cbx_servers *allowed, const char *te
 		r = build(allowed, said, container, ret, err);
 	if (r >= 0)
 		*ret_secret = cbx_xstrdup(secret);
-	forget(said);
+	cbx_json_wipe(said);
 	return r;
 }

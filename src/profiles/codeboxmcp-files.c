@@ -24,12 +24,8 @@ static void step_free(void *p)
 	cbx_tool_download_end(&s->download);
 	free(s->code);
 	free(s->string);
-	if (s->password)
-		explicit_bzero(s->password, strlen(s->password));
-	free(s->password);
-	if (s->store)
-		explicit_bzero(s->store, strlen(s->store));
-	free(s->store);
+	cbx_str_wipe(&s->password);
+	cbx_str_wipe(&s->store);
 	free(s->container);
 	free(s->name);
 	free(s->target);

@@ -249,7 +249,8 @@ int cbx_artifact_store(const struct cbx_session *s, const char *string, const ch
 				  CBX_STORE_CONTAINER);
 	cbx_artifact_terms(s, &terms);
 	if (!terms.kept)
-		return cbx_refuse(err, "no_artifacts", EPERM, "%s: the policy keeps no artifacts (artifacts.keep); ask whoever runs codebox",
+		return cbx_refuse(err, "no_artifacts", EPERM,
+				  "%s: the policy keeps no artifacts (artifacts.keep); ask whoever runs codebox",
 				  CBX_STORE_STRING);
 	r = cbx_object_store_of_string(&s->policy->stores, string, container, &store, &secret, err);
 	if (r < 0)
@@ -257,8 +258,7 @@ int cbx_artifact_store(const struct cbx_session *s, const char *string, const ch
 	*ret = cbx_json_new_obj();
 	cbx_json_set(*ret, "store", store);
 	cbx_json_set_str(*ret, "secret", secret);
-	explicit_bzero(secret, strlen(secret));
-	free(secret);
+	cbx_str_wipe(&secret);
 	return 0;
 }
 

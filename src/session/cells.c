@@ -55,15 +55,6 @@ static int add_store(struct cbx_session *s, struct cbx_cell_spec *cell, cJSON **
 	return 0;
 }
 
-static void drop_store(cJSON *store)
-{
-	cJSON *secret = cJSON_GetObjectItemCaseSensitive(store, "secret");
-
-	if (cJSON_IsString(secret))
-		explicit_bzero(secret->valuestring, strlen(secret->valuestring));
-	cJSON_Delete(store);
-}
-
 static int start(struct cbx_session *s, const struct cbx_cell_spec *cell, struct cbx_watch_op *watch,
 		 struct cbx_seat **ret_seat, struct cbx_execution **ret, struct cbx_err *err)
 {
@@ -87,7 +78,7 @@ static int start(struct cbx_session *s, const struct cbx_cell_spec *cell, struct
 		settled.store = store;
 		r = begun(s, cbx_cells_add(seat, &settled, watch, ret, err));
 	}
-	drop_store(store);
+	cbx_json_wipe(store);
 	return r;
 }
 

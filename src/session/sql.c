@@ -36,11 +36,7 @@ void cbx_query_end(struct cbx_sql_query *q, const struct cbx_err *err)
 /* A password may be in it. */
 static void forget_request(struct cbx_sql_query *q)
 {
-	cJSON *password = cJSON_GetObjectItemCaseSensitive(q->request, "password");
-
-	if (cJSON_IsString(password))
-		explicit_bzero(password->valuestring, strlen(password->valuestring));
-	cJSON_Delete(take_ptr(&q->request));
+	cbx_json_wipe(take_ptr(&q->request));
 }
 
 static void query_free(struct cbx_sql_query *q)
@@ -414,13 +410,6 @@ static int secret_of(const struct cbx_engine *e, const struct cbx_secret_ref *re
 	return ref->kind && e->config.secret ? e->config.secret(e->config.arg, ref, ret, err) : 0;
 }
 
-static void forget_text(char **text)
-{
-	if (*text)
-		explicit_bzero(*text, strlen(*text));
-	free(take_ptr(text));
-}
-
 /* One of the policy: what codebox-sql learns of it, and its password, malloc'd, or NULL. */
 static int read_connection(const struct cbx_engine *e, const struct cbx_sql_connection *c, cJSON **ret,
 			   char **ret_password, struct cbx_err *err)
@@ -447,7 +436,7 @@ static int read_connection(const struct cbx_engine *e, const struct cbx_sql_conn
 	if (r >= 0)
 		return 0;
 	cJSON_Delete(take_ptr(ret));
-	forget_text(ret_password);
+	cbx_str_wipe(ret_password);
 	return cbx_wrap(err, "connection %s", c->name);
 }
 
@@ -483,7 +472,7 @@ static int set_connection(struct cbx_sql_query *q, const struct cbx_query_spec *
 	else
 		q->database = cbx_xstrdup(spec->connection);
 	cbx_json_set_str(q->request, "password", password);
-	forget_text(&password);
+	cbx_str_wipe(&password);
 	return 0;
 }
 
@@ -690,7 +679,7 @@ cJSON *cbx_engine_databases(const struct cbx_caller *caller)
 
 		/* What cannot be read is listed all the same, and says why when it is asked. */
 		(void)read_connection(caller->engine, c, &said, &password, &ignored);
-		forget_text(&password);
+		cbx_str_wipe(&password);
 		cbx_json_set_str(o, "name", c->name);
 		cbx_json_set_str(o, "type", said ? cbx_json_text(said, "type") : "unknown");
 		cbx_json_push(list, o);

@@ -43,8 +43,7 @@ static const struct entry functions[] = {
 	  "pg_read_* pg_ls_* pg_stat_file pg_file_read pg_file_unlink pg_file_sync lo_* lowrite loread dblink* "
 	  "pg_terminate_backend pg_cancel_backend pg_reload_conf pg_rotate_logfile* pg_switch_* pg_create_* pg_drop_* "
 	  "pg_logical_* pg_promote pg_advisory_* pg_try_advisory_* pg_notify pg_stat_reset* pg_wal_replay_* "
-	  "pg_backup_* "
-	  "pg_start_backup pg_stop_backup pg_import_* pg_export_snapshot pg_copy_* pg_sync_* pg_log_* "
+	  "pg_backup_* pg_start_backup pg_stop_backup pg_import_* pg_export_snapshot pg_copy_* pg_sync_* pg_log_* "
 	  "pg_extension_config_dump pg_restore_* pg_clear_* set_config setval nextval query_to_xml* cursor_to_xml* "
 	  "database_to_xml* schema_to_xml* table_to_xml* ts_stat gin_clean_pending_list adminpack* pg_execute* "
 	  "postgres_fdw_*",
@@ -57,8 +56,7 @@ static const struct entry functions[] = {
 	     "csv_write* eval exec*" },
 	{ D, "read_* parquet_* sniff_csv glob getenv nextval setval sqlite_* postgres_* mysql_* iceberg_* delta_* "
 	     "st_read* query query_table checkpoint force_checkpoint json_execute_serialized_sql duckdb_secrets "
-	     "which_secret "
-	     "write_log load_aws_credentials from_substrait*" },
+	     "which_secret write_log load_aws_credentials from_substrait*" },
 	{ T, "openxml fn_xe_* fn_get_audit_file fn_trace_gettable fn_dblog fn_dump_dblog" },
 };
 

@@ -14,35 +14,6 @@
 
 #define WORKSPACE "/workspace/"
 
-static int hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-char *cbx_percent_decode(const char *p, size_t n)
-{
-	_cleanup_buf_ struct cbx_buf b = { 0 };
-	const char *end = p + n;
-
-	for (; p < end; p++) {
-		int hi = *p == '%' && end - p > 2 ? hex(p[1]) : -1, lo = hi >= 0 ? hex(p[2]) : -1;
-
-		if (*p != '%') {
-			cbx_buf_addc(&b, *p);
-		} else if (lo < 0 || (hi == 0 && lo == 0)) {
-			return NULL;
-		} else {
-			cbx_buf_addc(&b, (char)(hi << 4 | lo));
-			p += 2;
-		}
-	}
-	return b.len ? cbx_buf_steal(&b) : NULL;
-}
-
 static const char *in_workspace(const char *path)
 {
 	if (cbx_starts_with(path, WORKSPACE) && path[sizeof(WORKSPACE) - 1])

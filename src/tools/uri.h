@@ -22,8 +22,6 @@ struct cbx_uri {
 	char session_id[CBX_NAME_MAX + 1], database[CBX_NAME_MAX + 1];
 	char *path;
 };
-/* The bytes that %XX stand for; malloc'd, NULL: nothing is there, it is not well-formed, or it has a NUL. */
-char *cbx_percent_decode(const char *p, size_t n);
 struct cbx_uri cbx_uri_parse(const char *uri);
 void cbx_uri_release(struct cbx_uri *uri);
 /* Below /workspace, relative to it; NULL: a file elsewhere has no address. */
