@@ -50,6 +50,7 @@ ELSEWHERE = {
 }
 # Blocks of other text, by how they begin, and what looks at them.
 TEXTS = {
+    r"codebox-server\.7: ": "tests/guest/server.py runs all of it, on a machine of its own",
     r"codebox-rest\.7: ": "tests/http/rest.py runs all of it, and compares the answers",
     r"codebox-policy\.5: (\{|\"memory\": )": "test_policies()",
     r"codebox-policy\.5: \"default\": ": "tests/http/exec_sql.py has such a connection",

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs in the guest, as root, from a unit; see run. $PARTS: some of base, service, limits, probes and package.
+# Runs in the guest, as root, from a unit; see run. $PARTS: some of base, service, limits, probes, server and package.
 # Every line that starts with ok, not ok or # goes to the console.
 export PATH=$PREFIX/bin:/usr/bin:/bin:/usr/sbin:/sbin
 n=0
@@ -284,6 +284,25 @@ probes() {
 	check "root's image for the probes" codebox image build --force host
 	codebox stop >/dev/null
 	python 'probes as root' env "CODEBOX=$PREFIX/bin/codebox" python3 /opt/codebox-tests/probe/run.py
+}
+# codebox-server(7), command by command: with the packages, or what else was installed in their place.
+server() {
+	local installs=
+	export HOME=/root DEBIAN_FRONTEND=noninteractive
+	if [ -n "$PREFIX" ]; then
+		cp "$PREFIX/share/man/man7/codebox-server.7" /tmp/page
+		installs="systemd-sysusers $PREFIX/lib/sysusers.d/codebox.conf && ln -sf $PREFIX/sbin/codeboxd /usr/sbin/codeboxd &&
+			cp $PREFIX/lib/systemd/system/codeboxd.* /etc/systemd/system/ && systemctl daemon-reload"
+	else
+		cp /root/debs/*.deb /root/
+		dpkg-deb --fsys-tarfile /root/codebox_*.deb | tar -xO ./usr/share/man/man7/codebox-server.7.gz | gzip -d >/tmp/page
+	fi
+	python 'the page' python3 /opt/codebox-tests/server.py /tmp/page /root "$installs"
+	systemctl disable --now codeboxd.socket codeboxd.service >/dev/null 2>&1
+	[ -n "$PREFIX" ] || apt-get purge -y -qq codebox codebox-server >/dev/null 2>&1
+	rm -rf /etc/codebox /var/log/codebox-audit /etc/systemd/system/codeboxd.* /root/acme /root/trial /root/watch /root/answer /root/*.deb
+	systemctl daemon-reload
+	check "the server leaves no process" no_process
 }
 # The packages, as apt sees them.
 package_first() {
