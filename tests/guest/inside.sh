@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs in the guest, as root, from a unit; see run. $PARTS: some of base, service, limits, probes, server and package.
+# Runs in the guest, as root, from a unit; see run. $PARTS: some of base, service, limits, probes, server, crowd and package.
 # Every line that starts with ok, not ok or # goes to the console.
 export PATH=$PREFIX/bin:/usr/bin:/bin:/usr/sbin:/sbin
 n=0
@@ -303,6 +303,19 @@ server() {
 	rm -rf /etc/codebox /var/log/codebox-audit /etc/systemd/system/codeboxd.* /root/acme /root/trial /root/watch /root/answer /root/*.deb
 	systemctl daemon-reload
 	check "the server leaves no process" no_process
+}
+# Many tenants, and a service that is killed under their load.
+crowd() {
+	check "root's image for the crowd" codebox image build --force host
+	codebox stop >/dev/null
+	cp "$PREFIX"/lib/systemd/system/codeboxd.* /etc/systemd/system/
+	# Whoever kills it as often as that does not want systemd to give up.
+	mkdir -p /etc/systemd/system/codeboxd.s{ervice,ocket}.d
+	printf '[Unit]\nStartLimitIntervalSec=0\n' | tee /etc/systemd/system/codeboxd.service.d/limit.conf >/etc/systemd/system/codeboxd.socket.d/limit.conf
+	python 'tenants' env "CODEBOX=$PREFIX/bin/codebox" "CODEBOX_DAEMON=$PREFIX/sbin/codeboxd" ${ROUNDS:+"CBX_KILL_ROUNDS=$ROUNDS"} \
+		python3 /opt/codebox-tests/crowd.py
+	rm -rf /etc/systemd/system/codeboxd.* /etc/codebox
+	systemctl daemon-reload
 }
 # The packages, as apt sees them.
 package_first() {
