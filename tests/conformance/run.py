@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The official MCP conformance suite against the protocol core and the HTTP listener, both protocol eras.
+"""The official MCP conformance suite against the protocol core and the HTTP listener, both protocol eras, with and without a token.
 
 The program under test is $CODEBOX_CONFORMANCE_FIXTURE, else tests/conformance/fixture beneath the current directory,
 where `make check` builds it. The suite's own exit status decides: it counts what a revision requires.
 """
+import itertools
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 FIXTURE = os.environ.get("CODEBOX_CONFORMANCE_FIXTURE") or os.path.abspath("tests/conformance/fixture")
 REVISIONS = ["2025-11-25", "2026-07-28"]
+NUMBERS = itertools.count(1)
 
 
 def skip_all(why):
@@ -36,28 +38,39 @@ def main():
     if not os.access(FIXTURE, os.X_OK):
         skip_all(f"{FIXTURE} was not built")
     command = suite()
-    server = subprocess.Popen([FIXTURE, "127.0.0.1:0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    url = server.stdout.readline().strip()
-    failed = 0
-    print(f"1..{len(REVISIONS) + 1}", flush=True)
+    print(f"1..{2 * (len(REVISIONS) + 1)}", flush=True)
     with tempfile.TemporaryDirectory() as out:
-        for n, revision in enumerate(REVISIONS, 1):
-            r = subprocess.run([*command, "server", "--url", url.replace("127.0.0.1", "localhost"),
-                                "--requirements", revision, "-o", os.path.join(out, revision)],
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, cwd=out)
-            print(f"{'not ok' if r.returncode else 'ok'} {n} - requirements of {revision}", flush=True)
-            if r.returncode:
-                failed += 1
-                for line in r.stdout[-6000:].splitlines():
-                    print(f"#   {line}")
-            else:
-                for line in r.stdout.splitlines():
-                    if line.startswith("Total:"):
-                        print(f"# {line}")
+        token = Path(out) / "token"
+        token.touch(0o600)
+        token.write_text("of-the-conformance-suite\n")
+        # Each revision as everybody may ask, and as one who has to show a token does.
+        failed = [serve(command, out), serve(command, out, token)]
+    sys.exit(1 if any(failed) else 0)
+
+
+def serve(command, out, token=None):
+    """How much fails."""
+    server = subprocess.Popen([FIXTURE, "127.0.0.1:0", *([token] if token else [])], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True)
+    url = server.stdout.readline().strip().replace("127.0.0.1", "localhost")
+    env, what, failed = dict(os.environ), " with a token" if token else "", 0
+    if token:
+        env.update(CBX_URL=url, CBX_TOKEN=token.read_text().strip(), NODE_OPTIONS=f"--import={HERE / 'token.mjs'}")
+    for revision in REVISIONS:
+        r = subprocess.run([*command, "server", "--url", url, "--requirements", revision,
+                            "-o", os.path.join(out, revision + what)],
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, cwd=out, env=env)
+        failed += said(r.returncode == 0, f"requirements of {revision}{what}")
+        for line in r.stdout[-6000:].splitlines():
+            if r.returncode or line.startswith("Total:"):
+                print(f"#   {line}")
     server.stdin.close()
-    status = server.wait(60)
-    print(f"{'not ok' if status else 'ok'} {len(REVISIONS) + 1} - the server ends when it is told to", flush=True)
-    sys.exit(1 if failed or status else 0)
+    return failed + said(server.wait(60) == 0, f"the server{what} ends when it is told to")
+
+
+def said(good, name):
+    print(f"{'ok' if good else 'not ok'} {next(NUMBERS)} - {name}", flush=True)
+    return not good
 
 
 if __name__ == "__main__":
