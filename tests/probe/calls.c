@@ -157,7 +157,6 @@ static const struct {
 	{ "prctl-securebits", SYS_prctl, { 28, 0, 0, 0, 0 }, { 0 } },
 	{ "prctl-capbset-drop", SYS_prctl, { 24, 5, 0, 0, 0 }, { 0 } },
 	{ "prctl-keepcaps", SYS_prctl, { 8, 1, 0, 0, 0 }, { 0 } },
-	{ "prctl-tsc", SYS_prctl, { 26, 1, 0, 0, 0 }, { 0 } },
 	{ "prctl-subreaper", SYS_prctl, { 36, 1, 0, 0, 0 }, { 0 } },
 	{ "prctl-speculation-enable", SYS_prctl, { 53, 0, 2, 0, 0 }, { ENXIO } },
 	{ "prctl-core-sched", SYS_prctl, { 62, 1, 0, 0, 0 }, { EINVAL, ENODEV } },
@@ -168,6 +167,7 @@ static const struct {
 	{ "mknod-char-highbits", SYS_mknodat, { -100ull, P("probe-char"), 0x2000 | 0600 | HIGH, 0x103 }, { EEXIST } },
 	{ "mknod-fifo", SYS_mknodat, { -100ull, P("probe-fifo"), 0x1000 | 0600, 0 }, { EEXIST } },
 #ifdef __x86_64__
+	{ "prctl-tsc", SYS_prctl, { 26, 1, 0, 0, 0 }, { 0 } },
 	{ "iopl", SYS_iopl, { 3 }, { 0 } },
 	{ "ioperm", SYS_ioperm, { 0x80, 1, 1 }, { 0 } },
 	{ "modify-ldt", SYS_modify_ldt, { 0, P(page), 16 }, { 0 } },
@@ -178,6 +178,10 @@ static const struct {
 	{ "inotify-init", SYS_inotify_init1, { 0 }, { 0 } },
 	{ "seccomp-strict-action-query", SYS_seccomp, { 2, 0, P("\0\0\xff\x7f") }, { 0 } },
 };
+
+#ifndef __x86_64__
+static const char *const of_x86[] = { "prctl-tsc", "iopl", "ioperm", "modify-ldt", "lookup-dcookie" };
+#endif
 
 static int call(const char *name)
 {
@@ -192,6 +196,11 @@ static int call(const char *name)
 			_exit(0); /* the child that it made */
 		return answer_reached(r, calls[i].reached, calls[i].reached[0] ? 3 : 0);
 	}
+#ifndef __x86_64__
+	for (size_t i = 0; i < sizeof(of_x86) / sizeof(of_x86[0]); i++)
+		if (strcmp(of_x86[i], name) == 0)
+			return answer(NOT_TRIED, "not-x86");
+#endif
 	return answer(NOT_TRIED, "unknown");
 }
 

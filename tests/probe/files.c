@@ -244,7 +244,7 @@ static int make_setuid(char **args)
 	const int later = strstr(how, "chmod") != NULL;
 	struct stat st;
 	long fd = -1, r = -1;
-	int code;
+	int code = -1;
 
 	unlink(path);
 	if (later && (fd = r = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0755)) < 0)
@@ -272,8 +272,12 @@ static int make_setuid(char **args)
 		r = fd = syscall(SYS_creat, path, full);
 	else if (!strcmp(how, "mknod"))
 		r = syscall(SYS_mknod, path, full | S_IFREG, 0);
+#else
+	else
+		code = answer(NOT_TRIED, "not-x86");
 #endif
-	code = answer_call(r);
+	if (code < 0)
+		code = answer_call(r);
 	if (code == DONE && (fd >= 0 ? fstat((int)fd, &st) : stat(path, &st)) == 0 && (st.st_mode & 07000) != (mode & 07000))
 		code = answer(REFUSED, "%o", st.st_mode & 07777);
 	unlink(path);

@@ -135,9 +135,14 @@ def test_every_attack_works_outside():
     for _, probe, how, _ in TABLE:
         if how != "-":
             code, answer = outside_answer(probe, how)
-            if code != 0 and not any(w == f"answer={answer}" for t, w in SKIPS if t == f"outside {probe}"):
+            if code != 0 and not foreign(answer) and not any(w == f"answer={answer}" for t, w in SKIPS if t == f"outside {probe}"):
                 wrong.append(f"{probe} ({how}): {answer or code}")
     assert not wrong, "outside of a sandbox these did not succeed:\n" + "\n".join(wrong)
+
+
+def foreign(answer):
+    """What only x86-64 has was asked elsewhere."""
+    return answer == "not-x86" and platform.machine() != "x86_64"
 
 
 def with_image(probe, want, manifest):
@@ -154,6 +159,8 @@ def check_table(name, profile, box=box):
     wrong = []
     for (_, probe, how, answers), (_, answer) in zip(TABLE, got):
         want = with_image(probe, answers[profile], manifest)
+        if foreign(answer):
+            continue
         if want == "differs":
             ours = outside_answer(probe, "ok")[1]
             if answer == ours or not answer.startswith(ours.split("[")[0]):
