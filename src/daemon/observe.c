@@ -71,8 +71,10 @@ void cbx_daemon_reopen_audit(struct cbx_daemon *d)
 
 void cbx_daemon_unobserve(struct cbx_daemon *d)
 {
-	if (d->audit)
+	if (d->audit) {
+		cbx_audit_stop(d->audit);
 		tell_head(d);
+	}
 	cbx_audit_close(d->audit);
 	cbx_metrics_free(d->metrics);
 }

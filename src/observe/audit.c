@@ -46,6 +46,7 @@ struct cbx_audit {
 	int fd;
 	bool code;
 	struct cbx_chain chain;
+	bool stopped;
 	bool torn; /* there is no newline at the file's end */
 	uint64_t lines, lost;
 	struct few strangers, hosts;
@@ -237,14 +238,20 @@ int cbx_audit_reopen(struct cbx_audit *a, struct cbx_err *err)
 	return 0;
 }
 
+void cbx_audit_stop(struct cbx_audit *a)
+{
+	if (a->lines && !a->stopped)
+		note(a, "stop");
+	a->stopped = true;
+}
+
 void cbx_audit_close(struct cbx_audit *a)
 {
 	struct refused *one;
 
 	if (!a)
 		return;
-	if (a->lines)
-		note(a, "stop");
+	cbx_audit_stop(a);
 	if (a->fd >= 0)
 		close(a->fd);
 	while ((one = LIST_FIRST(&a->refused))) {

@@ -22,6 +22,7 @@ void cbx_audit_write(struct cbx_audit *a, const struct cbx_happened *h);
 void cbx_audit_head(const struct cbx_audit *a, char ret[CBX_AUDIT_HEAD]);
 uint64_t cbx_audit_lines(const struct cbx_audit *a); /* written by this process */
 uint64_t cbx_audit_lost(const struct cbx_audit *a);  /* that could not be written, since the last one that could */
-void cbx_audit_close(struct cbx_audit *a);	     /* NULL is accepted */
+void cbx_audit_stop(struct cbx_audit *a);	     /* writes the last line, once */
+void cbx_audit_close(struct cbx_audit *a);	     /* stops, too; NULL is accepted */
 
 #endif

@@ -259,6 +259,13 @@ def test_the_end():
     d = daemon()
     same(d.stop(), 0)
     same(lines()[-1]["event"], "stop")
+    # The log has the end of the chain, as it is in the file: one line less shows.
+    head = [m for m in (json.loads(line)["message"] for line in d.log) if m.startswith("audit log ")][-1].split()[-1]
+    same(verify("--head", head, d.audit + ".1", d.audit).returncode, 0)
+    text = Path(d.audit).read_text().splitlines(keepends=True)
+    Path(d.audit + ".copy").write_text("".join(text[:-1]))
+    r = verify("--head", head, d.audit + ".1", d.audit + ".copy")
+    assert r.returncode == 1 and "is missing" in r.stderr, (head, r)
     same(verify(d.audit + ".1", d.audit).returncode, 0)
     shutil.rmtree(os.path.dirname(d.audit))
 
