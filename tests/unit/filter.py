@@ -289,6 +289,30 @@ def test_what_is_never_allowed():
                 assert got in {0x50000 | e for e in ANSWERS.values() if e} | {ENOSYS}, (p, name, a, hex(got))
 
 
+# The lists of codebox's own programs that read what comes from elsewhere; codebox-pull, codebox-upload and
+# codebox-packages have "registry" while they fetch.
+WORKERS = ("artifacts", "proxy", "registry", "sql", "tls", "wheels")
+NO_PROGRAM = [("execve",), ("execveat",), ("fork",), ("vfork",), ("clone3",), ("clone", 0x10000011), ("ptrace", 16), ("kill", 1, 9),
+              ("process_vm_readv", 1), ("setuid", 0), ("capset",), ("chroot",), ("socket", 16, 3), ("socket", 17, 3),
+              ("prlimit64", 1, 4, 1)]
+NO_PROCESS = [("clone", 17), ("clone", 0x1200011)]
+
+
+def test_what_workers_cannot_do():
+    for p in ("codeboxd", *WORKERS):
+        program = Program(p)
+        calls = NO_PROGRAM + NEVER[:1] + [c for c in NEVER if c[0] in ("setns", "mount", "bpf", "io_uring_setup", "keyctl")]
+        calls += NO_PROCESS if p != "artifacts" else [("clone", 0x100)]  # it makes a process for each job, of its own kind
+        calls += [("socket", f, k) for f in (1, 2, 10) for k in (1, 2)] if p in ("codeboxd", "artifacts", "tls", "wheels") else []
+        calls += [("connect", 3), ("bind", 3), ("listen", 3)] if p in ("codeboxd", "artifacts", "tls", "wheels") else []
+        calls += [("open",), ("openat",)] if p == "tls" else []
+        calls += [("bind", 3), ("listen", 3)] if p in ("proxy", "registry", "sql") else []
+        for name, *args in calls:
+            if name in program.numbers:
+                got = program.run(program.numbers[name], args + [0] * (6 - len(args)))
+                assert got in {0x50000 | e for e in ANSWERS.values() if e} | {ENOSYS}, (p, name, args, hex(got))
+
+
 BAD = {
     "no_such_call": "no system call",
     "read arg0": "not a condition",
