@@ -300,6 +300,14 @@ def test_clients_certificates():
     for wrong in ([], ["--cert", at("stranger.pem"), "--key", at("stranger.key")]):
         assert curl(d, *wrong).returncode in (35, 55, 56), wrong
     same(d.stop(), 0)
+    # It opens the connection, and says nothing of whose the requests on it are.
+    d = Daemon("--http-certificate", at("server.pem"), "--http-key", at("server.key"), "--http-client-ca", pem, "--pool", "0",
+               tenants={"acme": {}})
+    for secret, status in (d.token("acme"), "200"), ("none", "401"):
+        d.secret = secret
+        r = curl(d, "--cert", at("client.pem"), "--key", at("client.key"), "-o", os.devnull, "-w", "%{http_code}", path="/sessions")
+        same((r.returncode, r.stdout), (0, status))
+    same(d.stop(), 0)
 
 
 def dated(name, first, last):

@@ -501,6 +501,33 @@ def test_a_terminals_helper_is_no_way_out():
     assert end(t) == 0
 
 
+HELD = """
+import json, os
+status = dict(line.rstrip().split(':', 1) for line in open('/proc/self/status'))
+keys = 'Uid', 'Gid', 'Groups', 'CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb', 'NoNewPrivs', 'Seccomp', 'Seccomp_filters'
+print(json.dumps([[status.get(k, '').strip() for k in keys], open('/proc/self/limits').read(), os.readlink('/proc/self/root'),
+                  [os.readlink('/proc/self/ns/' + n) for n in sorted(os.listdir('/proc/self/ns'))]]))
+"""
+
+
+def test_a_command_is_held_as_cells_are():
+    """The same user, namespaces, filters and limits as the interpreter and what that starts, with pipes and on a terminal."""
+    for profile in ("default", "strict", "dev"):
+        name = session("held-" + profile, profile=profile)
+        child = f"import subprocess\nprint(subprocess.run(['python3', '-c', {HELD!r}], capture_output=True, text=True).stdout)"
+        got = [json.loads(box(*args, check=True).stdout) for args in (
+            ("run", "--session", name, "-c", HELD), ("run", "--session", name, "-c", child), ("exec", name, "python3", "-c", HELD))]
+        assert got[0] == got[1] == got[2], (profile, got)
+        status = got[0][0]
+        assert status[3:10] == ["0" * 16] * 5 + ["1", "2"] and status[10] in ("2", ""), (profile, status)
+        if profile != "strict":
+            t = on_terminal("exec", "-it", name, "python3", "-c", HELD)
+            assert json.loads(t.see(b"]]") + b"]]") == got[0], t.got
+            assert end(t) == 0
+        box("session", "rm", name, check=True)
+        made.discard(name)
+
+
 def test_descriptors_of_a_command():
     """Pipes, or its own terminal: of no namespace of the machine, and none that another has."""
     show = "import os; print([(fd, os.readlink('/proc/self/fd/%d' % fd)) for fd in range(256) " \

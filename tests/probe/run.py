@@ -355,10 +355,17 @@ def test_mounts_of_the_machine_stay_as_they_are():
 
 def test_state_is_closed_to_others():
     session("default")
-    for name in ("CODEBOX_RUNTIME_DIR", "CODEBOX_STATE_DIR"):
-        path = box.env[name]
-        if os.path.exists(path):
-            assert os.stat(path).st_mode & 0o007 == 0, (path, oct(os.stat(path).st_mode))
+    with open(f"/proc/{box.daemon_pid()}/status") as f:
+        uid = int(re.search(r"(?m)^Uid:\s+(\d+)", f.read())[1])
+    sockets = box.env["CODEBOX_RUNTIME_DIR"]
+    assert sorted(os.listdir(sockets)) >= ["control.sock"] and os.path.isdir(box.env["CODEBOX_STATE_DIR"])
+    # The sockets are in a directory that one user alone can enter; and root, by its group where codeboxd has given root up.
+    found = os.stat(sockets)
+    if os.geteuid() == 0:
+        assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (uid, 0, 0o750), (uid, found)
+    else:
+        assert (found.st_uid, found.st_mode & 0o777) == (uid, 0o700), (uid, found)
+    assert os.stat(box.env["CODEBOX_STATE_DIR"]).st_mode & 0o007 == 0, oct(os.stat(box.env["CODEBOX_STATE_DIR"]).st_mode)
 
 
 def test_session_names_are_checked():
