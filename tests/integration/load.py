@@ -10,7 +10,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "lib"), os.path.join(HERE, "..", "bench")]
 import load  # noqa: E402
-from cbxtest import Box, run, wait_until  # noqa: E402
+import peers  # noqa: E402
+from cbxtest import Box, Skip, run, wait_until  # noqa: E402
 
 box = Box(CODEBOX_POOL_IDLE="1")
 
@@ -64,6 +65,17 @@ def test_sessions_with_the_libraries_and_a_stream_of_others():
 
     asyncio.run(everything())
     assert not load.more(before, w.settle(before))
+
+
+def test_what_codebox_is_measured_beside_has_the_images_own_files():
+    """The image's Python outside of a container: the machine need not have what the libraries look for at a fixed place."""
+    image = peers.Image(box.image("python"), box)
+    if "matplotlib.pyplot" not in image.stack:
+        raise Skip("the image has no matplotlib")
+    code = "import matplotlib as m, matplotlib.pyplot; print(m.__file__, m.get_data_path(), m.matplotlib_fname(), sep='\\n')"
+    for path in peers.run([*image.python, "-c", code], image.env).stdout.decode().split():
+        real = os.path.realpath(path)
+        assert not path.startswith("/usr/") and not real.startswith(("/usr/", "/etc/")) and os.path.exists(real), (path, real)
 
 
 def test_what_stays_would_be_noticed():

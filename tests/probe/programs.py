@@ -420,6 +420,12 @@ def test_a_terminal_multiplexer():
 IMAGE = """
     import ctypes.util, curses, os, shutil, socket, subprocess
     assert not any(map(shutil.which, ("cc", "gcc", "clang"))), "the manual says that it has no compiler"
+    import nltk
+    try:
+        nltk.data.find("corpora/stopwords")
+        raise AssertionError("the manual says that it has no data of nltk's")
+    except LookupError:
+        pass
     print(ctypes.util.find_library("c"), ctypes.util.find_library("sqlite3"))
     print(socket.getservbyname("https"), socket.getprotobyname("tcp"))
     curses.setupterm("xterm-256color", os.open("/dev/null", os.O_WRONLY)); print(curses.tigetnum("colors"))
@@ -434,6 +440,17 @@ def test_what_the_image_python_brings():
     got = cell(IMAGE, images=("python",)).splitlines()
     assert got == ["libc.so.6 libsqlite3.so.0", "443 6", "256", '{"a":1}', "42", "80", "1", "codebox",
                    "/dev/pts/0"], got
+
+
+def test_an_environment_has_a_pip_of_its_own():
+    """python -m venv, which takes pip from the files that Debian keeps for that."""
+    got = cell("""
+        import subprocess
+        r = subprocess.run("python3 -m venv /workspace/own && /workspace/own/bin/python -m pip --version && "
+                           "/workspace/own/bin/python -c 'import sys; print(sys.prefix)'", shell=True, capture_output=True, text=True)
+        print(r.stdout, r.stderr)
+    """, images=("python",)).splitlines()
+    assert got[0].startswith("pip ") and "/workspace/own/lib/" in got[0] and got[1] == "/workspace/own", got
 
 
 def test_an_image_of_an_older_recipe_is_made_anew():
