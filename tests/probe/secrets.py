@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Skip, wait_until  # noqa: E402
+from cbxtest import Skip, children, wait_until  # noqa: E402
 from keyed import DIGESTS, OF_CREDENTIAL, OF_ENV, OF_FILE, box, cell, helpers, log, main, programs  # noqa: E402
 
 # ---- what code gets of it ----
@@ -249,6 +249,19 @@ def test_nothing_that_is_shown_has_it():
     assert "CBX_TEST_KEY" in info and "CBX_TEST_KEY" in shown and "key.test" in log()
     for secret in (OF_ENV, OF_FILE, OF_CREDENTIAL):
         assert all(secret not in text for text in (info, shown, log(), ps)), secret
+    # codeboxd was started with one in its environment, and its processes after that.
+    pid = b.daemon_pid()
+    looked = 0
+    for p in (pid, *children(pid)):
+        try:
+            with open(f"/proc/{p}/environ", "rb") as f:
+                environment = f.read()
+        except OSError:  # who is not to be looked into; root may
+            assert os.geteuid() != 0 or not os.path.exists(f"/proc/{p}"), p
+            continue
+        looked += 1
+        assert all(secret.encode() not in environment for secret in (OF_ENV, OF_FILE, OF_CREDENTIAL)), p
+    assert looked, "nothing could be looked at"
 
 
 def test_its_processes_are_not_to_be_looked_into():
