@@ -20,7 +20,7 @@ sessions = {}
 
 def session(images, profile="default"):
     """(box, session) on the first of the images that there is."""
-    key = f"{images[0]}-{profile}"
+    key = f"{'-'.join(images)}-{profile}"
     if key not in sessions:
         where = machine if images[0] == "host" else box
         if where is machine and not machine.images():
