@@ -14,8 +14,9 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import ownnet  # noqa: E402
-from cbxtest import Box, named  # noqa: E402
+from cbxtest import Box, Skip, named  # noqa: E402
 from netbox import ANY, API, POLICY, PRELUDE, box, cell, escape, main, say  # noqa: E402
+from tracing import Strace, status  # noqa: E402
 
 END = b"\r\n\r\n"
 
@@ -394,10 +395,9 @@ def test_the_proxy_is_for_its_session_alone():
     assert "hello" in say("get('pub.test')")
     confined = 0
     for pid in named(box(POLICY)[0].daemon_pid(), "codebox-proxy"):
-        with open(f"/proc/{pid}/status") as f:
-            status = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
-        assert status["NoNewPrivs"] == "1" and int(status["CapEff"], 16) == 0, status
-        confined += status["Seccomp"] == "2"  # the one that makes them waits without
+        said = status(pid)
+        assert said["NoNewPrivs"] == "1" and int(said["CapEff"], 16) == 0, said
+        confined += said["Seccomp"] == "2"  # the one that makes them waits without
     assert confined
     with socket.socket() as s:
         assert s.connect_ex(("127.0.0.1", 3128)) != 0
@@ -406,6 +406,26 @@ def test_the_proxy_is_for_its_session_alone():
                          "print(socket.create_connection(('127.0.0.1', 3128), 5))")
     b.stop()
     assert "[]" in got.stdout and "ConnectionRefused" in got.stdout + got.stderr, (got.stdout, got.stderr)
+
+
+def test_the_proxy_gives_up_files_and_calls():
+    """Before it takes the first connection. Its processes are not for others to look into, so root alone sees it."""
+    if os.geteuid() != 0:
+        raise Skip("needs root")
+    b, client = box(POLICY)
+    landlock = b.hello()["facts"]["landlock_abi"]
+    makes = [p for p in named(b.daemon_pid(), "codebox-proxy") if status(p)["Seccomp"] == "0"]
+    with Strace(b, makes, "-e", "trace=fork,vfork,clone,clone3,landlock_add_rule,landlock_restrict_self,seccomp,accept4") as s:
+        client.call("session.create", session_id="traced", image=b.image("python", "python-minimal", "host"))
+        client.call("run", session_id="traced", code=PRELUDE)
+        r = client.call("run", session_id="traced", code="print(get('pub.test'))")
+        client.call("session.close", session_id="traced")
+        lines = [line.split(None, 1) for line in s.lines()]
+    assert "hello" in r["output"], r
+    taken = next(i for i, (_, call) in enumerate(lines) if call.startswith("accept4("))
+    done = [call.split("(")[0] for pid, call in lines[:taken] if pid == lines[taken][0] and call.endswith(" = 0")]
+    rules = done.count("landlock_add_rule")
+    assert done[-2:] == ["landlock_restrict_self", "seccomp"] and rules == 1 if landlock else done[-1:] == ["seccomp"], lines
 
 
 def test_strict_has_none():
