@@ -255,6 +255,7 @@ def debug_says_what_to_do(i):
 @test()
 def programs_that_want_a_terminal_are_answered(i):
     has(ok(i.run("!vim x.txt </dev/null >/dev/null 2>&1 || false")).stderr, "vim draws on a terminal", "writefile")
+    has(ok(i.run("!top </dev/null >/dev/null 2>&1 || false")).stderr, "top draws on a terminal", "!top -b -n 1")
     lacks(ok(i.run("!echo vim")).stderr, "terminal")
 
 
