@@ -289,9 +289,9 @@ static int run_sql(int argc, char **argv)
 			return cbx_cli_bad_option("sql", c, argv);
 		}
 	}
-	if (o.schema && (o.session || o.output || o.format || cJSON_GetArraySize(parameters) || argc - optind > 1))
-		return cbx_cli_usage("sql", "--schema: give a connection of the policy alone, as in codebox sql "
-					    "--schema shop");
+	if (o.schema && (o.output || o.format || cJSON_GetArraySize(parameters) || argc - optind > 1))
+		return cbx_cli_usage("sql", "--schema: give a connection alone, as in codebox sql --schema shop, or "
+					    "codebox sql --schema --session work data.db");
 	if (o.schema)
 		return ask(&o, argv[optind], NULL);
 	if (argc - optind != 2)
@@ -308,7 +308,7 @@ static int run_sql(int argc, char **argv)
 static const char help[] =
 	"Usage: codebox sql [--param VALUE]... [--session NAME [--output FILE] [--format FORMAT]] [--json]\n"
 	"                   CONNECTION QUERY\n"
-	"       codebox sql --schema [--json] [CONNECTION]\n"
+	"       codebox sql --schema [--session NAME] [--json] [CONNECTION]\n"
 	"\n"
 	"Ask a database that the policy names (sql.connections; see codebox-policy(5)). A query is one statement that "
 	"only\n"
@@ -333,6 +333,7 @@ static const char help[] =
 	"  codebox sql shop 'SELECT id, name FROM customers WHERE city = ?' --param Oslo\n"
 	"  codebox sql shop 'SELECT * FROM orders' --session work --output orders.csv\n"
 	"  codebox sql --schema shop\n"
+	"  codebox sql --schema --session work data.db\n"
 	"  codebox sql --session work data.db 'SELECT count(*) FROM t'\n";
 
 const struct cbx_command cbx_cmd_sql = {

@@ -245,7 +245,7 @@ static int op_sql(struct cbx_control_request *q, const struct cbx_control_args *
 
 static int op_sql_schema(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err)
 {
-	struct cbx_query_spec spec = { .connection = a->connection, .schema = true };
+	struct cbx_query_spec spec = { .connection = a->connection, .schema = true, .session = a->session };
 
 	return cbx_engine_query(&q->control->caller, &spec, answer_op(q), err);
 }
@@ -577,7 +577,7 @@ const struct cbx_control_method cbx_control_methods[] = {
 	{ "packages.list", op_packages_list, SESSION },
 	{ "sql", op_sql, CBX_ARG_CODE,
 	  CBX_ARG_SESSION_ID | CBX_ARG_CONNECTION | CBX_ARG_PARAMETERS | CBX_ARG_PATH | CBX_ARG_FORMAT },
-	{ "sql.schema", op_sql_schema, 0, CBX_ARG_CONNECTION },
+	{ "sql.schema", op_sql_schema, 0, CBX_ARG_SESSION_ID | CBX_ARG_CONNECTION },
 	{ "run", op_run, CBX_ARG_CODE,
 	  CBX_ARG_CREATE | CBX_ARG_RAW | CBX_ARG_INPUT | CBX_ARG_ARGV | CBX_ARG_FILE | CBX_ARG_LAST |
 		  CBX_ARG_UNLIMITED | CBX_ARG_LANGUAGE | CBX_ARG_ASKS | CBX_ARG_DETACHED,

@@ -159,5 +159,7 @@ const cJSON *cbx_execution_displays(const struct cbx_execution *x);
 const char *cbx_mime_by_name(const char *path);
 /* Append codebox://sessions/<id>/files/<path>: bytes other than unreserved characters and '/' as %XX. */
 void cbx_file_uri(struct cbx_buf *out, const char *session_id, const char *path);
+/* Likewise …/databases/<path>, the tables of a file whose name promises a database; false: it does not. */
+bool cbx_file_database_uri(struct cbx_buf *out, const char *session_id, const char *path);
 
 #endif

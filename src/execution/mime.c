@@ -41,6 +41,7 @@ static const struct {
 	{ "pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation" },
 	{ "parquet", "application/vnd.apache.parquet" },
 	{ "sqlite", "application/vnd.sqlite3" },
+	{ "sqlite3", "application/vnd.sqlite3" },
 	{ "db", "application/vnd.sqlite3" },
 	{ "zip", "application/zip" },
 	{ "gz", "application/gzip" },
@@ -62,25 +63,49 @@ static const struct {
 	{ "woff2", "font/woff2" },
 };
 
-const char *cbx_mime_by_name(const char *path)
+/* "": it has none. */
+static const char *ending_of(const char *path)
 {
 	const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash + 1 : path, '.');
 
-	for (size_t i = 0; dot && i < ARRAY_SIZE(types); i++)
-		if (strcasecmp(dot + 1, types[i].ending) == 0)
+	return dot ? dot + 1 : "";
+}
+
+const char *cbx_mime_by_name(const char *path)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if (strcasecmp(ending_of(path), types[i].ending) == 0)
 			return types[i].type;
 	return "application/octet-stream";
 }
 
-void cbx_file_uri(struct cbx_buf *out, const char *session_id, const char *path)
+static void add_uri(struct cbx_buf *out, const char *session_id, const char *what, const char *path)
 {
 	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
 
-	cbx_buf_addf(out, "codebox://sessions/%s/files/", session_id);
+	cbx_buf_addf(out, "codebox://sessions/%s/%s/", session_id, what);
 	for (; *path; path++) {
 		if (strchr(plain, *path))
 			cbx_buf_addc(out, *path);
 		else
 			cbx_buf_addf(out, "%%%02X", (unsigned)(unsigned char)*path);
 	}
+}
+
+void cbx_file_uri(struct cbx_buf *out, const char *session_id, const char *path)
+{
+	add_uri(out, session_id, "files", path);
+}
+
+bool cbx_file_database_uri(struct cbx_buf *out, const char *session_id, const char *path)
+{
+	static const char *const endings[] = { "db", "sqlite", "sqlite3", "duckdb" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(endings); i++) {
+		if (strcasecmp(ending_of(path), endings[i]) != 0)
+			continue;
+		add_uri(out, session_id, "databases", path);
+		return true;
+	}
+	return false;
 }

@@ -144,7 +144,9 @@ static enum kind kind_of(const cJSON *ref, const char *argument)
 		return UNKNOWN_REF;
 	if (strcmp(argument, "session_id") == 0)
 		return SESSIONS;
-	return strcmp(uri, CBX_URI_FILE_TEMPLATE) == 0 && strcmp(argument, "path") == 0 ? PATHS : NOTHING;
+	if (strcmp(uri, CBX_URI_FILE_TEMPLATE) != 0 && strcmp(uri, CBX_URI_FILE_DATABASE_TEMPLATE) != 0)
+		return NOTHING;
+	return strcmp(argument, "path") == 0 ? PATHS : NOTHING;
 }
 
 void cbx_mcp_complete(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)

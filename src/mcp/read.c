@@ -2,8 +2,9 @@
 /*
  * Theory of operation: resources/read. Descriptions of sessions are answered at once. A file is read piece by piece, by
  * way of its session, which is looked up anew for each piece; it goes out as text when it is text, else as base64. What
- * would not fit into one message is refused with its size: the tool read_file reads parts. A database is asked for its
- * tables, which takes as long as the database does; the answer is bounded where it is made (sql/schema.c).
+ * would not fit into one message is refused with its size: the tool read_file reads parts. A database, of the policy or
+ * a file of a session, is asked for its tables, which takes as long as the database does; the answer is bounded where
+ * it is made (sql/schema.c), or read (session/sqlschema.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -275,9 +276,11 @@ static void on_schema(struct cbx_answer_op *op, const cJSON *answer, const struc
 				 "The schema is too large to be sent as a resource; ask for its tables with run_sql");
 }
 
-static void read_database(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, const char *uri, const char *name)
+/* of NULL: one of the policy. */
+static void read_database(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, const char *uri, const char *name,
+			  struct cbx_session *of)
 {
-	struct cbx_query_spec spec = { .connection = name, .schema = true };
+	struct cbx_query_spec spec = { .connection = name, .schema = true, .session = of };
 	struct reading *r = cbx_xcalloc(1, sizeof(*r));
 	struct cbx_mcp_request *job;
 	struct cbx_err err;
@@ -289,6 +292,20 @@ static void read_database(const struct cbx_mcp_message *m, struct cbx_rpc_slot *
 	job->answer = (struct cbx_answer_op){ .op.ops = &m->mcp->client.caller.ops, .done = on_schema };
 	if (cbx_engine_query(&m->mcp->client.caller, &spec, &job->answer, &err) < 0)
 		fail(job, &err);
+}
+
+/* Its path is made absolute: a name could be that of a database of the policy. */
+static void read_file_database(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, const char *uri,
+			       const struct cbx_uri *parsed)
+{
+	_cleanup_free_ char *path = cbx_xasprintf("%s%s", parsed->path[0] == '/' ? "" : "/workspace/", parsed->path);
+	struct cbx_session *session;
+	struct cbx_err err;
+
+	if (cbx_session_find(&m->mcp->client.caller, parsed->session_id, &session, &err) < 0)
+		not_found(m, slot, uri, err.msg);
+	else
+		read_database(m, slot, uri, path, session);
 }
 
 /* ---- resources/read ---- */
@@ -327,7 +344,10 @@ void cbx_mcp_resources_read(const struct cbx_mcp_message *m, struct cbx_rpc_slot
 		read_images(m, slot, uri);
 		break;
 	case CBX_URI_DATABASE:
-		read_database(m, slot, uri, parsed.database);
+		read_database(m, slot, uri, parsed.database, NULL);
+		break;
+	case CBX_URI_FILE_DATABASE:
+		read_file_database(m, slot, uri, &parsed);
 		break;
 	default:
 		not_found(m, slot, uri,
@@ -343,8 +363,8 @@ static bool exists(const struct cbx_mcp_message *m, const struct cbx_uri *u, str
 {
 	struct cbx_session *session;
 
-	return u->kind == CBX_URI_LIST ||
-	       (u->session_id[0] && cbx_session_find(&m->mcp->client.caller, u->session_id, &session, err) >= 0);
+	return u->kind == CBX_URI_LIST || (u->session_id[0] && u->kind != CBX_URI_FILE_DATABASE &&
+					   cbx_session_find(&m->mcp->client.caller, u->session_id, &session, err) >= 0);
 }
 
 void cbx_mcp_resources_subscribe(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
@@ -356,7 +376,7 @@ void cbx_mcp_resources_subscribe(const struct cbx_mcp_message *m, struct cbx_rpc
 	if (!uri)
 		return;
 	parsed = cbx_uri_parse(uri);
-	if (parsed.kind == CBX_URI_DATABASE)
+	if (parsed.kind == CBX_URI_DATABASE || parsed.kind == CBX_URI_FILE_DATABASE)
 		snprintf(err.msg, sizeof(err.msg), "changes of a database are not reported");
 	if (parsed.kind == CBX_URI_IMAGE_LIST)
 		snprintf(err.msg, sizeof(err.msg), "changes of images are not reported");

@@ -3,8 +3,9 @@
  * Theory of operation: what resources there are. codebox://sessions is the list of sessions, codebox://sessions/ID one
  * of them, and below it are the files of its workspace. The list has pages that end at a session's end, and a cursor
  * names the session after which the next page begins, in the order of ids: it stays good whatever comes and goes.
- * Files of a session are listed up to a number, and up to the size of an answer; all of them can be read. On the first
- * page are the list of images, codebox://images, and the databases: codebox://databases/NAME is what one has.
+ * Files of a session are listed up to a number, and up to the size of an answer; all of them can be read. The tables of
+ * a file that is a database are a resource, too, which is listed where the file's name promises one. On the first page
+ * are the list of images, codebox://images, and the databases: codebox://databases/NAME is what one has.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,8 @@
 #define TEMPLATES(title) \
 	"[{\"uriTemplate\":\"" CBX_URI_FILE_TEMPLATE "\",\"name\":\"session_file\"," title("File of a session") \
 	"\"description\":\"A file that code in a session can see. The path is relative to /workspace, or absolute.\"}," \
+	"{\"uriTemplate\":\"" CBX_URI_FILE_DATABASE_TEMPLATE "\",\"name\":\"session_database\"," title("Tables of a database file") \
+	"\"description\":\"Tables, columns and keys of a SQLite or DuckDB file in a session.\",\"mimeType\":\"application/json\"}," \
 	"{\"uriTemplate\":\"" CBX_URI_SESSIONS "/{session_id}\",\"name\":\"session\"," title("Session") \
 	"\"description\":\"State, limits and times of a session.\",\"mimeType\":\"application/json\"}]"
 /* clang-format on */
@@ -104,12 +107,18 @@ static void add_databases(struct listing *l, const struct cbx_mcp_message *m)
 static bool on_file(struct cbx_mcp_request *job, const struct cbx_mcp_walk_file *file)
 {
 	struct listing *l = job->state;
-	_cleanup_buf_ struct cbx_buf uri = { 0 };
+	_cleanup_buf_ struct cbx_buf uri = { 0 }, tables = { 0 };
+	_cleanup_free_ char *title = NULL;
 
 	if (++l->in_session > CBX_LIST_FILES_MAX)
 		return false;
 	cbx_file_uri(&uri, l->ids.v[l->at], file->path);
-	return add_resource(l, job->rev, uri.data, file->path, NULL, cbx_mime_by_name(file->path), &file->size);
+	if (!add_resource(l, job->rev, uri.data, file->path, NULL, cbx_mime_by_name(file->path), &file->size))
+		return false;
+	if (!cbx_file_database_uri(&tables, l->ids.v[l->at], file->path))
+		return true;
+	title = cbx_xasprintf("Tables of %s", file->path);
+	return add_resource(l, job->rev, tables.data, title, title, "application/json", NULL);
 }
 
 static void end_listing(struct cbx_mcp_request *job)

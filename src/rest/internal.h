@@ -160,7 +160,7 @@ cbx_rest_fn cbx_rest_start_command, cbx_rest_list_commands, cbx_rest_get_command
 	cbx_rest_command_output, cbx_rest_command_input, cbx_rest_end_command_input, cbx_rest_resize_command,
 	cbx_rest_signal_command;
 cbx_rest_fn cbx_rest_list_images;
-cbx_rest_fn cbx_rest_sql, cbx_rest_list_databases, cbx_rest_get_database;
+cbx_rest_fn cbx_rest_sql, cbx_rest_list_databases, cbx_rest_get_database, cbx_rest_get_file_database;
 
 extern const struct cbx_rest_route cbx_rest_routes[];
 

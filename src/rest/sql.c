@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation: one query, of the session in the path or of none, or the tables of a database. A client that
  * leaves cancels either. */
+#include "base/cleanup.h"
 #include "rest/internal.h"
 #include "session/databases.h"
 
@@ -64,6 +65,18 @@ int cbx_rest_get_database(struct cbx_rest_call *call, struct cbx_err *err)
 {
 	struct cbx_query_spec spec = { .connection = call->target.connection, .schema = true };
 
+	call->answer = (struct cbx_answer_op){ .op.ops = &call->caller.ops, .done = answered };
+	return cbx_engine_query(&call->caller, &spec, &call->answer, err);
+}
+
+/* Its path is made absolute: a name could be that of a database of the policy. */
+int cbx_rest_get_file_database(struct cbx_rest_call *call, struct cbx_err *err)
+{
+	_cleanup_free_ char *path = cbx_xasprintf("/workspace/%s", call->target.path);
+	struct cbx_query_spec spec = { .connection = path, .schema = true };
+
+	if (!cbx_rest_session(call, &spec.session))
+		return 0;
 	call->answer = (struct cbx_answer_op){ .op.ops = &call->caller.ops, .done = answered };
 	return cbx_engine_query(&call->caller, &spec, &call->answer, err);
 }

@@ -39,6 +39,7 @@ const struct cbx_rest_route cbx_rest_routes[] = {
 	{ CBX_HTTP_DELETE, "/sessions/{session_id}/files/{path}", CBX_SCOPE_RUN, cbx_rest_delete_file },
 	{ CBX_HTTP_POST, "/sql", CBX_SCOPE_RUN, cbx_rest_sql, .has_body = true },
 	{ CBX_HTTP_POST, "/sessions/{session_id}/sql", CBX_SCOPE_RUN, cbx_rest_sql, .has_body = true },
+	{ CBX_HTTP_GET, "/sessions/{session_id}/databases/{path}", CBX_SCOPE_RUN, cbx_rest_get_file_database },
 	{ CBX_HTTP_GET, "/databases", CBX_SCOPE_RUN, cbx_rest_list_databases },
 	{ CBX_HTTP_GET, "/databases/{connection}", CBX_SCOPE_RUN, cbx_rest_get_database },
 	{ CBX_HTTP_GET, "/artifacts", CBX_SCOPE_READ, cbx_rest_list_artifacts },

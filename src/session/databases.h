@@ -12,7 +12,7 @@ struct cbx_query_spec {
 	/* Instead: what a request says of a server that the policy lets it name, as ODBC has it, and the password there;
 	 * NULL: nothing. */
 	const char *string, *password;
-	bool schema; /* is asked for; then there is only a connection of the policy */
+	bool schema; /* is asked for; then there are only a connection and, for one that is a file, a session */
 	const char *query;
 	const cJSON *parameters; /* an array of strings, numbers, true, false and null; NULL: none */
 	/* Of a file of the session, which is made; NULL: one is made if the rows are too many for the answer. */

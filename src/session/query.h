@@ -73,4 +73,7 @@ int cbx_query_program(struct cbx_sql_query *q, const cJSON *line, uint64_t timeo
 int cbx_query_ask_file(struct cbx_sql_query *q, struct cbx_err *err);
 void cbx_query_leave_file(struct cbx_sql_query *q); /* it is not wanted any more, if it is under way */
 
+/* sqlschema.c: whether what its program says is a schema, in form and size. */
+bool cbx_query_is_schema(const cJSON *root);
+
 #endif

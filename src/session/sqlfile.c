@@ -55,6 +55,15 @@ static bool are_rows(const cJSON *rows, int columns)
 	return true;
 }
 
+static int take_schema(struct cbx_sql_query *q, const cJSON *root, struct cbx_err *err)
+{
+	if (!cbx_query_is_schema(root))
+		return malformed(err);
+	cJSON_Delete(q->answer);
+	q->answer = cJSON_Duplicate(root, 1);
+	return 0;
+}
+
 static int take_answer(struct cbx_sql_query *q, const cJSON *root, struct cbx_err *err)
 {
 	cJSON *columns = cJSON_GetObjectItemCaseSensitive(root, "columns"),
@@ -64,6 +73,8 @@ static int take_answer(struct cbx_sql_query *q, const cJSON *root, struct cbx_er
 
 	if (r < 0)
 		return r;
+	if (q->schema)
+		return take_schema(q, root, err);
 	if (q->table) {
 		if (cbx_json_get_u64(root, "size", 1, CBX_SQL_RESULT_MAX, &q->size, err) <= 0 || q->step != FINISHING)
 			return malformed(err);
@@ -189,6 +200,14 @@ int cbx_query_program(struct cbx_sql_query *q, const cJSON *line, uint64_t timeo
 
 /* ---- what it is ---- */
 
+static int ask_program(struct cbx_sql_query *q, enum cbx_dialect dialect, struct cbx_err *err)
+{
+	cbx_json_set_str(q->request, "type", dialect == CBX_SQL_SQLITE ? "sqlite" : "duckdb");
+	cbx_json_set_str(q->request, "database", q->database);
+	cbx_json_set_str(q->request, "path", q->path);
+	return cbx_query_program(q, q->request, q->timeout_ms, err);
+}
+
 static int judge(struct cbx_sql_query *q, enum cbx_dialect dialect, struct cbx_err *err)
 {
 	const char *query = cbx_json_text(q->request, "query");
@@ -209,10 +228,13 @@ static int judge(struct cbx_sql_query *q, enum cbx_dialect dialect, struct cbx_e
 			return cbx_refuse(err, "invalid_argument", EINVAL,
 					  "parameters: wrong type; give strings, numbers, true, false or null");
 	cJSON_ReplaceItemInObjectCaseSensitive(q->request, "query", cJSON_CreateString(cbx_buf_str(&text)));
-	cbx_json_set_str(q->request, "type", dialect == CBX_SQL_SQLITE ? "sqlite" : "duckdb");
-	cbx_json_set_str(q->request, "database", q->database);
-	cbx_json_set_str(q->request, "path", q->path);
-	return cbx_query_program(q, q->request, q->timeout_ms, err);
+	return ask_program(q, dialect, err);
+}
+
+/* A schema needs no judge: the program has its statements itself. */
+static int ask_as(struct cbx_sql_query *q, enum cbx_dialect dialect, struct cbx_err *err)
+{
+	return q->schema ? ask_program(q, dialect, err) : judge(q, dialect, err);
 }
 
 static void looked(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *failed)
@@ -230,9 +252,9 @@ static void looked(struct cbx_file_op *op, const struct cbx_file_reply *reply, c
 	else if (failed)
 		err = *failed, r = -EIO;
 	else if (reply->len == sizeof(sqlite) && memcmp(reply->data, sqlite, sizeof(sqlite)) == 0)
-		r = judge(q, CBX_SQL_SQLITE, &err);
+		r = ask_as(q, CBX_SQL_SQLITE, &err);
 	else if (reply->len == sizeof(sqlite) && memcmp((const char *)reply->data + 8, "DUCK", 4) == 0)
-		r = judge(q, CBX_SQL_DUCKDB, &err);
+		r = ask_as(q, CBX_SQL_DUCKDB, &err);
 	else
 		r = cbx_refuse(&err, "no_connection", EINVAL,
 			       "connection: the file %.200s is not a database; give one of SQLite or DuckDB",

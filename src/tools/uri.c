@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: the addresses of resources, codebox://sessions[/ID[/files/PATH]], as cbx_file_uri() writes them,
- * and codebox://databases/NAME. A path may be any bytes, so all but the harmless ones come as %XX. Paths in the
- * workspace are relative, all others keep their leading slash (…/files//tmp/x).
+ * with "databases" for "files" where the tables of a file are meant, and codebox://databases/NAME. A path may be any
+ * bytes, so all but the harmless ones come as %XX. Paths in the workspace are relative, all others keep their leading
+ * slash (…/files//tmp/x).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,8 @@
 #include "tools/uri.h"
 
 #define WORKSPACE "/workspace/"
+#define FILES	  "/files/"
+#define DATABASES "/databases/"
 
 static const char *in_workspace(const char *path)
 {
@@ -58,9 +61,12 @@ struct cbx_uri cbx_uri_parse(const char *uri)
 		return u;
 	if (!*slash) {
 		u.kind = CBX_URI_SESSION;
-	} else if (cbx_starts_with(slash, "/files/") && (path = cbx_percent_decode(slash + 7, strlen(slash + 7)))) {
+		return u;
+	}
+	n = cbx_starts_with(slash, FILES) ? strlen(FILES) : cbx_starts_with(slash, DATABASES) ? strlen(DATABASES) : 0;
+	if (n && (path = cbx_percent_decode(slash + n, strlen(slash + n)))) {
 		u.path = cbx_xstrdup(in_workspace(path));
-		u.kind = CBX_URI_FILE;
+		u.kind = n == strlen(FILES) ? CBX_URI_FILE : CBX_URI_FILE_DATABASE;
 	}
 	return u;
 }

@@ -12,11 +12,22 @@
 #define CBX_URI_IMAGES	      "codebox://images"
 #define CBX_URI_FILE_TEMPLATE "codebox://sessions/{session_id}/files/{+path}"
 #define CBX_URI_MAX	      16384
+/* What a database has that is a file of a session. */
+#define CBX_URI_FILE_DATABASE_TEMPLATE "codebox://sessions/{session_id}/databases/{+path}"
 
-enum cbx_uri_kind { CBX_URI_NONE, CBX_URI_LIST, CBX_URI_SESSION, CBX_URI_FILE, CBX_URI_DATABASE, CBX_URI_IMAGE_LIST };
+enum cbx_uri_kind {
+	CBX_URI_NONE,
+	CBX_URI_LIST,
+	CBX_URI_SESSION,
+	CBX_URI_FILE,
+	CBX_URI_DATABASE,
+	CBX_URI_FILE_DATABASE,
+	CBX_URI_IMAGE_LIST
+};
 
-/* codebox://sessions[/ID[/files/PATH]], or codebox://sessions?after=ID, a page of the list; the path is as in
- * session.h, malloc'd. codebox://databases/NAME, a connection of the policy. codebox://images. CBX_URI_NONE: nothing of ours. */
+/* codebox://sessions[/ID[/files/PATH]], codebox://sessions/ID/databases/PATH, or codebox://sessions?after=ID, a page of
+ * the list; the path is as in session.h, malloc'd. codebox://databases/NAME, a connection of the policy.
+ * codebox://images. CBX_URI_NONE: nothing of ours. */
 struct cbx_uri {
 	enum cbx_uri_kind kind;
 	char session_id[CBX_NAME_MAX + 1], database[CBX_NAME_MAX + 1];

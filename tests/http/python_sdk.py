@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """codeboxd --http as the official Python client (PyPI mcp) uses it, in both eras."""
 import base64
+import json
 import sys
 from pathlib import Path
 
@@ -40,6 +41,33 @@ async def files(c, run, mode, session):
               f"{mode}: the session goes on after both")
 
 
+async def tables(c, run, mode, session):
+    """Of a database that a cell has made: a resource, which is found by the list and by the template."""
+    await run("import sqlite3\ndb = sqlite3.connect('shop.db')\ndb.executescript('CREATE TABLE customers (id integer PRIMARY KEY, name text);'\n"
+              "'CREATE TABLE orders (id integer PRIMARY KEY, customer int REFERENCES customers (id))')\ndb.close()")
+    uri = f"codebox://sessions/{session}/databases/shop.db"
+    listed, cursor = [], None
+    while True:
+        page = await c.list_resources(cursor=cursor)
+        listed += [str(r.uri) for r in page.resources]
+        cursor = page.next_cursor
+        if not cursor:
+            break
+    tap.ok(uri in listed, f"{mode}: the tables of a file are listed", listed)
+    templates = [t.uri_template for t in (await c.list_resource_templates()).resource_templates]
+    tap.ok("codebox://sessions/{session_id}/databases/{+path}" in templates, f"{mode}: and have a template", templates)
+    schema = json.loads((await c.read_resource(uri)).contents[0].text)
+    found = {t["name"]: t for t in schema["tables"]}
+    tap.equal(found["customers"]["primary_key"], ["id"], f"{mode}: their keys")
+    tap.equal(found["orders"]["foreign_keys"], [{"columns": ["customer"], "table": "customers", "references": ["id"]}], f"{mode}: of others, too")
+    tap.equal([(x["name"], x["type"]) for x in found["customers"]["columns"]], [("id", "INTEGER"), ("name", "TEXT")], f"{mode}: their columns")
+    try:
+        await c.read_resource(f"codebox://sessions/{session}/databases/absent.db")
+        tap.ok(False, f"{mode}: what is not there", "no error")
+    except MCPError as e:
+        tap.ok("is not a file of session" in str(e), f"{mode}: what is not there", e)
+
+
 async def scenario(url, mode, version):
     async with Client(url, mode=mode, read_timeout_seconds=common.PATIENCE) as c:
         tap.equal(c.protocol_version, version, f"{mode}: revision")
@@ -68,6 +96,7 @@ async def scenario(url, mode, version):
         r = await run("import time\ntime.sleep(3)\n'late'")
         tap.equal(r.structured_content["result"], "'late'", f"{mode}: an answer that takes its time")
         await files(c, run, mode, session)
+        await tables(c, run, mode, session)
         r = await c.call_tool("close_session", {"session_id": session})
         tap.ok(not r.is_error, f"{mode}: closed")
         tap.ok((await run("x")).is_error, f"{mode}: gone")

@@ -120,6 +120,93 @@ def test_a_model_asks_them():
     m.close()
 
 
+TABLES = """
+import os, sqlite3
+for name in "shop.db", "many.sqlite":
+    if os.path.exists(name):
+        os.unlink(name)
+db = sqlite3.connect("shop.db")
+db.executescript('''CREATE TABLE customers (id int NOT NULL PRIMARY KEY, name varchar(40) NOT NULL);
+    CREATE TABLE orders (a int NOT NULL, b int NOT NULL, customer int REFERENCES customers, total numeric, twice AS (total * 2), PRIMARY KEY (b, a));
+    CREATE TABLE items (a int, b int, n int, FOREIGN KEY (b, a) REFERENCES orders (b, a));
+    CREATE VIEW names AS SELECT name FROM customers; CREATE VIEW broken AS SELECT * FROM absent;
+    CREATE TABLE "we_ird\n'"";-- \x1b[31m" (c int); CREATE VIRTUAL TABLE found USING fts5(words)''')
+db.commit()
+db.close()
+db = sqlite3.connect("many.sqlite")
+for i in range(600):
+    db.execute("CREATE TABLE t%d (%s)" % (i, ", ".join("column_%d int" % n for n in range(20))))
+db.execute("CREATE TABLE a_wide (%s)" % ", ".join("c%d int" % n for n in range(1100)))
+db.commit()
+db.close()
+"""
+
+
+def named(a):
+    return {t["name"]: t for t in a["tables"]}
+
+
+def test_its_tables_are_a_resource():
+    """Without a policy: read by a model, over REST, and on the terminal."""
+    m = Model(box)
+    m.call("run_code", code=TABLES)
+    listed = {r["uri"]: r for r in m.ask("resources/list", {})["resources"]}
+    uri, = [u for u in listed if u.endswith("/databases/shop.db")]
+    session = uri.split("/")[3]
+    assert uri == f"codebox://sessions/{session}/databases/shop.db" and f"codebox://sessions/{session}/databases/many.sqlite" in listed, listed
+    assert listed[uri]["mimeType"] == "application/json" and listed[uri]["name"] == "Tables of shop.db", listed[uri]
+    templates = [t["uriTemplate"] for t in m.ask("resources/templates/list", {})["resourceTemplates"]]
+    assert "codebox://sessions/{session_id}/databases/{+path}" in templates, templates
+    ref = {"type": "ref/resource", "uri": "codebox://sessions/{session_id}/databases/{+path}"}
+    a = m.ask("completion/complete", {"ref": ref, "argument": {"name": "path", "value": "sh"}})
+    assert a["completion"]["values"] == ["shop.db"], a
+
+    def read(uri):
+        contents, = m.ask("resources/read", {"uri": uri})["contents"]
+        assert contents["uri"] == uri and contents["mimeType"] == "application/json", contents
+        return json.loads(contents["text"])
+
+    a = read(uri)
+    t = named(a)
+    assert a["type"] == "sqlite" and {"customers", "orders", "items", "names", "broken", "found", "we_ird\n'\";-- "} <= set(t), list(t)  # without what a terminal obeys
+    assert [t[n]["type"] for n in ("customers", "names", "found")] == ["table", "view", "table"], t
+    assert t["customers"] == {"name": "customers", "type": "table", "primary_key": ["id"], "foreign_keys": [], "columns": [
+        {"name": "id", "type": "INT", "nullable": False}, {"name": "name", "type": "varchar(40)", "nullable": False}]}, t["customers"]
+    assert [c["name"] for c in t["orders"]["columns"]] == ["a", "b", "customer", "total", "twice"], t["orders"]
+    assert t["orders"]["primary_key"] == ["b", "a"], t["orders"]
+    assert t["orders"]["foreign_keys"] == [{"columns": ["customer"], "table": "customers", "references": []}], t["orders"]
+    assert t["items"]["foreign_keys"] == [{"columns": ["b", "a"], "table": "orders", "references": ["b", "a"]}], t["items"]
+    assert "columns" not in t["broken"] and a["truncated"] and "1 tables are named without columns" in a["note"], a
+    assert read(f"codebox://sessions/{session}/databases//workspace/shop.db")["tables"] == a["tables"]
+    a = read(f"codebox://sessions/{session}/databases/many.sqlite")
+    whole = [t for t in a["tables"] if "columns" in t]
+    assert len(a["tables"]) == 500 and 20 < len(whole) < 500 and all(len(t["columns"]) == 20 for t in whole), len(whole)
+    assert len(json.dumps(a, separators=(",", ":"))) < 130 << 10 and "101 more are omitted" in a["note"], a["note"]
+    m.call("run_code", code="open('text.db', 'w').write('x' * 100)")
+    for path, says in (("absent.db", "is not a file of session"), ("text.db", "is not a database"), ("%2e%2e/etc/passwd", "")):
+        m.n += 1
+        m.send({"id": m.n, "method": "resources/read", "params": {"uri": f"codebox://sessions/{session}/databases/{path}"}})
+        said = json.loads(m.process.stdout.readline())
+        assert said["id"] == m.n and says in said["error"]["message"], said
+    r = box.json("sql", "--schema", "--session", session, "shop.db", "--json")
+    assert [(x["name"].partition("\x1b")[0], x.get("columns")) for x in r["tables"]] == [(x["name"], x.get("columns")) for x in t.values()], r
+    r = box("sql", "--schema", "--session", session, "shop.db")
+    assert "found (table)\n  words  \n" in r.stdout and "orders (table)\n  a         INT, not null, primary key\n" in r.stdout and "\x1b" not in r.stdout, r.stdout
+    m.close()
+
+
+def test_the_name_of_a_connection_is_a_file_of_the_session():
+    """Where its address says so."""
+    b = box_with(connections={"a.db": {"type": "sqlite", "database": "/nowhere"}})
+    m = Model(b)
+    m.call("run_code", code=MAKE)
+    uri, = [r["uri"] for r in m.ask("resources/list", {})["resources"] if r["uri"].endswith("s/a.db") and "/sessions/" in r["uri"] and "/databases/" in r["uri"]]
+    contents, = m.ask("resources/read", {"uri": uri})["contents"]
+    assert set(named(json.loads(contents["text"]))) == {"t", "kinds"}, contents
+    m.close()
+    b.stop()
+
+
 def test_what_is_not_a_database():
     cell(MAKE)
     cell("open('text.db', 'w').write('x' * 100); open('empty.db', 'w'); open('bad.db', 'wb').write(b'SQLite format 3\\0' + b'\\xff' * 5000)\n"
@@ -217,6 +304,16 @@ def test_a_hostile_program():
     cell(MAKE, "hostile")
     cell("import os; p = os.path.expanduser('~/.local/bin'); os.makedirs(p, exist_ok=True)\n"
          "open(p + '/python3', 'w').write('#!/bin/sh\\ncat /workspace/said\\n'); os.chmod(p + '/python3', 0o755)", "hostile")
+    for said in ('{"type":"sqlite"}', '{"type":1,"tables":[]}', '{"type":"sqlite","tables":[{"name":1,"type":"table"}]}',
+                 '{"type":"sqlite","tables":[{"name":"a","type":"table","more":1}]}', '{"type":"sqlite","tables":[{"name":"a"}]}',
+                 '{"type":"sqlite","tables":[{"name":"a","type":"table","columns":[{"name":"a","type":"b"}]}]}',
+                 '{"type":"sqlite","tables":[%s]}' % ",".join(['{"name":"a","type":"table"}'] * 501), "[]",
+                 '{"type":"sqlite","tables":[{"name":"%s","type":"table"}]}' % ("x" * (140 << 10))):
+        with open(os.path.join(box.dir, "said"), "w") as f:
+            f.write(said)
+        box("cp", os.path.join(box.dir, "said"), "hostile:said", check=True)
+        r = box("sql", "--schema", "--session", "hostile", "a.db")
+        assert r.returncode == 1 and "malformed" in r.stderr, (said[:60], r.stdout, r.stderr)
     for said in ('{"columns":[],"rows":[],"row_count":0}', '{"columns":[{"name":"a","type":"b"}],"rows":[[{}]],"row_count":1}',
                  '{"columns":[{"name":"a","type":"b"}],"rows":[[1,2]],"row_count":1}', "[]", "x" * (5 << 20),
                  '{"columns":[{"name":"a","type":"b"}],"row_count":1}', '{"columns":[{"name":"a","type":"b"}],"rows":[[1]],"row_count":2}'):
@@ -237,7 +334,8 @@ def test_duckdb():
                     "db = duckdb.connect('d.duckdb')\n"
                     "db.execute('CREATE TABLE t (id integer primary key, name varchar, c decimal(10,2), d date, e boolean, f integer[], g blob)')\n"
                     "db.execute(\"INSERT INTO t SELECT i, 'name ' || i, 1.5, DATE '2020-02-29', true, [1, 2], '\\\\x00'::blob FROM range(1000) r(i)\")\n"
-                    "db.execute('INSERT INTO t (id, name) VALUES (5000, NULL)')"], check=True, cwd=box.dir)
+                    "db.execute('INSERT INTO t (id, name) VALUES (5000, NULL)')\n"
+                    "db.execute('CREATE TABLE other (of integer REFERENCES t (id)); CREATE VIEW names AS SELECT name FROM t')"], check=True, cwd=box.dir)
     cell("pass", "duck")
     box("cp", os.path.join(box.dir, "d.duckdb"), "duck:d.duckdb", check=True)
     a = ask("SELECT 1", "d.duckdb", session="duck")
@@ -265,6 +363,14 @@ def test_duckdb():
         if a["delivery"] == "file":
             cell(f"import os; os.unlink('{a['path']}')", "duck")
     assert ask("SELECT 'a'\n'b'", "d.duckdb", session="duck")["rows"] == [["ab"]]
+    a = box.json("sql", "--schema", "--session", "duck", "d.duckdb", "--json")
+    t = named(a)
+    assert a["type"] == "duckdb" and "note" not in a and set(t) == {"t", "other", "names"}, a
+    assert t["t"]["primary_key"] == ["id"] and t["t"]["columns"][:3] == [
+        {"name": "id", "type": "INTEGER", "nullable": False}, {"name": "name", "type": "VARCHAR", "nullable": True},
+        {"name": "c", "type": "DECIMAL(10,2)", "nullable": True}], t["t"]
+    assert t["other"]["foreign_keys"] == [{"columns": ["of"], "schema": "main", "table": "t", "references": ["id"]}], t["other"]
+    assert t["names"]["type"] == "view" and [c["name"] for c in t["names"]["columns"]] == ["name"], t["names"]
     # The program itself, without the judge before it.
     job = {"type": "duckdb", "database": "d.duckdb", "parameters": [], "inline_rows": 9, "inline_bytes": 999, "rows": 9, "bytes": 999,
            "timeout_ms": 9000, "delivery": "inline", "path": "x.csv"}

@@ -114,7 +114,7 @@ def test_on_the_terminal():
     assert r.returncode == 1 and "there are: pg, my, lite, large" in r.stderr, r.stderr
     r = box("sql", "--schema", "nothing")
     assert r.returncode == 1 and 'there is no "nothing"' in r.stderr, r.stderr
-    r = box("sql", "--schema", "--session", "s", "lite")
+    r = box("sql", "--schema", "--output", "f", "lite")
     assert r.returncode == 2 and "--schema" in r.stderr, r.stderr
 
 

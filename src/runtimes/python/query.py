@@ -78,7 +78,16 @@ def unchanged(path, before):
         raise Refused("query_failed", "the file was written to while it was read; ask again")
 
 
+def sqlite_limit(db):
+    db.execute("PRAGMA query_only = 1")
+    db.execute("PRAGMA trusted_schema = 0")
+    if hasattr(db, "setlimit"):
+        db.setlimit(0, 16 << 20)  # SQLITE_LIMIT_LENGTH
+    db.text_factory = lambda b: b.decode("utf-8", "replace")
+
+
 def sqlite_guard(db):
+    """For statements of others: they read, and nothing else."""
     import sqlite3
     reads = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, 33}  # 33: SQLITE_RECURSIVE
 
@@ -87,19 +96,17 @@ def sqlite_guard(db):
             return sqlite3.SQLITE_DENY
         return sqlite3.SQLITE_OK
 
-    db.execute("PRAGMA query_only = 1")
-    db.execute("PRAGMA trusted_schema = 0")
-    if hasattr(db, "setlimit"):
-        db.setlimit(0, 16 << 20)  # SQLITE_LIMIT_LENGTH
     db.set_authorizer(allowed)
-    db.text_factory = lambda b: b.decode("utf-8", "replace")
 
 
 class SQLite:
     def __init__(self, path):
         self.db, self.check = sqlite_open(path)
-        sqlite_guard(self.db)
+        sqlite_limit(self.db)
         self.interrupt = self.db.interrupt
+
+    def guard(self):
+        sqlite_guard(self.db)
 
     def execute(self, query, parameters):
         self.cursor = self.db.execute(query, parameters)
@@ -132,6 +139,9 @@ class DuckDB:
         self.db = duckdb.connect(path, read_only=True, config={"enable_external_access": "false", "lock_configuration": "true"})
         self.interrupt = self.db.interrupt
 
+    def guard(self):
+        """Its configuration is one, from the start."""
+
     def execute(self, query, parameters):
         self.db.execute(query, parameters)
         described = self.db.description or ()
@@ -143,6 +153,17 @@ class DuckDB:
 
     def types(self):
         return self.kinds
+
+
+# ---- a schema ----
+
+def schema_of(kind, source):
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    import tables
+    found = tables.schema(kind, source.db)
+    if kind == "sqlite":
+        source.check()
+    return found
 
 
 # ---- values ----
@@ -477,6 +498,9 @@ def ask(job, stream):
         timer = threading.Timer(job["timeout_ms"] / 1000, end)
         timer.daemon = True
         timer.start()
+        if job.get("schema"):
+            return schema_of(job["type"], source)
+        source.guard()
         source.execute(job["query"], job["parameters"])
         return Result(job, source).all()
 
