@@ -52,7 +52,8 @@ static void add_rows(cJSON *o, const cJSON *answer)
 	cbx_json_set(o, "rows", rows);
 }
 
-static void add_file(cJSON *o, const char *path)
+/* link: NULL, it is not kept. */
+static void add_file(cJSON *o, const char *path, const char *link)
 {
 	const char *name = path + strlen(CBX_CBM_INPUT "/");
 	_cleanup_free_ char *text = cbx_xasprintf(
@@ -64,6 +65,7 @@ static void add_file(cJSON *o, const char *path)
 	cbx_json_set_str(o, "file_path", path);
 	cbx_json_set_str(o, "file_name", name);
 	cbx_json_set_str(o, "message", text);
+	cbx_json_set_str(o, "sas_url", link);
 }
 
 static void fail(struct cbx_tool_call *call, const struct cbx_err *err)
@@ -97,7 +99,7 @@ static void answered(struct cbx_answer_op *op, const cJSON *answer, const struct
 	cbx_json_set(o, "columns", names);
 	cbx_json_set_u64(o, "row_count", cbx_json_u64(answer, "row_count"));
 	if (path)
-		add_file(o, path);
+		add_file(o, path, cbx_json_text(answer, "link"));
 	else
 		add_rows(o, answer);
 	if (cbx_profile_fits(call, o))
@@ -121,6 +123,9 @@ static void ask(struct cbx_tool_call *call)
 				       .string = s->string,
 				       .password = s->password,
 				       .inline_rows = s->inline_rows,
+				       .link_s = s->link_s,
+				       .store_string = s->store,
+				       .container = s->container,
 				       .connection = s->string ? NULL : connection_of(call) };
 	struct cbx_err err;
 	int r = cbx_profile_find(call, &spec.session, &err);
@@ -154,8 +159,12 @@ void cbx_cbm_exec_sql(struct cbx_tool_call *call, const cJSON *args)
 	const char *query;
 	struct cbx_err err;
 	struct cbx_cbm_step *s;
+	int64_t link_s;
 
 	if (cbx_cbm_take_id(call, args) < 0)
+		return;
+	link_s = cbx_cbm_link_seconds(call);
+	if (link_s < 0)
 		return;
 	if (cbx_profile_arg(args, "query", &query, &err) < 0) {
 		cbx_cbm_fail(call, &err);
@@ -167,6 +176,8 @@ void cbx_cbm_exec_sql(struct cbx_tool_call *call, const cJSON *args)
 	}
 	s = cbx_cbm_step(call);
 	s->code = cbx_xstrdup(query);
+	s->link_s = (uint32_t)link_s;
+	cbx_cbm_take_store(call);
 	if (take_headers(call, s, &err) < 0)
 		cbx_cbm_fail(call, &err);
 	else if (cbx_cbm_take_limits(call) == 0)

@@ -3,6 +3,7 @@
  * leaves cancels either. */
 #include "base/cleanup.h"
 #include "rest/internal.h"
+#include "session/artifacts.h"
 #include "session/databases.h"
 
 static void answered(struct cbx_answer_op *op, const cJSON *answer, const struct cbx_err *err)
@@ -42,8 +43,14 @@ int cbx_rest_sql(struct cbx_rest_call *call, struct cbx_err *err)
 		r = cbx_json_get_str(body, "format", &spec.format, err);
 	if (r >= 0)
 		r = cbx_query_spec_headers(&spec, header_of, call->conn, err);
+	if (r >= 0 && of_session)
+		r = cbx_rest_link_seconds(call, &spec.link_s, err);
 	if (r < 0)
 		return r;
+	if (of_session) {
+		spec.store_string = cbx_http_header(call->conn, CBX_STORE_STRING);
+		spec.container = cbx_http_header(call->conn, CBX_STORE_CONTAINER);
+	}
 	if (spec.connection) /* the body comes first */
 		spec.string = NULL;
 	if (of_session && !cbx_rest_session(call, &spec.session))

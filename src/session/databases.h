@@ -19,6 +19,9 @@ struct cbx_query_spec {
 	const char *path;
 	const char *directory; /* where such a file is made; NULL: in the workspace */
 	const char *format;    /* of a file: "csv" (NULL: this), or "arrow" or "parquet", by the session's pyarrow */
+	/* As of cbx_cell_spec: of the link to such a file, and the store that it goes to. */
+	uint32_t link_s;
+	const char *store_string, *container;
 	uint64_t inline_rows;  /* of an answer, if the policy does not say fewer; 0: as it says */
 	const char *null; /* what stands for NULL in that file; NULL: an empty field */
 	/* Whose policy counts; NULL: that of the caller, and rows that are too many are omitted. */
@@ -35,10 +38,10 @@ int cbx_query_spec_headers(struct cbx_query_spec *spec, const char *(*header)(vo
 
 /*
  * Ask a database. Answer: {"delivery":"inline","columns":[{"name","type"}],"rows":[[…]],"row_count","more"?} or
- * {"delivery":"file","session_id","path","columns","column_count","row_count","size"}. Cancelling the operation cancels
- * the query. A schema is answered as in sql/job.h. Errors: "query_refused" (it does not only read), "query_failed",
- * "connection_failed", "no_connection", "unsafe_user", "no_driver", "timeout", "result_too_large", "file_exists",
- * "busy" and others; no file is left then.
+ * {"delivery":"file","session_id","path","columns","column_count","row_count","size"}, with what artifacts.h says of
+ * files that are kept. Cancelling the operation cancels the query. A schema is answered as in sql/job.h. Errors:
+ * "query_refused" (it does not only read), "query_failed", "connection_failed", "no_connection", "unsafe_user",
+ * "no_driver", "timeout", "result_too_large", "file_exists", "busy" and others; no file is left then.
  */
 int cbx_engine_query(struct cbx_caller *caller, const struct cbx_query_spec *spec, struct cbx_answer_op *op,
 		     struct cbx_err *err);

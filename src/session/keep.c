@@ -2,7 +2,8 @@
 /*
  * Theory of operation: when an execution's files are known, and before its end is reported, those that the policy lets
  * live on are read through init in pieces, and each piece goes to codebox-store. So whoever hears of the end has what
- * can be fetched, and may close the session. The next cell waits; one piece is in memory at a time.
+ * can be fetched, and may close the session. The next cell waits; one piece is in memory at a time. The file of a query
+ * (sql.c) is kept in the same way before its answer is.
  *
  * Names and contents are hostile: nothing is made of a name but a text to show, and a file that has another size by the
  * time it is read is not kept.
@@ -26,12 +27,15 @@
 
 struct cbx_keep {
 	struct cbx_session *session;
-	struct cbx_execution *x;
+	const cJSON *store; /* of the request, borrowed; NULL: that of the policy */
+	uint32_t link_s;
+	void (*done)(void *arg);
+	void *arg;
 	struct cbx_caller caller;
 	struct cbx_file_op read;
 	struct cbx_job job;
 	struct event *step; /* the next file, from the loop */
-	cJSON *file;	    /* borrowed, of the execution */
+	cJSON *file;	    /* borrowed, of whoever asks */
 	cJSON *about; /* of it: what is known once it is kept */
 	char id[CBX_NAME_MAX + 1]; /* that of the node, and ID_LENGTH characters */
 	uint64_t size, read_to, sent_to, created, expires;
@@ -94,8 +98,7 @@ static void linked(struct cbx_keep *k)
 	uint64_t until;
 	char when[32];
 
-	if (cbx_artifact_link(&caller, k->about, cbx_execution_store(k->x), cbx_execution_link_s(k->x), &link,
-			      &until)) {
+	if (cbx_artifact_link(&caller, k->about, k->store, k->link_s, &link, &until)) {
 		iso(until, when);
 		cbx_json_set_str(k->file, "link", cbx_buf_str(&link));
 		cbx_json_set_str(k->file, "link_expires", when);
@@ -130,8 +133,7 @@ static void copy_noted(struct cbx_job *j)
 	if (r < 0) {
 		/* Nothing names the copy, and so nothing would remove it: the artifact itself was, meanwhile. */
 		cbx_artifacts_drop_copy(k->session->engine, k->session->tenant,
-					cJSON_GetObjectItemCaseSensitive(k->about, "object"),
-					cbx_execution_store(k->x));
+					cJSON_GetObjectItemCaseSensitive(k->about, "object"), k->store);
 		not_uploaded(k, err.msg);
 	} else {
 		linked(k);
@@ -174,12 +176,12 @@ static void kept(struct cbx_keep *k)
 	iso(k->expires, when);
 	cbx_json_set_str(k->file, "kept_until", when);
 	cbx_artifacts_wanted(k->session->engine);
-	if (!k->session->policy->objects.json && !cbx_execution_store(k->x)) {
+	if (!k->session->policy->objects.json && !k->store) {
 		linked(k);
 		return;
 	}
 	k->job = (struct cbx_job){ .fd = -1, .done = copied };
-	if (cbx_objects_upload(k->session, k->about, cbx_execution_store(k->x), &k->job, &object, &err) < 0) {
+	if (cbx_objects_upload(k->session, k->about, k->store, &k->job, &object, &err) < 0) {
 		not_uploaded(k, err.msg);
 		return;
 	}
@@ -292,44 +294,44 @@ static void begin_file(struct cbx_keep *k)
 static void step(evutil_socket_t fd, short what, void *arg)
 {
 	struct cbx_keep *k = arg;
-	struct cbx_session *s = k->session;
-	struct cbx_execution *x = k->x;
 
-	if (k->file) {
+	if (k->file)
 		begin_file(k);
-		return;
-	}
-	cbx_keep_leave(s);
-	cbx_execution_files_kept(x);
+	else
+		k->done(k->arg);
 }
 
-bool cbx_keep_begin(struct cbx_session *s, struct cbx_execution *x)
+struct cbx_keep *cbx_keep_files(struct cbx_session *s, const struct cbx_kept_files *files)
 {
-	cJSON *files = cbx_execution_files_open(x);
 	struct cbx_keep *k;
 
-	if (!allowed(s, CBX_KEY_KEEP) || !cbx_artifacts_jobs(s->engine) || !files || !files->child || s->keep)
-		return false;
+	if (!allowed(s, CBX_KEY_KEEP) || !cbx_artifacts_jobs(s->engine) || !files->list || !files->list->child)
+		return NULL;
 	k = cbx_xcalloc(1, sizeof(*k));
 	k->session = s;
-	k->x = x;
-	k->file = files->child;
+	k->store = files->store;
+	k->link_s = files->link_s;
+	k->done = files->done;
+	k->arg = files->arg;
+	k->file = files->list->child;
 	k->step = event_new(s->engine->base, -1, 0, step, k);
 	if (!k->step) {
 		free(k);
-		return false;
+		return NULL;
 	}
-	s->keep = k;
 	cbx_timer_set(k->step, 0);
-	return true;
+	return k;
 }
 
-void cbx_keep_leave(struct cbx_session *s)
+const struct cbx_session *cbx_keep_session(const struct cbx_keep *k)
 {
-	struct cbx_keep *k = take_ptr(&s->keep);
+	return k->session;
+}
 
+void cbx_keep_free(struct cbx_keep *k)
+{
 	if (k->file && k->begun)
-		cbx_artifacts_drop(s->engine, s->tenant, k->id);
+		cbx_artifacts_drop(k->session->engine, k->session->tenant, k->id);
 	cbx_ops_cancel(&k->caller.ops);
 	if (k->sending)
 		cbx_job_end(&k->job);
@@ -337,4 +339,33 @@ void cbx_keep_leave(struct cbx_session *s)
 	cbx_buf_release(&k->piece);
 	cJSON_Delete(k->about);
 	free(k);
+}
+
+/* ---- of an execution ---- */
+
+static void all_kept(void *arg)
+{
+	struct cbx_execution *x = arg;
+
+	cbx_keep_leave(cbx_execution_session(x));
+	cbx_execution_files_kept(x);
+}
+
+bool cbx_keep_begin(struct cbx_session *s, struct cbx_execution *x)
+{
+	struct cbx_kept_files files = { .list = cbx_execution_files_open(x),
+					.store = cbx_execution_store(x),
+					.link_s = cbx_execution_link_s(x),
+					.done = all_kept,
+					.arg = x };
+
+	if (s->keep)
+		return false;
+	s->keep = cbx_keep_files(s, &files);
+	return s->keep;
+}
+
+void cbx_keep_leave(struct cbx_session *s)
+{
+	cbx_keep_free(take_ptr(&s->keep));
 }

@@ -15,6 +15,7 @@ struct cbx_engine;
 struct cbx_execution;
 struct cbx_job;
 struct cbx_jobs;
+struct cbx_keep;
 struct cbx_session;
 
 struct cbx_jobs *cbx_artifacts_jobs(struct cbx_engine *engine);				   /* NULL: nothing is kept */
@@ -25,6 +26,21 @@ void cbx_artifacts_wanted(struct cbx_engine *engine); /* there are some: look fo
 /* An execution has ended, and its files are known. False: none is to be kept. */
 bool cbx_keep_begin(struct cbx_session *s, struct cbx_execution *x);
 void cbx_keep_leave(struct cbx_session *s); /* those of s->keep no longer; what is not complete is given up */
+
+/* Files of a session of which "path", "size" and "mime_type" are known: they get what artifacts.h says. */
+struct cbx_kept_files {
+	cJSON *list;		 /* until done, as is the store */
+	const cJSON *store;	 /* of cbx_artifact_store(); NULL: that of the policy */
+	uint32_t link_s;	 /* links are good for no longer; 0: as the policy says */
+	void (*done)(void *arg); /* frees what was begun */
+	void *arg;
+};
+/* NULL: none is to be kept. It is freed by who began it, in `done` or before, and before its session is. */
+struct cbx_keep *cbx_keep_files(struct cbx_session *s, const struct cbx_kept_files *files);
+const struct cbx_session *cbx_keep_session(const struct cbx_keep *k);
+void cbx_keep_free(struct cbx_keep *k);
+/* Those of queries, which end: the session does. */
+void cbx_queries_leave(struct cbx_session *s, const char *why);
 
 /* ---- upload.c: the object store ---- */
 

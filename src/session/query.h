@@ -39,6 +39,10 @@ struct cbx_sql_query {
 	char *query;     /* likewise; NULL: a schema */
 	char *asked_of;  /* which database, for those who observe; NULL: it has not begun */
 	uint64_t began_ms;
+	/* Of its file, while that is kept after the session. */
+	struct cbx_keep *keep; /* NULL: it is not being kept */
+	cJSON *files, *store;  /* the file alone; the store that the request names, or NULL */
+	uint32_t link_s;
 	char *database; /* the path of a file of the session; NULL: a connection of the policy is asked */
 	struct cbx_command_op command;
 	struct cbx_input_op input;
@@ -54,8 +58,9 @@ void cbx_query_end(struct cbx_sql_query *q, const struct cbx_err *err);
 struct cbx_session *cbx_query_session(struct cbx_sql_query *q, struct cbx_err *err);
 int cbx_query_error(const cJSON *root, struct cbx_err *err); /* the one that an answer says; 0: none */
 void cbx_query_answer_file(struct cbx_sql_query *q,
-			   uint64_t rows);	   /* complete the answer: it is `path`, of `size` bytes */
-void cbx_query_tell_file(struct cbx_sql_query *q); /* those who wait for news of files */
+			   uint64_t rows); /* complete the answer: it is `path`, of `size` bytes */
+/* It has its name: whoever waits for news of files is told, and it is kept as the policy says; then the query ends. */
+void cbx_query_file_made(struct cbx_sql_query *q);
 
 /* As many frames as there are, up to one that has to be waited for. */
 void cbx_query_some(struct cbx_sql_query *q);

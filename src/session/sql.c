@@ -16,10 +16,13 @@
 #include "base/cleanup.h"
 #include "base/frame.h"
 #include "base/clock.h"
+#include "session/artifacts.h"
 #include "session/happened.h"
+#include "session/kept.h"
 #include "session/query.h"
 
-#define LOOK_MS 200
+#define LOOK_MS	  200
+#define WORKSPACE "/workspace/"
 
 /* ---- ends ---- */
 
@@ -43,6 +46,8 @@ static void query_free(struct cbx_sql_query *q)
 {
 	cbx_query_leave_file(q);
 	cbx_ops_cancel(&q->caller.ops);
+	if (q->keep)
+		cbx_keep_free(q->keep);
 	if (q->asked)
 		cbx_job_end(&q->job);
 	if (q->work)
@@ -55,6 +60,8 @@ static void query_free(struct cbx_sql_query *q)
 		TAILQ_REMOVE(&q->engine->queries, q, entry);
 	forget_request(q);
 	cJSON_Delete(q->answer);
+	cJSON_Delete(q->files);
+	cJSON_Delete(q->store);
 	free(q->path);
 	free(q->part);
 	free(q->database);
@@ -107,17 +114,54 @@ void cbx_query_answer_file(struct cbx_sql_query *q, uint64_t rows)
 	cbx_json_set_u64(q->answer, "size", q->size);
 }
 
-void cbx_query_tell_file(struct cbx_sql_query *q)
+static void file_kept(void *arg)
 {
-	_cleanup_json_ cJSON *files = cbx_json_new_arr();
+	static const char *const about[] = { "artifact_id",  "kept_until", "link",
+					     "link_expires", "not_kept",   "not_uploaded" };
+	struct cbx_sql_query *q = arg;
+
+	cbx_keep_free(take_ptr(&q->keep));
+	for (size_t i = 0; i < ARRAY_SIZE(about); i++)
+		cbx_json_set_str(q->answer, about[i], cbx_json_text(q->files->child, about[i]));
+	cbx_query_end(q, NULL);
+}
+
+/* A file elsewhere than in the workspace is not kept, as that of a cell is not. */
+void cbx_query_file_made(struct cbx_sql_query *q)
+{
+	struct cbx_kept_files kept = { .store = q->store, .link_s = q->link_s, .done = file_kept, .arg = q };
 	struct cbx_err ignored;
 	struct cbx_session *s = cbx_query_session(q, &ignored);
+	const char *path = q->path + (cbx_starts_with(q->path, WORKSPACE) ? strlen(WORKSPACE) : 0);
 	cJSON *file = cbx_json_new_obj();
 
-	cbx_json_set_str(file, "path", q->path);
-	cbx_json_push(files, file);
-	if (s && q->path[0] != '/')
-		cbx_engine_files_news(s, files);
+	q->step = OVER;
+	q->files = kept.list = cbx_json_new_arr();
+	cbx_json_set_str(file, "path", path);
+	cbx_json_push(q->files, file);
+	if (s && path[0] != '/') {
+		cbx_engine_files_news(s, q->files);
+		cbx_json_set_u64(file, "size", q->size);
+		cbx_json_set_str(file, "mime_type", cbx_mime_by_name(path));
+		q->keep = cbx_keep_files(s, &kept);
+	}
+	if (!q->keep)
+		cbx_query_end(q, NULL);
+}
+
+void cbx_queries_leave(struct cbx_session *s, const char *why)
+{
+	struct cbx_sql_query *q;
+	struct cbx_err err;
+
+	TAILQ_FOREACH(q, &s->engine->queries, entry) {
+		if (!q->keep || cbx_keep_session(q->keep) != s)
+			continue;
+		cbx_keep_free(take_ptr(&q->keep));
+		cbx_refuse(&err, "session_expired", ENOENT, "session %s was closed while the result was kept: %.300s",
+			   q->session_id, why);
+		cbx_query_end(q, &err);
+	}
 }
 
 /* Who asked which database what, and what came of it. */
@@ -356,10 +400,11 @@ static void file_done(struct cbx_file_op *op, const struct cbx_file_reply *reply
 		cbx_query_some(q);
 		return;
 	case RENAMING:
-		if (!failed)
-			cbx_query_tell_file(q);
 		q->written = failed;
-		cbx_query_end(q, failed);
+		if (failed)
+			cbx_query_end(q, failed);
+		else
+			cbx_query_file_made(q);
 		return;
 	default:
 		cbx_query_end(q, NULL);
@@ -609,8 +654,11 @@ static int begin(struct cbx_sql_query *q, const struct cbx_query_spec *spec, con
 		r = build_request(q, spec, p, err);
 	if (r >= 0 && s) {
 		snprintf(q->session_id, sizeof(q->session_id), "%s", s->spec.id);
+		q->link_s = spec->link_s;
 		r = name_file(q, spec, err);
 	}
+	if (r >= 0 && s && (spec->store_string || spec->container))
+		r = cbx_artifact_store(s, spec->store_string, spec->container, &q->store, err);
 	if (r >= 0 && q->database)
 		return cbx_query_ask_file(q, err);
 	if (r >= 0 && spec->path)

@@ -79,7 +79,6 @@ static int take_answer(struct cbx_sql_query *q, const cJSON *root, struct cbx_er
 		if (cbx_json_get_u64(root, "size", 1, CBX_SQL_RESULT_MAX, &q->size, err) <= 0 || q->step != FINISHING)
 			return malformed(err);
 		cbx_query_answer_file(q, q->rows);
-		cbx_query_tell_file(q);
 		return 0;
 	}
 	if (!are_columns(columns) || cbx_json_get_u64(root, "row_count", 0, CBX_SQL_ROWS_MAX, &count, err) <= 0)
@@ -93,7 +92,6 @@ static int take_answer(struct cbx_sql_query *q, const cJSON *root, struct cbx_er
 	cbx_json_set(q->answer, "columns", cJSON_Duplicate(columns, 1));
 	if (!rows) {
 		cbx_query_answer_file(q, count);
-		cbx_query_tell_file(q);
 		return 0;
 	}
 	cbx_json_set(q->answer, "rows", cJSON_Duplicate(rows, 1));
@@ -175,7 +173,10 @@ static void ended(struct cbx_command_op *op, struct cbx_command *c, const struct
 	} else if (!failed && read_answer(q, &err) < 0) {
 		failed = &err;
 	}
-	cbx_query_end(q, failed);
+	if (!failed && cbx_json_text(q->answer, "path"))
+		cbx_query_file_made(q);
+	else
+		cbx_query_end(q, failed);
 }
 
 int cbx_query_program(struct cbx_sql_query *q, const cJSON *line, uint64_t timeout_ms, struct cbx_err *err)

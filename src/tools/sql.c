@@ -54,6 +54,24 @@ static void add_rows(struct cbx_buf *text, const cJSON *answer)
 	cbx_buf_addf(text, "%llu rows.", (unsigned long long)cbx_json_u64(answer, "row_count"));
 }
 
+/* What becomes of its file, as run_code says it. */
+static void add_kept(struct cbx_buf *text, const cJSON *answer)
+{
+	const char *link = cbx_json_text(answer, "link"), *until = cbx_json_text(answer, "link_expires"),
+		   *not_kept = cbx_json_text(answer, "not_kept"), *not_uploaded = cbx_json_text(answer, "not_uploaded");
+
+	if (link)
+		cbx_buf_addf(text, " For the user, until %s: %s", until ? until : "", link);
+	if (not_kept) {
+		cbx_buf_adds(text, " Not kept after the session: ");
+		cbx_escape(text, not_kept);
+	}
+	if (not_uploaded) {
+		cbx_buf_adds(text, " Not copied to the object store: ");
+		cbx_escape(text, not_uploaded);
+	}
+}
+
 static const char *reader_of(const char *format)
 {
 	return strcmp(format, "arrow") == 0 ? "feather" : format;
@@ -79,6 +97,7 @@ static void answered(struct cbx_answer_op *op, const cJSON *answer, const struct
 		cbx_buf_adds(&text, "\"). Columns: ");
 		add_columns(&text, cJSON_GetObjectItemCaseSensitive(answer, "columns"), ", ", true);
 		cbx_buf_addc(&text, '.');
+		add_kept(&text, answer);
 	} else {
 		add_rows(&text, answer);
 	}

@@ -287,12 +287,15 @@ def test_how_long_links_are_good():
             new, = [a for a in made if a["filename"] == name]
             expires = int(new["sas_url"].split("expires=")[1].split("&")[0])
             assert before + hours * 3600 <= expires <= int(time.time()) + hours * 3600, (said, new)
+            made = tool(c, "exec_sql", headers, query="SELECT * FROM t")
+            expires = int(made["sas_url"].split("expires=")[1].split("&")[0])
+            assert before + hours * 3600 <= expires <= int(time.time()) + hours * 3600, (said, made)
         for name, value, says in (("X_Blob_Connection_String", "x", "connection string of Azure"), ("X_Blob_Container_Name", "x", "missing header: "),
                                   ("X_Blob_Connection_String", "AccountName=a;AccountKey=AAAA", "artifacts.stores")):
             a = tool(c, "session_info", {name: value})
             assert a["status"] == "error" and "X-Blob-Connection-String" in a["error"] and says in a["error"], a
         for said in "0", "-1", "1.5", "abc", "", "99999999999":
-            for name, arguments in ("session_info", {}), ("exec_code", {"language": "bash", "code": "echo 1"}):
+            for name, arguments in ("session_info", {}), ("exec_code", {"language": "bash", "code": "echo 1"}), ("exec_sql", {"query": INSIDE}):
                 a = tool(c, name, {"X_Blob_SAS_Expiry_Hours": said}, **arguments)
                 assert a["status"] == "error" and "X-Blob-SAS-Expiry-Hours" in a["error"], (said, a)
 
