@@ -109,6 +109,9 @@ static void overlay(struct cbx_index_config *to, struct cbx_index_config *over)
 	overlay_text(&to->ca, &over->ca);
 	overlay_text(&to->client, &over->client);
 	overlay_text(&to->proxy, &over->proxy);
+	overlay_text(&to->http_proxy, &over->http_proxy);
+	overlay_text(&to->https_proxy, &over->https_proxy);
+	overlay_text(&to->no_proxy, &over->no_proxy);
 	if (over->no_index)
 		to->no_index = over->no_index;
 	if (over->offline)
@@ -125,6 +128,9 @@ void cbx_index_config_release(struct cbx_index_config *c)
 	free(c->ca);
 	free(c->client);
 	free(c->proxy);
+	free(c->http_proxy);
+	free(c->https_proxy);
+	free(c->no_proxy);
 	*c = (struct cbx_index_config){ 0 };
 }
 
@@ -303,6 +309,14 @@ static int take_index(struct uv *u, const char *key, const struct cbx_toml_event
 	return r;
 }
 
+static void add_exempt(char **to, const char *host)
+{
+	char *all = *to ? cbx_xasprintf("%s,%s", *to, host) : cbx_xstrdup(host);
+
+	free(*to);
+	*to = all;
+}
+
 static int take_uv(void *arg, const struct cbx_toml_event *e, struct cbx_err *err)
 {
 	struct uv *u = arg;
@@ -320,6 +334,12 @@ static int take_uv(void *arg, const struct cbx_toml_event *e, struct cbx_err *er
 		return add_place(&u->to->extra, e->text, strlen(e->text), u->path, err);
 	else if (strcmp(key, "find-links") == 0)
 		return add_place(&u->to->links, e->text, strlen(e->text), u->path, err);
+	else if (strcmp(key, "http-proxy") == 0)
+		set_text(&u->to->http_proxy, e->text);
+	else if (strcmp(key, "https-proxy") == 0)
+		set_text(&u->to->https_proxy, e->text);
+	else if (strcmp(key, "no-proxy") == 0)
+		add_exempt(&u->to->no_proxy, e->text);
 	else if (strcmp(key, "no-index") == 0)
 		u->to->no_index = strcmp(e->text, "true") == 0 ? CBX_SET_YES : CBX_SET_NO;
 	else if (strcmp(key, "offline") == 0)
@@ -539,9 +559,12 @@ int cbx_index_config_read(struct cbx_index_config *ret, struct cbx_err *err)
 	if (r >= 0)
 		r = complete_path(&ret->client,
 				  "client-cert of pip's configuration is not an absolute path; correct it", err);
-	if (r >= 0 && ret->proxy && (!cbx_plain(ret->proxy) || strchr(ret->proxy, ' ')))
+	if (r >= 0 && !cbx_proxy_plain(ret->proxy))
 		r = cbx_refuse(err, "index_refused", EINVAL,
 			       "proxy of pip's configuration is not an address; correct it");
+	if (r >= 0 && (!cbx_proxy_plain(ret->http_proxy) || !cbx_proxy_plain(ret->https_proxy)))
+		r = cbx_refuse(err, "index_refused", EINVAL,
+			       "http-proxy or https-proxy of uv's configuration is not an address; correct it");
 	if (r < 0)
 		cbx_index_config_release(ret);
 	return r;

@@ -28,6 +28,7 @@ struct cbx_index_config {
 	struct cbx_places extra, links;
 	enum cbx_set no_index, offline;
 	char *ca, *client, *proxy; /* owned; NULL: not set */
+	char *http_proxy, *https_proxy, *no_proxy; /* of uv, likewise */
 };
 
 /* Error, kind "index_refused": what cannot be read. */

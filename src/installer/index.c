@@ -90,6 +90,9 @@ static struct cbx_index *add(struct cbx_indexes *to, const struct cbx_index_conf
 				     .ca = c->ca ? cbx_xstrdup(c->ca) : NULL,
 				     .client = c->client ? cbx_xstrdup(c->client) : NULL,
 				     .proxy = c->proxy ? cbx_xstrdup(c->proxy) : NULL,
+				     .http_proxy = c->http_proxy ? cbx_xstrdup(c->http_proxy) : NULL,
+				     .https_proxy = c->https_proxy ? cbx_xstrdup(c->https_proxy) : NULL,
+				     .no_proxy = c->no_proxy ? cbx_xstrdup(c->no_proxy) : NULL,
 				     .offline = c->offline == CBX_SET_YES };
 	return index;
 }
@@ -183,6 +186,9 @@ void cbx_index_release(struct cbx_index *index)
 	free(index->ca);
 	free(index->client);
 	free(index->proxy);
+	free(index->http_proxy);
+	free(index->https_proxy);
+	free(index->no_proxy);
 	*index = (struct cbx_index){ 0 };
 }
 

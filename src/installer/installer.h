@@ -49,6 +49,8 @@ struct cbx_index {
 	char *ca;	     /* certificates, a file or directory; NULL: the system's */
 	char *client;	     /* a file with a certificate and its key, for the index's own host; NULL: none */
 	char *proxy;	     /* of the user's configuration; NULL: that of the environment */
+	char *http_proxy, *https_proxy; /* likewise, where the environment has none; NULL: none */
+	char *no_proxy;			/* hosts that go by none, besides those of the environment; NULL: none */
 	bool offline;	     /* what is kept of it counts, and it is not asked */
 };
 
@@ -89,6 +91,8 @@ char *cbx_registry_page(const struct cbx_index *registry, const char *package);
 /* The proxy for an address, NULL where there is none; borrowed. trusted: the address is on the index's own host. Error:
  * "index_refused", where a proxy would be asked for what is not a public host. */
 int cbx_via_find(const struct cbx_index *index, const char *url, bool trusted, const char **ret, struct cbx_err *err);
+
+bool cbx_proxy_plain(const char *proxy); /* whether it can be an address of one; so can NULL */
 
 /* ---- fetch.c ---- */
 

@@ -20,6 +20,7 @@ struct reading {
 	bool chosen;	   /* the policy's registry */
 	bool of_scope;	   /* it was found */
 	struct cbx_index *to;
+	char *https;	/* "https-proxy"; owned */
 	size_t matched; /* of the address of what logs in */
 };
 
@@ -64,6 +65,23 @@ static void log_in(struct reading *r, const char *key, const char *what, const c
 	r->to->authorization = cbx_xasprintf("%s %s", kind, value);
 }
 
+/* npm takes https-proxy before proxy, whatever the address; "null" and "false" are its words for none. */
+static bool take_proxy(struct reading *r, const char *key, char **value)
+{
+	bool https = strcmp(key, "https-proxy") == 0;
+
+	if (strcmp(key, "noproxy") == 0 || strcmp(key, "no-proxy") == 0) {
+		set(&r->to->no_proxy, value);
+		return true;
+	}
+	if (!https && strcmp(key, "proxy") != 0)
+		return false;
+	if (strcmp(*value, "null") == 0 || strcmp(*value, "false") == 0)
+		free(take_ptr(value));
+	set(https ? &r->https : &r->to->proxy, value);
+	return true;
+}
+
 /* logins: what follows from the registry, which the first reading finds. */
 static void take(struct reading *r, bool logins, const char *key, char **value)
 {
@@ -76,6 +94,8 @@ static void take(struct reading *r, bool logins, const char *key, char **value)
 		set(&r->to->url, value);
 	} else if (!logins && strcmp(key, "cafile") == 0 && (*value)[0] == '/') {
 		set(&r->to->ca, value);
+	} else if (!logins && take_proxy(r, key, value)) {
+		return;
 	} else if (logins && cbx_starts_with(key, "//") && cbx_ends_with(key, ":_authToken")) {
 		log_in(r, key, ":_authToken", "Bearer", *value);
 	} else if (logins && cbx_starts_with(key, "//") && cbx_ends_with(key, ":_auth")) {
@@ -118,21 +138,24 @@ static const char *variable(const char *lower, const char *upper)
 
 static void read_all(struct reading *r, bool logins)
 {
-	const char *home = getenv("HOME"), *named = variable("npm_config_userconfig", "NPM_CONFIG_USERCONFIG"),
-		   *url = variable("npm_config_registry", "NPM_CONFIG_REGISTRY"),
-		   *ca = variable("npm_config_cafile", "NPM_CONFIG_CAFILE");
+	const char *home = getenv("HOME"), *named = variable("npm_config_userconfig", "NPM_CONFIG_USERCONFIG");
+	static const char *const settings[][3] = {
+		{ "registry", "npm_config_registry", "NPM_CONFIG_REGISTRY" },
+		{ "cafile", "npm_config_cafile", "NPM_CONFIG_CAFILE" },
+		{ "proxy", "npm_config_proxy", "NPM_CONFIG_PROXY" },
+		{ "https-proxy", "npm_config_https_proxy", "NPM_CONFIG_HTTPS_PROXY" },
+		{ "noproxy", "npm_config_noproxy", "NPM_CONFIG_NOPROXY" },
+	};
 	_cleanup_free_ char *own = cbx_xasprintf("%s/.npmrc", home ? home : "");
-	_cleanup_free_ char *value = NULL, *file = NULL;
 
 	read_file(r, logins, "/etc/npmrc");
 	read_file(r, logins, named && named[0] ? named : own);
-	if (url && url[0]) {
-		value = cbx_xstrdup(url);
-		take(r, logins, "registry", &value);
-	}
-	if (ca && ca[0]) {
-		file = cbx_xstrdup(ca);
-		take(r, logins, "cafile", &file);
+	for (size_t i = 0; i < ARRAY_SIZE(settings); i++) {
+		const char *v = variable(settings[i][1], settings[i][2]);
+		_cleanup_free_ char *value = v && v[0] ? cbx_xstrdup(v) : NULL;
+
+		if (value)
+			take(r, logins, settings[i][0], &value);
 	}
 }
 
@@ -145,6 +168,10 @@ int cbx_registry_find(const char *wanted, const char *package, struct cbx_index 
 
 	*ret = (struct cbx_index){ .config = "~/.npmrc", .url = wanted ? cbx_xstrdup(wanted) : NULL };
 	read_all(&r, false);
+	if (r.https) {
+		free(ret->proxy);
+		ret->proxy = r.https;
+	}
 	if (!ret->url)
 		ret->url = cbx_xstrdup(NPM);
 	code = cbx_index_complete(
@@ -152,6 +179,9 @@ int cbx_registry_find(const char *wanted, const char *package, struct cbx_index 
 		"the registry is not an address of http or https; correct packages.registry of the policy, "
 		"or npm's configuration",
 		err);
+	if (code >= 0 && !cbx_proxy_plain(ret->proxy))
+		code = cbx_refuse(err, "index_refused", EINVAL,
+				  "proxy or https-proxy of npm's configuration is not an address; correct it");
 	if (code >= 0)
 		read_all(&r, true);
 	return code;

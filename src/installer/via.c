@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: which proxy a request goes by is decided here, by the variables that libcurl would read, and
- * libcurl is given the answer: whoever judges the address that it connects to has to know whose that is. A proxy is the
- * user's choice, so it may be anywhere. What it connects to is nothing that can be seen from here: names that mean a
- * host of a private network, and addresses of one, are refused before the proxy hears of them.
+ * Theory of operation: which proxy a request goes by is decided here, by what the user has configured and the variables
+ * that libcurl would read, and libcurl is given the answer: whoever judges the address that it connects to has to know
+ * whose that is. A proxy is the user's choice, so it may be anywhere. What it connects to is nothing that can be seen
+ * from here: names that mean a host of a private network, and addresses of one, are refused before the proxy hears of
+ * them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -74,7 +75,14 @@ static const char *chosen(const struct cbx_index *index, bool https)
 
 	if (!v)
 		v = https ? variable("https_proxy", "HTTPS_PROXY") : variable("http_proxy", NULL);
-	return v ? v : variable("all_proxy", "ALL_PROXY");
+	if (!v)
+		v = variable("all_proxy", "ALL_PROXY");
+	return v ? v : https ? index->https_proxy : index->http_proxy;
+}
+
+bool cbx_proxy_plain(const char *proxy)
+{
+	return !proxy || (cbx_plain(proxy) && !strchr(proxy, ' '));
 }
 
 int cbx_via_find(const struct cbx_index *index, const char *url, bool trusted, const char **ret, struct cbx_err *err)
@@ -92,7 +100,8 @@ int cbx_via_find(const struct cbx_index *index, const char *url, bool trusted, c
 	why = cbx_host_parse_port(p, (size_t)(end - p), &host, &port);
 	if (why)
 		host = (struct cbx_host){ 0 };
-	if (goes_directly(variable("no_proxy", "NO_PROXY"), &host, port)) {
+	if (goes_directly(variable("no_proxy", "NO_PROXY"), &host, port) ||
+	    goes_directly(index->no_proxy, &host, port)) {
 		*ret = NULL;
 		return 0;
 	}

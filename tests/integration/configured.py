@@ -265,6 +265,25 @@ def test_proxies_of_pip():
     assert "cannot be reached by the configured proxy" in answer and "s3cr" not in answer, answer
 
 
+def test_proxies_of_uv():
+    """They count where the environment has none."""
+    index = fill(Index(), through="1.0", through_too="1.0", near="1.0")
+    port, pem = secure(index, "index.example.com")
+    plain, tls = Forward({"index.example.com:80": index.server.server_port}), Forward({"index.example.com:443": port})
+    uv = {".config/uv/uv.toml": f"http-proxy = '{plain.url}'\nhttps-proxy = '{tls.url}'\nno-proxy = ['example.org', '127.0.0.1']\n"}
+    policies = [{"index": f"{scheme}://index.example.com/simple/"} for scheme in ("http", "https")]
+    assert install(box_with(policies[0], uv), "through") == ["through 1.0"]
+    assert install(box_with(policies[1], uv, PIP_CERT=pem), "through-too") == ["through-too 1.0"]
+    assert set(plain.asked) == {"index.example.com:80"} and set(tls.asked) == {"index.example.com:443"}, (plain.asked, tls.asked)
+    plain.asked.clear()
+    assert install(box_with({"index": index.url}, uv), "near") == ["near 1.0"]
+    answer = install(box_with(policies[0], uv, http_proxy="http://me:s3cr3t@127.0.0.1:1"), "absent")
+    assert "cannot be reached by the configured proxy" in answer and "s3cr" not in answer and not plain.asked, (answer, plain.asked)
+    for key in "http-proxy", "https-proxy":
+        answer = install(box_with(policies[0], {".config/uv/uv.toml": f"{key} = 'http://me:s3cr3t@a b'\n"}), "absent")
+        assert "http-proxy or https-proxy of uv's configuration is not an address" in answer and "s3cr" not in answer, answer
+
+
 def test_certificates():
     """Of pip's configuration, and of the variables that others share; a host that nobody vouches for is not asked."""
     index = fill(Index(), sure="1.0", surer="1.0", surest="1.0")

@@ -10,6 +10,7 @@ import tarfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cbxtest import Box, run  # noqa: E402
 from control import Control, ControlError  # noqa: E402
+from forward import Forward  # noqa: E402
 from npm import Registry  # noqa: E402
 from pypi import own_data  # noqa: E402
 
@@ -242,6 +243,38 @@ def test_the_users_configuration_counts_and_its_secrets_stay_outside():
     b = box_with(where=private)
     assert "wants another user or password (status 401); see ~/.npmrc" in install("open", b=b)
     b.stop()
+
+
+def test_the_proxies_of_npm():
+    """Of its configuration before those of the environment; https-proxy before proxy, and noproxy."""
+    registry.add("proxied", "1.0.0")
+    for archive in registry.pages["proxied"]["versions"].values():
+        archive["dist"]["tarball"] = archive["dist"]["tarball"].replace(registry.host, "registry.example.com")
+    proxy = Forward({"registry.example.com:80": registry.server.server_port}, user="me:pro%xy")
+    url = proxy.url.replace("//", "//me:pro%25xy@")
+    nowhere = "http://me:s3cr3t@127.0.0.1:1"
+
+    def ask(lines, name="proxied", at="http://registry.example.com/", **env):
+        b = box_with(where=None, registry=at)
+        rc = os.path.join(b.dir, "npmrc")
+        with open(rc, "w") as f:
+            f.write("".join(line + "\n" for line in lines))
+        b.env.update(NPM_CONFIG_USERCONFIG=rc, **env)
+        answer = install(name, b=b)
+        b.stop()
+        return answer if isinstance(answer, str) else names(answer["installed"])
+    assert ask([f"proxy = {url}"], http_proxy=nowhere) == ["proxied 1.0.0"]
+    for lines, env in (([f"proxy={nowhere}", f"https-proxy={url}"], {}), (["proxy=null"], {"http_proxy": url}),
+                       ([f"proxy={nowhere}"], {"npm_config_proxy": url}), ([], {"NPM_CONFIG_HTTPS_PROXY": url})):
+        assert ask(lines, **env) == ["proxied 1.0.0"], (lines, env)
+    registry.add("exempt", "1.0.0")
+    asked = len(proxy.asked)
+    assert ask([f"proxy={url}", "noproxy=example.org,127.0.0.1"], "exempt", registry.url) == ["exempt 1.0.0"]
+    assert len(proxy.asked) == asked, proxy.asked
+    for lines, says in (([f"proxy={nowhere}"], "cannot be reached by the configured proxy"),
+                        (["proxy=http://me:s3cr3t@a b"], "proxy or https-proxy of npm's configuration is not an address")):
+        answer = ask(lines, "never-there")
+        assert says in answer and "s3cr" not in answer, answer
 
 
 def bash(code, session="in"):
