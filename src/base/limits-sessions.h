@@ -173,6 +173,8 @@
 #define CBX_INSTALL_QUESTIONS_MAX 5000   /* packages: what one resolver may ask the index for; more: it is given up */
 #define CBX_INSTALL_ADDRESS_MAX KIB(4)   /* packages: what a resolver asks for, a name or an address; longer: it is given up
 					 * [integration/install.py:resolvers_that_lie] */
+#define CBX_BUILT_MAX MIB(64)            /* packages: bytes of a wheel that a resolver has built from sources; more: refused
+					 * [integration/builds.py:resolvers_that_lie] */
 #define CBX_INDEXES_MAX 16               /* packages: indexes besides the main one, and likewise directories of wheels, that
 					 * the user has configured; more: error
 					 * [integration/configured.py:what_cannot_be_honoured] */

@@ -222,6 +222,39 @@ static int answer_npm(struct question *q, const char *registry, const char *proj
 	return r < 0 ? r : answer(q, project, ret, err);
 }
 
+/* Of a wheel that the resolver has built: its pieces come one after the other, and are kept until it is installed. */
+static int take_piece(struct question *q, const cJSON *job, struct cbx_err *err)
+{
+	const char *name = cbx_json_text(job, "built"), *data = cbx_json_text(job, "data");
+	_cleanup_buf_ struct cbx_buf piece = { 0 };
+	uint64_t at = cbx_json_u64(job, "at");
+	_cleanup_fd_ int fd = -1;
+	struct stat st;
+	int r = cbx_confine_link(q->store, err);
+
+	if (r < 0)
+		return r;
+	if (!cbx_starts_with(name, CBX_BUILT) || !data || cbx_base64_decode(&piece, data, strlen(data)) < 0)
+		return cbx_refuse(err, "invalid_lock", EBADMSG, "a piece of a wheel that was built cannot be read");
+	if (at + piece.len > CBX_BUILT_MAX)
+		return cbx_refuse(
+			err, "too_large", EFBIG,
+			"the wheel that was built is larger than %zu MiB; install a wheel of it, or another version",
+			CBX_BUILT_MAX >> 20);
+	name_kept(false, name, q->kept);
+	fd = openat(q->store->all, q->kept, O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC | (at ? 0 : O_CREAT | O_TRUNC),
+		    0600);
+	if (fd < 0 || (!at && cbx_write_all(fd, "j", 1) < 0) || fstat(fd, &st) < 0)
+		return cbx_fail(err, errno, "keep a wheel that was built");
+	if ((uint64_t)st.st_size != at + 1)
+		return cbx_refuse(err, "invalid_lock", EBADMSG, "pieces of a wheel that was built are missing");
+	r = cbx_write_all(fd, piece.data, piece.len);
+	if (r < 0)
+		return cbx_fail(err, -r, "keep a wheel that was built");
+	bound_kept(q, piece.len);
+	return 0;
+}
+
 static int answer_index(struct question *q, const cJSON *job, struct cbx_indexes *from, struct cbx_buf *ret,
 			struct cbx_err *err)
 {
@@ -256,9 +289,10 @@ void cbx_answer_question(const cJSON *job, const struct cbx_store_dirs *store, i
 	_cleanup_(cbx_indexes_release) struct cbx_indexes from = { 0 };
 	_cleanup_(cbx_index_release) struct cbx_index registry = { 0 };
 	struct cbx_err err;
-	int r = project && cbx_is_npm(project) ? answer_npm(&q, cbx_json_text(job, "registry"),
-							    project + strlen(CBX_NPM), &registry, &text, &err)
-					       : answer_index(&q, job, &from, &text, &err);
+	int r = cbx_json_text(job, "built")	 ? take_piece(&q, job, &err)
+		: project && cbx_is_npm(project) ? answer_npm(&q, cbx_json_text(job, "registry"),
+							      project + strlen(CBX_NPM), &registry, &text, &err)
+						 : answer_index(&q, job, &from, &text, &err);
 
 	if (r < 0) {
 		cbx_err_sanitize(&err);
@@ -266,7 +300,7 @@ void cbx_answer_question(const cJSON *job, const struct cbx_store_dirs *store, i
 		cbx_json_set_str(o, "message", err.msg);
 		text.len = 0;
 	} else {
-		cbx_json_set_str(o, "type", text.data[0] == 'h' ? "html" : "json");
+		cbx_json_set_str(o, "type", text.len && text.data[0] == 'h' ? "html" : "json");
 		cbx_json_set_str(o, "url", q.url);
 	}
 	cbx_json_print(&line, o);

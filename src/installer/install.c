@@ -198,6 +198,7 @@ static int fetch_wheel(void *arg, struct cbx_err *err)
 	const char *url = f->wheel->url;
 	const struct cbx_indexes *from = &f->in->indexes;
 	const struct cbx_index *index = NULL;
+	bool built;
 	_cleanup_free_ char *found = NULL;
 	_cleanup_(cbx_index_release) struct cbx_index registry = { 0 };
 	_cleanup_fclose_ FILE *out = fdopen(fcntl(f->fd, F_DUPFD_CLOEXEC, 0), "w+");
@@ -209,11 +210,13 @@ static int fetch_wheel(void *arg, struct cbx_err *err)
 	} else if (r >= 0 && url) {
 		index = cbx_index_of(from, url);
 	}
-	if (r >= 0 && url)
+	built = url && cbx_starts_with(url, CBX_BUILT);
+	if (r >= 0 && url && !built)
 		r = cbx_index_allows(index, url, err);
 	if (r >= 0)
-		r = index ? cbx_confine_fetch(index, 1, f->in->store, err)
-			  : cbx_confine_fetch(from->all, from->n, f->in->store, err);
+		r = built   ? cbx_confine_link(f->in->store, err)
+		    : index ? cbx_confine_fetch(index, 1, f->in->store, err)
+			    : cbx_confine_fetch(from->all, from->n, f->in->store, err);
 	if (r >= 0 && !url) {
 		r = cbx_find_wheel(from, f->in->store, f->wheel, &found, err);
 		url = found;
@@ -221,6 +224,9 @@ static int fetch_wheel(void *arg, struct cbx_err *err)
 	}
 	if (r >= 0 && cbx_kept_take(f->in->store, url, out))
 		r = cbx_fetch_count(&f->in->spent->fetched, (uint64_t)ftello(out), f->in->bytes_max, "the index", err);
+	else if (r >= 0 && built)
+		r = cbx_refuse(err, "not_found", ENOENT,
+			       "it was built from its sources, and is not kept any more; install it in a new session");
 	else if (r >= 0)
 		r = cbx_fetch(index, url, NULL, out, f->in->bytes_max, &f->in->spent->fetched, NULL, err);
 	if (r >= 0 && fflush(out) != 0)

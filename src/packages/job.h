@@ -10,6 +10,7 @@
  *   {"job":"ask","index"?,"cache","project"}    the page of a project: {"type":"json" or "html","url"}, bytes
  *   {"job":"ask","registry"?,"cache","project":"npm:…"}  that of an npm package, likewise
  *   {"job":"ask","index"?,"cache","url"}	 a file that a page named: likewise
+ *   {"job":"ask","cache","built":"built:…","at","data"}  a piece of a wheel that a resolver has built, in base64
  *   {"job":"install","token","index"?,"registry"?,"bytes_max","cache","python","packages":[…],"advisories":[paths],
  * "on_advisory":"refuse" or "warn","asked":[names],"known":[names]}	 see packages/rules.h:
  * {"token","warnings"?:[texts]}. The token, a random name, is that of the directory that is made. Hanging up gives the

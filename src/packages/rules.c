@@ -219,7 +219,7 @@ static bool usable_url(const char *url)
 {
 	return url && strlen(url) < 2000 && cbx_plain(url) && !strchr(url, ' ') &&
 	       (cbx_starts_with(url, "https://") || cbx_starts_with(url, "http://") ||
-		cbx_starts_with(url, "file:///"));
+		cbx_starts_with(url, "file:///") || cbx_starts_with(url, CBX_BUILT));
 }
 
 static int read_path(const cJSON *via, struct cbx_wheel *w, struct cbx_err *err)

@@ -59,6 +59,9 @@ struct cbx_wheel {
 	bool direct;	  /* nothing else did */
 };
 
+/* What the address of a wheel begins with that a resolver has built: "built:<installation>/<sum>". */
+#define CBX_BUILT "built:"
+
 #define CBX_WHEELS_MAX 400 /* packages of one installation */
 
 struct cbx_lock {

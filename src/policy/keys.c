@@ -97,10 +97,14 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 	[CBX_KEY_CACHE] = { "packages", "cache", CBX_TYPE_SIZE, CBX_PACKAGES_KEPT_MIN, CBX_PACKAGES_KEPT_MAX,
 			    CBX_PACKAGES_KEPT_DEFAULT, CBX_PACKAGES_KEPT_DEFAULT, .server_only = true,
 			    .text = "Most bytes of unpacked packages and answers of the index that are kept; more: "
-				    "before something is fetched, those used longest ago that no session has are removed" },
+				    "before something is fetched, those used longest ago that no session has are "
+				    "removed" },
 	[CBX_KEY_URLS] = { "packages", "urls", CBX_TYPE_BOOL, 0, 1, 0, 0, .server_only = true,
 			   .text = "Wheels can be installed from any public address of HTTPS that is given with their "
 				   "SHA-256" },
+	[CBX_KEY_SOURCE_BUILDS] = { "packages", "source_builds", CBX_TYPE_BOOL, 0, 1, 0, 0, .server_only = true,
+				    .text = "Python packages of which the index has sources alone are built, in a "
+					    "sandbox without a network" },
 	[CBX_KEY_SQL_ROWS] = { "sql", "rows", CBX_TYPE_COUNT, 1, CBX_SQL_ROWS_MAX, CBX_SQL_ROWS_DEFAULT,
 			       CBX_SQL_ROWS_DEFAULT, .server_only = true,
 			       .text = "Most rows of the result of a query" },

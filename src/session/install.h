@@ -37,6 +37,7 @@ struct cbx_install {
 	bool installing;
 	struct cbx_asks asks, waiting;
 	size_t nasks, asked;
+	char built[27]; /* a name that nobody else knows, for what is built */
 	struct cbx_buf line, feed, trace;
 	size_t given; /* bytes of the feed that the resolver has been given, but may not have read */
 	struct cbx_lock lock;

@@ -358,6 +358,19 @@ static void warn_of_unlocked(struct cbx_install *in)
 	}
 }
 
+static void warn_of_built(struct cbx_install *in)
+{
+	for (size_t i = 0; i < in->lock.n; i++) {
+		const struct cbx_wheel *w = &in->lock.wheels[i];
+		_cleanup_free_ char *text = NULL;
+
+		if (!w->url || !cbx_starts_with(w->url, CBX_BUILT) || cbx_wanted_had(in->target->packages, w))
+			continue;
+		text = cbx_xasprintf("%s %s was built from its sources", w->name, w->version);
+		warn(in, text);
+	}
+}
+
 static void attached(struct cbx_session *s, const struct cbx_err *err)
 {
 	struct cbx_install *in = s->install;
@@ -412,6 +425,7 @@ static void installed(struct cbx_job *j)
 		in->making[0] = '\0';
 		take_warnings(in, cJSON_GetObjectItemCaseSensitive(answer, "warnings"));
 		warn_of_unlocked(in);
+		warn_of_built(in);
 		drop_token(in->target, token); /* when the session ends */
 		show(in->target);
 	}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: the first step of an installation (packages.c). The resolver is a cell of a session of its own.
- * Its standard output has a line for each question, which codebox-packages answers by way of its standard input, and at
- * last one for all that is needed, or why that cannot be. All of it is the word of a sandbox.
+ * Its standard output has a line for each question, or piece of what it has built, which codebox-packages answers by
+ * way of its standard input, and at last one for all that is needed, or why that cannot be. All of it is the word of a
+ * sandbox.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -145,15 +146,39 @@ void cbx_resolver_go_on(struct cbx_install *in)
 	}
 }
 
+static bool may_build(const struct cbx_install *in)
+{
+	return in->target->policy->values[CBX_KEY_SOURCE_BUILDS].ceiling && !in->npm && !in->elsewhere;
+}
+
+/* A piece of a wheel that was built: its bytes are codebox-packages's to judge. */
+static bool take_piece(const struct cbx_install *in, const cJSON *line, cJSON *ask)
+{
+	const char *sum = cbx_json_text(line, "built"), *data = cbx_json_text(line, "data");
+	_cleanup_free_ char *address = cbx_xasprintf(CBX_BUILT "%s/%.64s", in->built, sum);
+	struct cbx_err ignored;
+	uint64_t at = 0;
+
+	if (!may_build(in) || strlen(sum) != 64 || !data ||
+	    cbx_json_get_u64(line, "at", 0, CBX_BUILT_MAX, &at, &ignored) <= 0)
+		return false;
+	cbx_json_set_str(ask, "built", address);
+	cbx_json_set_u64(ask, "at", at);
+	cbx_json_set_str(ask, "data", data);
+	return true;
+}
+
 static int add_ask(struct cbx_install *in, const cJSON *line, struct cbx_err *err)
 {
-	const char *project = cbx_json_text(line, "project"), *url = cbx_json_text(line, "url");
+	const char *project = cbx_json_text(line, "project"), *url = cbx_json_text(line, "url"),
+		   *built = cbx_json_text(line, "built");
+	_cleanup_json_ cJSON *what = cbx_json_new_obj();
 	struct cbx_ask *a;
 	uint64_t id = 0;
 
-	if (cbx_json_get_u64(line, "ask", 1, UINT32_MAX, &id, err) <= 0 || !project == !url ||
-	    strlen(project ? project : url) > CBX_INSTALL_ADDRESS_MAX ||
-	    (project ? cbx_is_npm(project) != in->npm : in->npm))
+	if (cbx_json_get_u64(line, "ask", 1, UINT32_MAX, &id, err) <= 0 || !!project + !!url + !!built != 1 ||
+	    (!built && strlen(project ? project : url) > CBX_INSTALL_ADDRESS_MAX) ||
+	    (project ? cbx_is_npm(project) != in->npm : in->npm) || (built && !take_piece(in, line, what)))
 		return cbx_refuse(err, "invalid_lock", EBADMSG, "the resolver asks for something impossible");
 	if (cbx_install_allowed(in->target, err) < 0)
 		return -err->code;
@@ -168,7 +193,7 @@ static int add_ask(struct cbx_install *in, const cJSON *line, struct cbx_err *er
 	a->job.done = answered;
 	a->job.some = coming;
 	a->job.max = CBX_INSTALL_PAGE_MAX + KIB(64);
-	a->what = cbx_json_new_obj();
+	a->what = take_ptr(&what);
 	cbx_json_set_str(a->what, "job", "ask");
 	cbx_json_set_str(a->what, "index", in->target->policy->index);
 	cbx_json_set_u64(a->what, "cache", in->target->policy->values[CBX_KEY_CACHE].ceiling);
@@ -285,7 +310,9 @@ static cJSON *question(const struct cbx_install *in)
 	const struct cbx_package_rules *rules = &in->target->policy->packages;
 	const struct cbx_had *had = in->target->packages ? &in->target->packages->had[in->npm] : NULL;
 	cJSON *o = cbx_json_new_obj(), *r = cbx_json_new_obj(), *newest = cbx_json_new_arr();
+	_cleanup_free_ char *builds = cbx_xasprintf(CBX_BUILT "%s/", in->built);
 
+	cbx_json_set_str(o, "builds", may_build(in) ? builds : NULL);
 	cbx_json_set(o, "requirements", cJSON_Duplicate(in->requirements, 1));
 	cbx_json_set(o, "previous",
 		     had && had->wheels && !in->elsewhere ? cJSON_Duplicate(had->wheels, 1) : cbx_json_new_arr());
@@ -309,7 +336,7 @@ int cbx_resolver_begin(struct cbx_install *in, struct cbx_err *err)
 	struct cbx_cell_spec cell = {
 		.code = RESOLVE, .language = "python", .ours = true, .unlimited = true, .streamed = true, .input = true
 	};
-	_cleanup_json_ cJSON *asked = question(in);
+	_cleanup_json_ cJSON *asked = NULL;
 	struct cbx_session_spec spec;
 	struct cbx_execution *x;
 	int r;
@@ -318,6 +345,8 @@ int cbx_resolver_begin(struct cbx_install *in, struct cbx_err *err)
 		cell.code = RESOLVE_NPM;
 		cell.language = "javascript";
 	}
+	cbx_random_name(in->built, sizeof(in->built) - 1);
+	asked = question(in);
 	cbx_session_spec_init(&spec);
 	snprintf(spec.image, sizeof(spec.image), "%s", in->target->spec.image);
 	spec.one_shot = true;

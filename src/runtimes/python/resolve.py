@@ -7,15 +7,21 @@ these: a line of JSON and then the page or file. Many questions are under way at
 {"refused": why, "kind": word}. Everything in it is checked by who reads it.
 
 What is decided here is what Python alone knows: tags, markers, metadata. pip has the libraries for that, and the search
-is the one that pip itself uses. Only wheels count. What the session has stays where it fits; so does what the image has, but
+is the one that pip itself uses. Only wheels count, and, with "builds", sources of versions that have none: these
+are built here (build.py), and the wheel is handed out in pieces, each {"ask": number, "built": SHA-256, "at": offset, "data":
+base64}. What the session has stays where it fits; so does what the image has, but
 for those packages that are to be the newest. With "elsewhere", wheels are looked for that fit another Python on another
 machine, and what is here does not count.
 """
+import base64
+import hashlib
 import json
 import os
+import runpy
 import sys
 import zipfile
 from collections import deque
+from email.message import Message
 from email.parser import BytesHeaderParser
 from html.parser import HTMLParser
 from io import BytesIO
@@ -47,6 +53,8 @@ canonical = packaging and packaging.utils.canonicalize_name
 
 ROUNDS_MAX = 5000
 WHY_MAX = 500
+DEPTH_MAX = 5  # of builds that need builds
+PIECE = 1 << 20  # bytes of a wheel that was built, which are handed out at once
 GLIBC = 36  # 2.36, of Debian 12: elsewhere, there is none that is older
 OLD_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}  # of versions of glibc
 
@@ -121,7 +129,8 @@ class File:
     """A wheel of the index, or one that the session has."""
 
     def __init__(self, entry, name, number, rank):
-        self.entry, self.name, self.version, self.rank = entry, name, number, rank
+        self.entry, self.name, self.version, self.rank = entry, name, number, rank  # without rank: sources
+        self.data = None  # of a wheel that was built here
         self.yanked = entry.get("yanked", False)
         self.yanked = self.yanked is not False and self.yanked is not None
 
@@ -177,6 +186,9 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
                 self.previous[file.name] = file
         self.newest = set(question["newest"])
         self.direct = {}    # name: the wheel that was asked for by its address
+        # What the addresses of wheels begin with that are built here, or None: none is.
+        self.builds, self.within = question.get("builds"), question.get("within", ())
+        self.question = question
         self.rules = {}
         for kind in "allow", "block", "versions":
             for text in question["rules"].get(kind, ()):
@@ -213,6 +225,16 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
             return None
         return File(entry, name, number, (-min(ranks), build))
 
+    def source_of(self, name, entry):
+        """Sources that may be built, or None."""
+        try:
+            project, number = packaging.utils.parse_sdist_filename(entry["filename"])
+        except Exception:
+            return None
+        if canonical(project) != name or not entry["hashes"].get("sha256") or name in self.locked:
+            return None
+        return File(entry, name, number, None)
+
     def page(self, name):
         if name not in self.pages:
             head, data = self.ask(self.way(name), project=name)
@@ -241,12 +263,10 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
 
     def choose(self, name, files):
         """The best wheel of each version; and what else there is, to say why there is none."""
-        best, late, sources, other = {}, set(), set(), set()
+        best, late, sources, other = {}, set(), {}, set()
         for entry in files:
             filename = entry.get("filename", "")
-            if not filename.endswith(".whl"):
-                if filename.endswith((".tar.gz", ".zip")):
-                    sources.add(filename)
+            if not filename.endswith((".whl", ".tar.gz", ".zip")):
                 continue
             needs = entry.get("requires-python")
             try:
@@ -255,11 +275,17 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
                     continue
             except Exception:
                 pass
+            if not filename.endswith(".whl"):
+                sources[filename] = self.source_of(name, entry) if self.builds else None
+                continue
             file = self.file_of(name, entry)
             if file is None:
                 other.add(filename)
             elif file.version not in best or file.rank > best[file.version].rank:
                 best[file.version] = file
+        for file in sources.values():
+            if file is not None:
+                best.setdefault(file.version, file)
         if not best:
             if late:
                 self.why_not[name] = "it needs Python %s, and the image has %s" % (sorted(late)[-1], self.python)
@@ -268,7 +294,7 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
             elif other:
                 self.why_not[name] = "none of its wheels fits the image's Python %s on this machine" % self.python
             elif sources:
-                self.why_not[name] = "it has no wheel, only sources, and nothing is built here"
+                self.why_not[name] = "it has no wheel, only sources, and nothing is built here (packages.source_builds)"
             else:
                 self.why_not[name] = "the index has no file of it"
         return best
@@ -376,15 +402,66 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
         if name in self.newest or not (name in self.previous or (image and need.specifier.contains(image.version, prereleases=True))):
             self.index.want(project=name)
 
-    def metadata(self, file):
+    # ---- sources ----
+
+    def judge(self, candidate):
+        """Of what a build needs: it is not installed, so nobody else judges it."""
+        name = candidate.name
+        if any(not str(s) for s in self.rules.get("block", {}).get(name, ())) or (
+                self.only and name not in self.rules.get("allow", {})):
+            raise Refused("package_refused", "%s: the policy does not allow it" % self.way(name))
+
+    def provide(self, file, texts):
+        """The wheels that a build needs, besides what the image has."""
+        question = {"requirements": texts, "previous": [], "newest": [], "locked": {}, "rules": self.question["rules"],
+                    "builds": self.builds, "within": [*self.within, file.name]}
+        provider, result = resolve(question, self.index)
+        for candidate in {c.name: c for c in result.mapping.values()}.values():
+            if candidate.file is not None:
+                provider.judge(candidate)
+                yield candidate.file.data or self.index.get(url=candidate.file.entry["url"])[1]
+
+    def build(self, file):
+        """Make a wheel of its sources, which takes their place."""
         entry, who = file.entry, "%s %s" % (self.way(file.name), file.version)
+        if file.name in self.within or len(self.within) > DEPTH_MAX:
+            raise Refused("conflict", "%s: it is needed to build itself: %s" % (who, " → ".join([*self.within, file.name])))
+        data = self.ask(who, url=entry["url"])[1]
+        if hashlib.sha256(data).hexdigest() != entry["hashes"]["sha256"].lower():
+            raise Refused("wrong_hash", "%s: %s is not the file that the index promised" % (who, entry["filename"]))
+        builder = runpy.run_path(os.path.join(os.path.dirname(os.path.abspath(__file__)), "build.py"))
+        try:
+            name, data = builder["build"](entry["filename"], data, lambda texts: list(self.provide(file, texts)))
+        except builder["Failed"] as e:
+            raise Refused("install_failed", "%s: %s" % (who, e))
+        except Refused as e:
+            raise Refused(e.kind, "%s is built from sources: %s" % (who, e))
+        digest = hashlib.sha256(data).hexdigest()
+        made = self.file_of(file.name, {"filename": name, "url": self.builds + digest, "hashes": {"sha256": digest}, "size": len(data)})
+        if made is None or made.version != file.version:
+            raise Refused("install_failed", "%s: %s is what its sources make, which is not a wheel of it that fits" % (who, name))
+        file.entry, file.data = made.entry, data
+        file.entry["needs"] = self.metadata(file).get_all("Requires-Dist") or []
+        if not self.within:
+            for at in range(0, len(data), PIECE):
+                self.ask(who, built=digest, at=at, data=base64.b64encode(data[at:at + PIECE]).decode())
+
+    def metadata(self, file):
+        if file.rank is None and file.data is None:
+            self.build(file)
+        entry, who = file.entry, "%s %s" % (self.way(file.name), file.version)
+        if "needs" in entry:  # it was built
+            message = Message()
+            for text in entry["needs"]:
+                message["Requires-Dist"] = text
+            return message
         if entry.get("core-metadata") or entry.get("data-dist-info-metadata") or entry.get("dist-info-metadata"):
             try:
                 return BytesHeaderParser().parsebytes(self.ask(who, url=entry["url"] + ".metadata")[1])
             except Refused as e:
                 if e.kind != "not_found":
                     raise
-        data = self.ask(who, url=entry["url"])[1]
+        data = file.data or self.ask(who, url=entry["url"])[1]
         try:
             with zipfile.ZipFile(BytesIO(data)) as z:
                 names = [n for n in z.namelist() if n.count("/") == 1 and n.endswith(".dist-info/METADATA")]
@@ -504,7 +581,7 @@ def describe(provider, result):
         entry = candidate.file.entry
         packages.append({"name": candidate.name, "version": str(candidate.version), "file": entry["filename"],
                          "url": entry["url"], "sha256": entry["hashes"]["sha256"].lower(),
-                         "size": entry.get("size") or 0, "via": via[:100]})
+                         "size": entry.get("size") or 0, "via": via[:100], **({"needs": entry["needs"]} if "needs" in entry else {})})
     packages.sort(key=lambda p: p["name"])
     return {"packages": packages, "image": image, "python": "%d.%d" % sys.version_info[:2]}
 
