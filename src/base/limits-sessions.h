@@ -175,6 +175,9 @@
 					 * [integration/install.py:resolvers_that_lie] */
 #define CBX_BUILT_MAX MIB(64)            /* packages: bytes of a wheel that a resolver has built from sources; more: refused
 					 * [integration/builds.py:resolvers_that_lie] */
+#define CBX_SCRIPTS_SAID_MAX KIB(16)     /* packages: what is kept of what scripts of npm packages warn of; more: forgotten, and
+					 * the installation says that they did not come to their end
+					 * [integration/npm.py:scripts_run_where_the_policy_lets_them] */
 #define CBX_INDEXES_MAX 16               /* packages: indexes besides the main one, and likewise directories of wheels, that
 					 * the user has configured; more: error
 					 * [integration/configured.py:what_cannot_be_honoured] */

@@ -41,6 +41,7 @@
 #define UNPACKED_RATIO 4     /* unpacked, they may be this many times what the policy allows for files of the index */
 #define REMOVE_MAX     4000000ul
 #define NAMED_MAX      5 /* packages that one message names */
+#define PACKED	       "packed"
 #define CHANGED	       "package_changed"
 
 struct installation {
@@ -50,6 +51,7 @@ struct installation {
 	uint64_t bytes_max, kept_max;
 	struct spent *spent;
 	const char *python, *registry, *token;
+	bool scripts; /* those of npm packages are to run */
 };
 
 /* In memory that all processes of an installation share. */
@@ -535,6 +537,39 @@ static int check_all(const struct installation *in, struct cbx_err *err)
 		 : 0;
 }
 
+static int open_stored(const struct installation *in, const struct cbx_wheel *w)
+{
+	char stored[160];
+
+	snprintf(stored, sizeof(stored), "w/%s", w->sum);
+	return openat(in->store->all, stored, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static bool have_scripts(const struct installation *in)
+{
+	for (size_t i = 0; in->scripts && i < in->lock.n; i++) {
+		_cleanup_fd_ int tree = in->lock.wheels[i].place ? open_stored(in, &in->lock.wheels[i]) : -1;
+
+		if (tree >= 0 && cbx_npm_scripts(tree))
+			return true;
+	}
+	return false;
+}
+
+/* Scripts write into what they belong to, so the session makes a copy of its own (runtimes/javascript/scripts.js), to
+ * which node_modules leads. */
+static int put_apart(const struct installation *in, int *to, struct cbx_err *err)
+{
+	_cleanup_free_ char *copy = cbx_xasprintf("/home/user/.local/share/codebox/npm/%s/node_modules", in->token);
+	int packed = symlinkat(copy, *to, "node_modules") < 0 ? -errno : cbx_link_open(*to, PACKED);
+
+	if (packed < 0)
+		return cbx_fail(err, -packed, "put packages with scripts apart");
+	close(*to);
+	*to = packed;
+	return 0;
+}
+
 static int link_all(void *arg, struct cbx_err *err)
 {
 	const struct installation *in = arg;
@@ -553,13 +588,12 @@ static int link_all(void *arg, struct cbx_err *err)
 	to = openat(in->store->own, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (to < 0)
 		return cbx_fail(err, errno, "open the session's directory");
+	if (have_scripts(in))
+		r = put_apart(in, &to, err);
 	for (size_t i = 0; r >= 0 && i < in->lock.n; i++) {
 		const struct cbx_wheel *w = &in->lock.wheels[i];
-		_cleanup_fd_ int tree = -1;
-		char stored[160];
+		_cleanup_fd_ int tree = open_stored(in, w);
 
-		snprintf(stored, sizeof(stored), "w/%s", w->sum);
-		tree = openat(in->store->all, stored, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		r = tree < 0 ? cbx_fail(err, errno, "open %s", w->file) : check_package(tree, w, err);
 		if (r >= 0)
 			r = w->place ? cbx_npm_link(tree, to, w, err) : cbx_wheel_link(tree, to, in->python, err);
@@ -607,6 +641,7 @@ int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *ans
 	_cleanup_fd_ int held = -1;
 	int r = cbx_index_find(cbx_json_text(job, "index"), &in.indexes, err);
 
+	in.scripts = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(job, "scripts"));
 	in.bytes_max = cbx_json_u64(job, "bytes_max");
 	in.kept_max = cbx_json_u64(job, "cache");
 	in.spent = mmap(NULL, sizeof(*in.spent), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -625,8 +660,13 @@ int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *ans
 		r = lock_store(&in, &held, err);
 	if (r >= 0)
 		r = get_and_link(&in, answer, err);
-	if (r >= 0)
+	if (r >= 0) {
+		_cleanup_free_ char *packed = cbx_xasprintf(CBX_SESSIONS "/%s/" PACKED, in.token);
+
 		cbx_json_set_str(answer, "token", in.token);
+		cbx_json_set_bool(answer, "scripts",
+				  in.scripts && faccessat(store->own, packed, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
+	}
 	if (in.spent != MAP_FAILED)
 		munmap(in.spent, sizeof(*in.spent));
 	cbx_lock_release(&in.lock);

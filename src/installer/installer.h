@@ -179,6 +179,8 @@ int cbx_wheel_link(int tree, int to, const char *python, struct cbx_err *err);
 
 /* Whether the tree of an unpacked archive is that of this package. Its programs become executable. */
 int cbx_npm_check(int tree, const struct cbx_wheel *w, struct cbx_err *err);
+/* Whether it has scripts for its installation. */
+bool cbx_npm_scripts(int tree);
 /* Give a session's directory hard links to its files, at its place. */
 int cbx_npm_link(int tree, int to, const struct cbx_wheel *w, struct cbx_err *err);
 

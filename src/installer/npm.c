@@ -131,6 +131,23 @@ int cbx_npm_check(int tree, const struct cbx_wheel *w, struct cbx_err *err)
 	return r < 0 ? cbx_fail(err, -r, "make its programs executable") : 0;
 }
 
+bool cbx_npm_scripts(int tree)
+{
+	static const char *const events[] = { "preinstall", "install", "postinstall" };
+	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
+	_cleanup_fd_ int own = open_own(tree);
+	const cJSON *scripts;
+	struct cbx_err ignored;
+
+	if (own < 0 || read_manifest(own, &doc, &ignored) < 0)
+		return false;
+	scripts = cJSON_GetObjectItemCaseSensitive(doc.root, "scripts");
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
+		if (cJSON_IsObject(scripts) && cbx_json_text(scripts, events[i]))
+			return true;
+	return false;
+}
+
 static int open_place(int to, const char *place)
 {
 	_cleanup_fd_ int at = openat(to, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

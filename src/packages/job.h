@@ -12,9 +12,10 @@
  *   {"job":"ask","index"?,"cache","url"}	 a file that a page named: likewise
  *   {"job":"ask","cache","built":"built:…","at","data"}  a piece of a wheel that a resolver has built, in base64
  *   {"job":"install","token","index"?,"registry"?,"bytes_max","cache","python","packages":[…],"advisories":[paths],
- * "on_advisory":"refuse" or "warn","asked":[names],"known":[names]}	 see packages/rules.h:
- * {"token","warnings"?:[texts]}. The token, a random name, is that of the directory that is made. Hanging up gives the
- * installation up.
+ * "on_advisory":"refuse" or "warn","asked":[names],"known":[names],"scripts"?}	 see packages/rules.h:
+ * {"token","warnings"?:[texts],"scripts"?}. scripts: those that packages of npm have are to run; the answer says
+ * whether any has one, and then node_modules leads to a copy that the session is to make of packed/node_modules. The
+ * token, a random name, is that of the directory that is made. Hanging up gives the installation up.
  *   {"job":"drop","tokens":[…]}	 directories of sessions that are gone: {}
  */
 #define CBX_JOB_SOCKET 3

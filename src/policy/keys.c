@@ -105,6 +105,8 @@ const struct cbx_key_info cbx_keys[CBX_KEYS] = {
 	[CBX_KEY_SOURCE_BUILDS] = { "packages", "source_builds", CBX_TYPE_BOOL, 0, 1, 0, 0, .server_only = true,
 				    .text = "Python packages of which the index has sources alone are built, in a "
 					    "sandbox without a network" },
+	[CBX_KEY_SCRIPTS] = { "packages", "scripts", CBX_TYPE_BOOL, 0, 1, 0, 0, .server_only = true,
+			      .text = "Scripts that packages of npm have for their installation run, in the session" },
 	[CBX_KEY_SQL_ROWS] = { "sql", "rows", CBX_TYPE_COUNT, 1, CBX_SQL_ROWS_MAX, CBX_SQL_ROWS_DEFAULT,
 			       CBX_SQL_ROWS_DEFAULT, .server_only = true,
 			       .text = "Most rows of the result of a query" },

@@ -5,6 +5,7 @@
 /* One installation of packages, between packages.c, which has it, and resolver.c, which finds out what is needed. */
 #include "packages/rules.h"
 #include "packages/sums.h"
+#include "command/command.h"
 #include "session/internal.h"
 #include "session/jobs.h"
 #include "session/wheels.h"
@@ -35,6 +36,9 @@ struct cbx_install {
 	cJSON *imported; /* by the interpreter, in another version than it is installed in now; NULL: nothing */
 	struct cbx_job job; /* the one that installs */
 	bool installing;
+	bool scripts;		       /* of packages of npm are to run, before it ends */
+	struct cbx_command_op command; /* by which they do */
+	struct cbx_buf said;	       /* what that prints */
 	struct cbx_asks asks, waiting;
 	size_t nasks, asked;
 	char built[27]; /* a name that nobody else knows, for what is built */
@@ -83,6 +87,10 @@ int cbx_wanted_sums(const struct cbx_install *in, struct cbx_err *err);
 /* saved.c: what a resolver said of packages, without addresses. */
 cJSON *cbx_wheels_said(const cJSON *packages);
 
+/* scripts.c. The scripts of its packages of npm run in the session, and then it ends. */
+int cbx_install_scripts(struct cbx_install *in, struct cbx_err *err);
+/* packages.c: a line for who asked, and the session's log. */
+void cbx_install_warn(struct cbx_install *in, const char *text);
 /* packages.c. It ends soon, but not before the caller returns: with an error, or, NULL, well. */
 void cbx_install_end(struct cbx_install *in, const struct cbx_err *err);
 

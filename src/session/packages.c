@@ -11,7 +11,8 @@
  * what was judged, and makes a directory of links. 4  The supervisor mounts that directory in the session's sandbox. 5
  * A .pth file in the session's home names the mount, for the interpreter that runs and those that follow. The one that
  * runs is asked what it has imported in another version; one that runs a cell tells that at the cell's end. Node finds
- * packages of npm by the link /node_modules, which the supervisor turns to the mount.
+ * packages of npm by the link /node_modules, which the supervisor turns to the mount. Where the policy lets their
+ * scripts run, that is then done (scripts.c).
  *
  * A later installation resolves what was asked for before as well, and makes another directory: what fails on the way
  * leaves the session as it was. Directories stay until the session ends, since what was imported may still load from
@@ -105,6 +106,7 @@ static void install_free(struct cbx_install *in)
 	cbx_buf_release(&in->line);
 	cbx_buf_release(&in->feed);
 	cbx_buf_release(&in->trace);
+	cbx_buf_release(&in->said);
 	free(in);
 }
 
@@ -313,7 +315,7 @@ static int tell(struct cbx_install *in, struct cbx_err *err)
 }
 
 /* It goes into the session's log, too, for a session that had to be made first. */
-static void warn(struct cbx_install *in, const char *text)
+void cbx_install_warn(struct cbx_install *in, const char *text)
 {
 	if (!in->warnings)
 		in->warnings = cbx_json_new_arr();
@@ -339,7 +341,7 @@ static void warn_of_changed(struct cbx_install *in)
 				"%s %s was there before: an interpreter that has loaded it uses it until it is "
 				"restarted",
 				w->name + strlen(CBX_NPM), cbx_json_text(v, "version"));
-			warn(in, text);
+			cbx_install_warn(in, text);
 		}
 }
 
@@ -354,7 +356,7 @@ static void warn_of_unlocked(struct cbx_install *in)
 			continue;
 		text = cbx_xasprintf("package-lock.json does not have %s %s, which is installed; npm ci refuses that",
 				     w->name + strlen(CBX_NPM), w->version);
-		warn(in, text);
+		cbx_install_warn(in, text);
 	}
 }
 
@@ -367,7 +369,7 @@ static void warn_of_built(struct cbx_install *in)
 		if (!w->url || !cbx_starts_with(w->url, CBX_BUILT) || cbx_wanted_had(in->target->packages, w))
 			continue;
 		text = cbx_xasprintf("%s %s was built from its sources", w->name, w->version);
-		warn(in, text);
+		cbx_install_warn(in, text);
 	}
 }
 
@@ -380,7 +382,12 @@ static void attached(struct cbx_session *s, const struct cbx_err *err)
 		return;
 	if (!err && in->npm) {
 		warn_of_changed(in);
-		cbx_install_end(in, NULL);
+		if (!in->scripts)
+			cbx_install_end(in, NULL);
+		else if (cbx_install_scripts(in, &ours) < 0)
+			cbx_install_end(in, &ours);
+		else
+			cbx_timer_set(in->timer, (CBX_INSTALL_TIMEOUT_S + 30) * 1000ull);
 	} else if (err || tell(in, &ours) < 0) {
 		cbx_install_end(in, err ? err : &ours);
 	}
@@ -392,7 +399,7 @@ static void take_warnings(struct cbx_install *in, const cJSON *list)
 
 	cJSON_ArrayForEach(v, list)
 		if (cJSON_IsString(v) && cbx_plain(v->valuestring))
-			warn(in, v->valuestring);
+			cbx_install_warn(in, v->valuestring);
 }
 
 /* A sandbox that is being set up may wait for a mount that does not answer; the supervisor is not to wait with it. */
@@ -424,6 +431,7 @@ static void installed(struct cbx_job *j)
 		memcpy(in->token, in->making, sizeof(in->token));
 		in->making[0] = '\0';
 		take_warnings(in, cJSON_GetObjectItemCaseSensitive(answer, "warnings"));
+		in->scripts = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(answer, "scripts"));
 		warn_of_unlocked(in);
 		warn_of_built(in);
 		drop_token(in->target, token); /* when the session ends */
@@ -470,6 +478,7 @@ static void begin_install(struct cbx_install *in)
 	cbx_json_set_str(job, "registry", p->registry);
 	cbx_json_set_u64(job, "bytes_max", p->values[CBX_KEY_INSTALL_SIZE].ceiling);
 	cbx_json_set_u64(job, "cache", p->values[CBX_KEY_CACHE].ceiling);
+	cbx_json_set_bool(job, "scripts", in->npm && p->values[CBX_KEY_SCRIPTS].ceiling);
 	cbx_json_set_str(job, "python", cbx_wanted_program(in->target, false));
 	cbx_json_set(job, "packages", cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(in->found, "packages"), 1));
 	set_checks(job, in);

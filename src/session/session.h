@@ -96,7 +96,7 @@ void cbx_session_spec_init(struct cbx_session_spec *spec);
  * from an object, which must outlive the spec; errors name field, value and remedy. Other members are not looked at. */
 int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, struct cbx_err *err);
 /* The names of these members but for "id"; returns how many. */
-#define CBX_SPEC_KEYS_MAX 48
+#define CBX_SPEC_KEYS_MAX 56
 size_t cbx_session_spec_keys(const char *ret[CBX_SPEC_KEYS_MAX]);
 
 /*

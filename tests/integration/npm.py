@@ -383,6 +383,46 @@ def test_what_asks_is_not_trusted():
     assert out == "'||2.0.0'\n", (out, err)
 
 
+def test_scripts_run_where_the_policy_lets_them():
+    """In the session, on a copy of its own; what they do does not reach other sessions, and one that fails is a warning."""
+    log = "node -e \"require('fs').appendFileSync('/workspace/log', process.env.npm_package_name + ' ' + process.env.npm_lifecycle_event + '\\n')\""
+    registry.add("low", "1.0.0", manifest={"scripts": {"install": log + " && echo 'exports.made = 7' > made.js", "test": "touch /workspace/tested"}})
+    registry.add("high", "1.0.0", {"low": "*", "low-bin": "*", "plain": "^1"}, manifest={"scripts": {
+        "preinstall": log, "postinstall": log + " && say-low && node -e \"require('low/made.js'); require('plain')\""}},
+        files={"index.js": "exports.made = require('low/made.js').made"})
+    registry.add("low-bin", "1.0.0", files={"cli.js": "#!/bin/sh\nexit 0\n"}, manifest={"bin": {"say-low": "cli.js"}})
+    registry.add("fails", "1.0.0", manifest={"scripts": {"install": "echo no compiler; exit 4", "postinstall": "touch /workspace/after"}})
+    registry.add("spoils", "1.0.0", {"plain": "^1"}, manifest={"scripts": {"install": "echo 'exports.version = 0' > ../plain/index.js"}})
+    registry.add("floods", "1.0.0", manifest={"scripts": {"install": "head -c 1000000 /dev/zero | tr '\\0' x; exit 1"}})
+    assert names(install("high", session="off")["installed"]) == ["high 1.0.0", "low 1.0.0", "low-bin 1.0.0", "plain 1.2.0"]
+    assert cell("require('fs').existsSync('/workspace/log')", "off")[0] == "false\n"
+    b = box_with(scripts=True)
+    answer = install("high", session="on", b=b)
+    assert isinstance(answer, dict) and "warnings" not in answer, answer
+    out, err = cell("[require('high').made, require('fs').readFileSync('/workspace/log', 'utf8'), require('fs').existsSync('/workspace/tested')].join()",
+                    "on", b)
+    assert out == "'7,low install\\nhigh preinstall\\nhigh postinstall\\n,false'\n", (out, err)
+    # Packages without any are shared as before.
+    install("plain", session="shared", b=b)
+    assert cell("require('fs').realpathSync('/node_modules').startsWith('/run/codebox-packages/')", "shared", b)[0] == "true\n"
+    answer = install("fails", session="fails", b=b)
+    assert answer["warnings"] == ["fails 1.0.0: its script install failed (status 4): no compiler"], answer
+    assert cell("[require('fails').version, require('fs').existsSync('/workspace/after')].join()", "fails", b)[0] == "'1.0.0,false'\n"
+    assert isinstance(install("spoils", session="spoils", b=b), dict)
+    assert cell("require('plain').version", "spoils", b)[0] == "0\n"
+    assert isinstance(install("plain@1", session="clean", b=b), dict)
+    assert cell("require('plain').version", "clean", b)[0] == "'1.2.0'\n"
+    answer = install("floods", session="floods", b=b)
+    assert len(answer["warnings"]) == 1 and len(answer["warnings"][0]) < 500, answer
+    # In the cell that asks, and for a session that is made with them.
+    out, err = cell("%%bash\nnpm install high && node -p \"require('high').made\"", "asks", b)
+    assert out.endswith("\n7\n"), (out, err)
+    with Control(b) as c:
+        c.call("session.create", session_id="made", image="javascript", packages=["high"])
+    assert cell("require('high').made", "made", b)[0] == "7\n"
+    b.stop()
+
+
 def test_a_model_makes_a_session_with_packages():
     def call(n, tool, **arguments):
         return {"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
