@@ -178,6 +178,10 @@
 #define CBX_SCRIPTS_SAID_MAX KIB(16)     /* packages: what is kept of what scripts of npm packages warn of; more: forgotten, and
 					 * the installation says that they did not come to their end
 					 * [integration/npm.py:scripts_run_where_the_policy_lets_them] */
+#define CBX_RESOLVED_FRESH_S 300         /* packages: after this long, which packages a question needs is found out again */
+#define CBX_RESOLVED_MAX 32              /* packages: answers of resolvers that are kept for others who ask the same; more: the
+					 * oldest is forgotten */
+#define CBX_RESOLVED_ANSWER_MAX KIB(256) /* packages: bytes of such an answer with its question; longer: it is not kept */
 #define CBX_INDEXES_MAX 16               /* packages: indexes besides the main one, and likewise directories of wheels, that
 					 * the user has configured; more: error
 					 * [integration/configured.py:what_cannot_be_honoured] */

@@ -46,6 +46,7 @@ struct cbx_install {
 	size_t given; /* bytes of the feed that the resolver has been given, but may not have read */
 	struct cbx_lock lock;
 	cJSON *found; /* the resolver's answer */
+	char *question; /* that it answers; NULL: nobody else will ask it */
 	bool judged;
 	char token[27];
 	bool shown; /* the sandbox has been given it */
@@ -86,6 +87,11 @@ int cbx_wanted_sums(const struct cbx_install *in, struct cbx_err *err);
 
 /* saved.c: what a resolver said of packages, without addresses. */
 cJSON *cbx_wheels_said(const cJSON *packages);
+
+/* resolved.c. What a resolver said to the same question lately: then it is `found`. */
+bool cbx_resolved_find(struct cbx_install *in, const cJSON *question);
+void cbx_resolved_keep(struct cbx_install *in);	       /* what was found, and judged */
+void cbx_resolved_free(struct cbx_resolved *resolved); /* NULL-safe */
 
 /* scripts.c. The scripts of its packages of npm run in the session, and then it ends. */
 int cbx_install_scripts(struct cbx_install *in, struct cbx_err *err);

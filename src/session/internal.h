@@ -57,6 +57,7 @@
 /* ---- engine ---- */
 
 struct cbx_install;
+struct cbx_resolved;
 struct cbx_sql_query;
 TAILQ_HEAD(cbx_sql_queries, cbx_sql_query);
 TAILQ_HEAD(cbx_installs, cbx_install);
@@ -84,6 +85,7 @@ struct cbx_engine {
 	struct cbx_artifacts *artifacts; /* NULL: none are kept */
 	struct cbx_jobs *upload_jobs;	 /* what uploads them; NULL: the policy had no store at the start */
 	struct cbx_installs installs; /* under way */
+	struct cbx_resolved *resolved; /* answers that are kept for others; NULL: none yet */
 	const struct cbx_packages_events *packages_events;
 	struct cbx_jobs *sql_jobs;	  /* what asks databases; NULL: the policy had none at the start */
 	struct cbx_sql_queries queries;	  /* under way */

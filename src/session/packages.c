@@ -6,6 +6,7 @@
  *     resolver runs (runtimes/python/resolve.py; for npm, runtimes/javascript/resolve.js). It has no network: what it
  *     wants to know of the index it asks for on its standard output, by the name of a project or an address that the
  *     index named, and codebox-packages looks.
+ *     What was asked a moment ago is not asked again (resolved.c).
  *  2  Its answer, all packages that are needed, is read strictly and judged by the policy. The sandbox is closed.
  *  3  codebox-packages compares them with advisories and popular names, fetches what the store lacks, checks it against
  * what was judged, and makes a directory of links. 4  The supervisor mounts that directory in the session's sandbox. 5
@@ -102,6 +103,7 @@ static void install_free(struct cbx_install *in)
 	cJSON_Delete(in->elsewhere);
 	cJSON_Delete(in->found);
 	cJSON_Delete(in->imported);
+	free(in->question);
 	cJSON_Delete(in->warnings);
 	cbx_buf_release(&in->line);
 	cbx_buf_release(&in->feed);
@@ -534,7 +536,11 @@ static void judge(struct cbx_install *in)
 	    cbx_lock_judge(&in->lock, &p->packages, p->values[CBX_KEY_INSTALL_SIZE].ceiling, &err) < 0 ||
 	    cbx_wanted_sums(in, &err) < 0)
 		cbx_install_end(in, &err);
-	else if (in->elsewhere || all_there(in))
+	else
+		cbx_resolved_keep(in);
+	if (in->over)
+		return;
+	if (in->elsewhere || all_there(in))
 		cbx_install_end(in, NULL);
 	else if (cbx_install_allowed(in->target, &err) < 0)
 		cbx_install_end(in, &err);
@@ -687,4 +693,5 @@ void cbx_packages_end(struct cbx_engine *e)
 			cbx_op_cancel(op);
 		install_free(in);
 	}
+	cbx_resolved_free(take_ptr(&e->resolved));
 }

@@ -347,6 +347,10 @@ int cbx_resolver_begin(struct cbx_install *in, struct cbx_err *err)
 	}
 	cbx_random_name(in->built, sizeof(in->built) - 1);
 	asked = question(in);
+	if (cbx_resolved_find(in, asked)) {
+		event_active(in->work, EV_READ, 1);
+		return 0;
+	}
 	cbx_session_spec_init(&spec);
 	snprintf(spec.image, sizeof(spec.image), "%s", in->target->spec.image);
 	spec.one_shot = true;
