@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "base/trust.h"
+#include "sql/rights.h"
 #include "sql/worker.h"
 
 /* ---- what drivers say ---- */
@@ -280,13 +281,42 @@ static int examine_mysql(struct cbx_sql *s, struct cbx_err *err)
 	return r < 0 ? r : execute(s, "START TRANSACTION READ ONLY", err);
 }
 
+/* A permission to write that the user has on one of these, by its name. */
+#define HAS(name, of, what) " WHEN HAS_PERMS_BY_NAME(" name ", '" of "', '" what "') = 1 THEN '" what "'"
+#define ON_EACH(table, name, of, where)                                                                                \
+	"SELECT DISTINCT permission FROM (SELECT CASE" HAS(name, of, "INSERT") HAS(name, of, "UPDATE")                 \
+		HAS(name, of, "DELETE") HAS(name, of, "ALTER") HAS(name, of, "CONTROL")                                \
+			HAS(name, of, "TAKE OWNERSHIP") " END AS permission FROM " table " WHERE " where               \
+							") p WHERE permission IS NOT NULL"
+
 static int examine_sqlserver(struct cbx_sql *s, struct cbx_err *err)
 {
+	/* Of the server, of the database, of its schemas, and of single tables, where each may be granted. */
+	static const char *const permissions[] = {
+		"SELECT permission_name FROM fn_my_permissions(NULL, 'SERVER')",
+		"SELECT permission_name FROM fn_my_permissions(NULL, 'DATABASE')",
+		ON_EACH("sys.schemas", "QUOTENAME(name)", "SCHEMA", "name NOT IN ('sys', 'INFORMATION_SCHEMA')"),
+		ON_EACH("sys.objects", "QUOTENAME(SCHEMA_NAME(schema_id)) + '.' + QUOTENAME(name)", "OBJECT",
+			"type IN ('U', 'V') AND is_ms_shipped = 0"),
+	};
 	_cleanup_buf_ struct cbx_buf said = { 0 };
+	char which[80];
 	int r = ask(s, "SELECT 'mighty' WHERE IS_SRVROLEMEMBER('sysadmin') = 1 OR IS_SRVROLEMEMBER('bulkadmin') = 1",
 		    &said, err);
 
-	return r >= 0 && said.len ? too_mighty(s, err, "is a sysadmin or bulkadmin", "db_datareader") : r;
+	if (r >= 0 && said.len)
+		return too_mighty(s, err, "is a sysadmin or bulkadmin", "db_datareader");
+	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(permissions); i++)
+		r = ask(s, permissions[i], &said, err);
+	/* Who may log in has some: an answer without any says nothing. */
+	if (r >= 0 && !said.len)
+		return cbx_refuse(err, "connection_failed", EPERM, "the database does not say what its user may do");
+	if (r < 0 || !cbx_sql_rights_write(cbx_buf_str(&said), which, sizeof(which)))
+		return r;
+	return cbx_refuse(err, "unsafe_user", EPERM,
+			  "the user %s may do more than read (%s), and SQL Server has no read-only transaction; name a "
+			  "user in the policy that may only read (db_datareader)",
+			  s->job->user ? s->job->user : "", which);
 }
 
 static int examine_sqlite(struct cbx_sql *s, struct cbx_err *err)

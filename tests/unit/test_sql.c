@@ -2,6 +2,7 @@
 /* Which statements only read, as the judge of queries sees it, and connections of policies. */
 #include "policy/policy.h"
 #include "sql/judge.h"
+#include "sql/rights.h"
 
 #include "base/cleanup.h"
 #include "base/limits.h"
@@ -236,6 +237,51 @@ START_TEST(seeds_list)
 			check_one(&passes, d);
 		}
 	}
+}
+END_TEST
+
+/* What SQL Server says that a user may do. */
+START_TEST(rights)
+{
+	static const char *const writes[] = { "INSERT",
+					      "UPDATE",
+					      "DELETE",
+					      "ALTER",
+					      "CONTROL",
+					      "EXECUTE",
+					      "CREATE TABLE",
+					      "CONTROL SERVER",
+					      "TAKE OWNERSHIP",
+					      "IMPERSONATE",
+					      "ADMINISTER BULK OPERATIONS",
+					      "ALTER ANY SCHEMA",
+					      "ADMINISTER DATABASE BULK OPERATIONS",
+					      "BACKUP DATABASE",
+					      "EXECUTE ANY EXTERNAL SCRIPT",
+					      "insert",
+					      "SELECT INTO",
+					      "VIEWS",
+					      "VIEW",
+					      "CONNECTED",
+					      "something new" };
+	char which[80] = "", text[200];
+
+	ck_assert(!cbx_sql_rights_write("", which, sizeof(which)));
+	/* Of a member of db_datareader alone. */
+	ck_assert(!cbx_sql_rights_write(
+		"CONNECT SQL\nVIEW ANY DATABASE\nCONNECT\nSELECT\nVIEW ANY COLUMN ENCRYPTION KEY DEFINITION\n"
+		"VIEW ANY COLUMN MASTER KEY DEFINITION\nSHOWPLAN\nREFERENCES\nselect  \r\n",
+		which, sizeof(which)));
+	for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++) {
+		snprintf(text, sizeof(text), "CONNECT SQL\nSELECT\n%s\nVIEW DEFINITION\n", writes[i]);
+		ck_assert_msg(cbx_sql_rights_write(text, which, sizeof(which)), "%s", writes[i]);
+		ck_assert_str_eq(which, writes[i]);
+		ck_assert_msg(cbx_sql_rights_write(writes[i], which, sizeof(which)), "%s", writes[i]);
+	}
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = '\0';
+	ck_assert(cbx_sql_rights_write(text, which, sizeof(which)));
+	ck_assert_uint_eq(strlen(which), sizeof(which) - 1);
 }
 END_TEST
 
@@ -551,6 +597,7 @@ static void add(TCase *t)
 {
 	tcase_add_test(t, statements);
 	tcase_add_test(t, seeds_list);
+	tcase_add_test(t, rights);
 	tcase_add_test(t, limits);
 	tcase_add_test(t, policies);
 	tcase_add_test(t, narrowed);
