@@ -172,7 +172,8 @@ struct cbx_session {
 	struct cbx_install *install; /* of packages, under way; NULL: none is */
 	struct cbx_packages *packages; /* that were installed; NULL: none */
 	struct cbx_asking asking;
-	struct cbx_keep *keep; /* files that are being kept; NULL: none are */
+	struct cbx_keep *keep;	     /* files of a cell that are being kept; NULL: none are */
+	LIST_HEAD(, cbx_keep) keeps; /* those, and others */
 	bool has_packages; /* it was made so that it can have some */
 	bool outfitting; /* those that it was asked for with are being installed: it is not ready */
 	struct event *work, *start_timer, *ttl_timer, *idle_timer;

@@ -29,7 +29,9 @@ struct cbx_keep {
 	struct cbx_session *session;
 	const cJSON *store; /* of the request, borrowed; NULL: that of the policy */
 	uint32_t link_s;
-	void (*done)(void *arg);
+	LIST_ENTRY(cbx_keep) entry;
+	void (*done)(struct cbx_session *s, void *arg);
+	void (*gone)(void *arg, const char *why);
 	void *arg;
 	struct cbx_caller caller;
 	struct cbx_file_op read;
@@ -298,7 +300,7 @@ static void step(evutil_socket_t fd, short what, void *arg)
 	if (k->file)
 		begin_file(k);
 	else
-		k->done(k->arg);
+		k->done(k->session, k->arg);
 }
 
 struct cbx_keep *cbx_keep_files(struct cbx_session *s, const struct cbx_kept_files *files)
@@ -312,6 +314,7 @@ struct cbx_keep *cbx_keep_files(struct cbx_session *s, const struct cbx_kept_fil
 	k->store = files->store;
 	k->link_s = files->link_s;
 	k->done = files->done;
+	k->gone = files->gone;
 	k->arg = files->arg;
 	k->file = files->list->child;
 	k->step = event_new(s->engine->base, -1, 0, step, k);
@@ -319,17 +322,23 @@ struct cbx_keep *cbx_keep_files(struct cbx_session *s, const struct cbx_kept_fil
 		free(k);
 		return NULL;
 	}
+	LIST_INSERT_HEAD(&s->keeps, k, entry);
 	cbx_timer_set(k->step, 0);
 	return k;
 }
 
-const struct cbx_session *cbx_keep_session(const struct cbx_keep *k)
+void cbx_keep_end_all(struct cbx_session *s, const char *why)
 {
-	return k->session;
+	struct cbx_keep *k, *next;
+
+	LIST_FOREACH_SAFE(k, &s->keeps, entry, next)
+		if (k->gone)
+			k->gone(k->arg, why);
 }
 
 void cbx_keep_free(struct cbx_keep *k)
 {
+	LIST_REMOVE(k, entry);
 	if (k->file && k->begun)
 		cbx_artifacts_drop(k->session->engine, k->session->tenant, k->id);
 	cbx_ops_cancel(&k->caller.ops);
@@ -343,11 +352,11 @@ void cbx_keep_free(struct cbx_keep *k)
 
 /* ---- of an execution ---- */
 
-static void all_kept(void *arg)
+static void all_kept(struct cbx_session *s, void *arg)
 {
 	struct cbx_execution *x = arg;
 
-	cbx_keep_leave(cbx_execution_session(x));
+	cbx_keep_leave(s);
 	cbx_execution_files_kept(x);
 }
 

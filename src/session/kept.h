@@ -32,15 +32,15 @@ struct cbx_kept_files {
 	cJSON *list;		 /* until done, as is the store */
 	const cJSON *store;	 /* of cbx_artifact_store(); NULL: that of the policy */
 	uint32_t link_s;	 /* links are good for no longer; 0: as the policy says */
-	void (*done)(void *arg); /* frees what was begun */
+	void (*done)(struct cbx_session *s, void *arg); /* frees what was begun */
+	void (*gone)(void *arg, const char *why); /* likewise, when the session ends before; NULL: it is freed anyway */
 	void *arg;
 };
 /* NULL: none is to be kept. It is freed by who began it, in `done` or before, and before its session is. */
 struct cbx_keep *cbx_keep_files(struct cbx_session *s, const struct cbx_kept_files *files);
-const struct cbx_session *cbx_keep_session(const struct cbx_keep *k);
 void cbx_keep_free(struct cbx_keep *k);
-/* Those of queries, which end: the session does. */
-void cbx_queries_leave(struct cbx_session *s, const char *why);
+/* The session ends: `gone` of all those that it has. */
+void cbx_keep_end_all(struct cbx_session *s, const char *why);
 
 /* ---- upload.c: the object store ---- */
 

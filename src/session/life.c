@@ -217,7 +217,7 @@ static void end(struct cbx_session *s, const struct cbx_via *via, const struct c
 	cbx_naming_free(take_ptr(&s->naming));
 	if (s->keep)
 		cbx_keep_leave(s);
-	cbx_queries_leave(s, why);
+	cbx_keep_end_all(s, why);
 	if (s->install)
 		s->engine->packages_events->leave(s);
 	cbx_cells_discard(&s->cells);

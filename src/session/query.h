@@ -59,7 +59,8 @@ struct cbx_session *cbx_query_session(struct cbx_sql_query *q, struct cbx_err *e
 int cbx_query_error(const cJSON *root, struct cbx_err *err); /* the one that an answer says; 0: none */
 void cbx_query_answer_file(struct cbx_sql_query *q,
 			   uint64_t rows); /* complete the answer: it is `path`, of `size` bytes */
-/* It has its name: whoever waits for news of files is told, and it is kept as the policy says; then the query ends. */
+/* It has its name: whoever waits for news of files learns of it, and it is kept as the policy says; then the query
+ * ends. */
 void cbx_query_file_made(struct cbx_sql_query *q);
 
 /* As many frames as there are, up to one that has to be waited for. */

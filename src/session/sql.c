@@ -114,7 +114,7 @@ void cbx_query_answer_file(struct cbx_sql_query *q, uint64_t rows)
 	cbx_json_set_u64(q->answer, "size", q->size);
 }
 
-static void file_kept(void *arg)
+static void file_kept(struct cbx_session *s, void *arg)
 {
 	static const char *const about[] = { "artifact_id",  "kept_until", "link",
 					     "link_expires", "not_kept",   "not_uploaded" };
@@ -126,10 +126,23 @@ static void file_kept(void *arg)
 	cbx_query_end(q, NULL);
 }
 
+static void session_gone(void *arg, const char *why)
+{
+	struct cbx_sql_query *q = arg;
+	struct cbx_err err;
+
+	cbx_keep_free(take_ptr(&q->keep));
+	cbx_refuse(&err, "session_expired", ENOENT, "session %s was closed while the result was kept: %.300s",
+		   q->session_id, why);
+	cbx_query_end(q, &err);
+}
+
 /* A file elsewhere than in the workspace is not kept, as that of a cell is not. */
 void cbx_query_file_made(struct cbx_sql_query *q)
 {
-	struct cbx_kept_files kept = { .store = q->store, .link_s = q->link_s, .done = file_kept, .arg = q };
+	struct cbx_kept_files kept = {
+		.store = q->store, .link_s = q->link_s, .done = file_kept, .gone = session_gone, .arg = q
+	};
 	struct cbx_err ignored;
 	struct cbx_session *s = cbx_query_session(q, &ignored);
 	const char *path = q->path + (cbx_starts_with(q->path, WORKSPACE) ? strlen(WORKSPACE) : 0);
@@ -147,21 +160,6 @@ void cbx_query_file_made(struct cbx_sql_query *q)
 	}
 	if (!q->keep)
 		cbx_query_end(q, NULL);
-}
-
-void cbx_queries_leave(struct cbx_session *s, const char *why)
-{
-	struct cbx_sql_query *q;
-	struct cbx_err err;
-
-	TAILQ_FOREACH(q, &s->engine->queries, entry) {
-		if (!q->keep || cbx_keep_session(q->keep) != s)
-			continue;
-		cbx_keep_free(take_ptr(&q->keep));
-		cbx_refuse(&err, "session_expired", ENOENT, "session %s was closed while the result was kept: %.300s",
-			   q->session_id, why);
-		cbx_query_end(q, &err);
-	}
 }
 
 /* Who asked which database what, and what came of it. */
