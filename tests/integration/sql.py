@@ -556,6 +556,32 @@ def test_a_call_that_is_cancelled_is_gone_from_the_server():
     m.close()
 
 
+def test_by_the_servers_clock_a_cancelled_query_is_gone_within_a_second():
+    """pg_stat_activity is read until the query is not in it: at each look the server says what time it is, and when it saw the query
+    last; the moment of cancelling is one of its own clock, too, taken before the call is cancelled."""
+    m = Model(box)
+    look = ("SELECT extract(epoch FROM clock_timestamp()), count(*) FILTER (WHERE state = 'active' AND query LIKE '%big a%') "
+            "FROM pg_stat_activity WHERE usename = 'reader'")
+    longest = []
+    for _ in range(5):
+        m.n += 1
+        m.send({"id": m.n, "method": "tools/call", "params": {"name": "run_sql", "arguments": {"connection": "pg", "query": SLOW}}})
+        assert wait_until(lambda: running("pg"), 60)
+        watch = pg.watch(look)
+        begun = watch()
+        assert begun[1] > 0, begun
+        m.send({"method": "notifications/cancelled", "params": {"requestId": m.n}})
+        while True:
+            now, left = watch()
+            if not left:
+                break
+        longest.append(now - begun[0])
+        watch.end()
+    m.close()
+    print("# gone after, by the server's clock: " + ", ".join("%.3f s" % s for s in longest), flush=True)
+    assert min(longest) < 1, longest
+
+
 def test_a_query_whose_session_is_closed_is_gone_from_the_server():
     for connection in "pg", "my":
         cell("pass", "closing")

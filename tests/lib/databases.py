@@ -164,9 +164,32 @@ class PostgreSQL(Server):
         return self.call(self.bin + "/psql", "-h", self.dir, "-p", str(self.port), "-U", "admin", "-d", database, "-qAt", "-v", "ON_ERROR_STOP=1",
                          input=text).strip()
 
+    def watch(self, query):
+        return Watch(self, query)
+
     def connection(self, user="reader", database="shop"):
         return {"type": "postgresql", "server": self.dir, "database": database, "user": user,
                 "password": {"environment": "SHOP_PASSWORD"}}
+
+
+class Watch:
+    """One psql that asks the same again and again: what it costs to start one is in no answer."""
+
+    def __init__(self, pg, query):
+        self.query = query
+        self.process = subprocess.Popen([pg.bin + "/psql", "-h", pg.dir, "-p", str(pg.port), "-U", "admin", "-d", "postgres", "-qAtX"], text=True,
+                                        bufsize=1, stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=pg.become,
+                                        env={"PATH": os.environ["PATH"], "HOME": pg.dir, "LANG": "C.UTF-8"})
+        atexit.register(self.end)
+
+    def __call__(self):
+        self.process.stdin.write(self.query + ";\n")
+        return tuple(map(float, self.process.stdout.readline().split("|")))
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.stdin.close()
+            self.process.wait()
 
 
 class MariaDB(Server):
