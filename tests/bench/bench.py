@@ -20,6 +20,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 import against  # noqa: E402
+import copies  # noqa: E402,F401  (a line)
 import measure  # noqa: E402
 from cbxtest import Box, Skip  # noqa: E402
 from clients import Kind  # noqa: E402
