@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/ttydefaults.h>
 #include <termios.h>
 #include <unistd.h>
 

@@ -201,13 +201,9 @@ static unsigned found;
 
 static int look(const char *path, const struct stat *st, int type, struct FTW *at)
 {
-	static const char *const skip[] = { "/proc", "/sys", "/tmp", "/workspace" };
 	int hit = 0;
 
 	(void)at;
-	for (size_t i = 0; i < sizeof(skip) / sizeof(skip[0]); i++)
-		if (strcmp(path, skip[i]) == 0)
-			return FTW_SKIP_SUBTREE;
 	if (type == FTW_NS)
 		return 0;
 	if (strcmp(wanted, "socket") == 0)
@@ -222,17 +218,39 @@ static int look(const char *path, const struct stat *st, int type, struct FTW *a
 	return 0;
 }
 
+/* All of the root but what is not of the image; musl's nftw() cannot pass over a directory. */
+static int walk_root(void)
+{
+	static const char *const skip[] = { "proc", "sys", "tmp", "workspace", ".", ".." };
+	const struct dirent *e;
+	char path[300];
+	DIR *root = opendir("/");
+	int r = root ? 0 : -1;
+
+	while (r == 0 && (e = readdir(root))) {
+		size_t i = 0;
+
+		while (i < sizeof(skip) / sizeof(skip[0]) && strcmp(e->d_name, skip[i]) != 0)
+			i++;
+		snprintf(path, sizeof(path), "/%s", e->d_name);
+		if (i == sizeof(skip) / sizeof(skip[0]))
+			r = nftw(path, look, 64, FTW_PHYS);
+	}
+	if (root)
+		closedir(root);
+	return r;
+}
+
 /* "find KIND [DIRECTORY]": files of a kind, on one file system after the other; the first four are named. */
 static int find_kind(char **args)
 {
 	wanted = args[0];
 	answer(DONE, "%s", "");
-	if (nftw(args[1] ? args[1] : "/", look, 64, FTW_PHYS | FTW_ACTIONRETVAL) < 0)
+	if ((args[1] ? nftw(args[1], look, 64, FTW_PHYS) : walk_root()) < 0)
 		return answer_call(-1);
 	return found ? DONE : answer(REFUSED, "none");
 }
 
-/* A set-user-id file that the prober makes: allowed, but the mount says that it counts for nothing. */
 /* "make-setuid PATH HOW MODE [BITS]": a file with these permissions, 6755 and the like, by each way there is. The kernel
  * ignores BITS, above the 32 of a mode. Whether it has them then is what counts. */
 static int make_setuid(char **args)
