@@ -35,6 +35,7 @@ const char *const cbx_egress_variables[][2] = {
 	{ "HTTPS_PROXY", CBX_INSIDE_PROXY },
 	{ "ALL_PROXY", CBX_INSIDE_PROXY },
 	{ "NO_PROXY", "localhost,127.0.0.1,::1" },
+	{ "NODE_USE_ENV_PROXY", "1" }, /* Node ignores the others without it */
 	{ NULL, NULL },
 };
 

@@ -29,6 +29,11 @@ def test_plain_http_in_both_forms():
     assert f"hello from {ownnet.PUBLIC6}" in say("get('six.test')")
 
 
+def test_programs_find_the_proxy_by_their_environment():
+    got = say("repr([(n, __import__('os').environ.get(n)) for n in ('http_proxy', 'HTTPS_PROXY', 'all_proxy', 'NO_PROXY', 'NODE_USE_ENV_PROXY')]).encode()")
+    assert got.count("127.0.0.1:3128") == 3 and "('NODE_USE_ENV_PROXY', '1')" in got and "localhost,127.0.0.1,::1" in got, got
+
+
 def test_sessions_with_mounts_reach_the_same():
     """Their sandbox is begun later: when what they mount has a name."""
     source = os.path.join(state["dir"], "mounted")
