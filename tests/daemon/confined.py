@@ -75,7 +75,9 @@ def test_a_protection_that_cannot_be_had_is_a_reason_not_to_start():
     for name in ("supervisor", "strict"):
         own = Box(CODEBOX_POOL="0", CODEBOX_SHARE_DIR=share_with_a_bad(name))
         r = own("run", "--image", own.image("host", "python-minimal", "python"), "-c", "print('runs')")
-        assert r.returncode and not r.stdout and "no_such_call" in r.stderr, (name, r)
+        assert r.returncode and not r.stdout, (name, r)
+        # Below a directory of root's alone, whoever root's codeboxd has become names what it cannot look at first.
+        assert "no_such_call" in r.stderr or os.geteuid() == 0, (name, r)
         assert not named(own.daemon_pid(), "codebox-init"), name
         own.stop()
     if not shutil.which("strace"):
