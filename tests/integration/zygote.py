@@ -264,8 +264,9 @@ LOOK = """
     print(json.dumps(out))
 """
 
-# An interpreter's parent is init, or, behind the sandbox's horizon, the supervisor. A zygote's filter stays beneath.
-ALLOWED = {"getppid", "filters"}
+# An interpreter's parent is init, or, behind the sandbox's horizon, the supervisor. A zygote's filter stays beneath. Where
+# others are busy, either may be kept to some of the processors (tests/bombs/lanes.py).
+ALLOWED = {"getppid", "filters", "status Cpus_allowed", "status Cpus_allowed_list"}
 
 
 def test_it_is_what_an_executed_one_is():
