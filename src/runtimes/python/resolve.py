@@ -54,6 +54,7 @@ canonical = packaging and packaging.utils.canonicalize_name
 ROUNDS_MAX = 5000
 WHY_MAX = 500
 DEPTH_MAX = 5  # of builds that need builds
+AHEAD_MAX = 4 << 20  # bytes of a wheel that is fetched for its metadata before it is known to be needed
 PIECE = 1 << 20  # bytes of a wheel that was built, which are handed out at once
 GLIBC = 36  # 2.36, of Debian 12: elsewhere, there is none that is older
 OLD_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}  # of versions of glibc
@@ -71,6 +72,8 @@ class Index:
     def __init__(self):
         self.input = os.fdopen(os.dup(0), "rb")
         self.numbers = {}  # question: its number
+        self.questions = {}  # the other way round, as far as nobody has heard of the answer
+        self.heard = None  # called with a question when its answer is there
         self.answers = {}  # number: (header, bytes)
 
     def begin(self):
@@ -80,6 +83,7 @@ class Index:
         key = tuple(question.items())
         if key not in self.numbers:
             self.numbers[key] = len(self.numbers) + 1
+            self.questions[self.numbers[key]] = question
             say({"ask": self.numbers[key], **question})
         return self.numbers[key]
 
@@ -92,6 +96,9 @@ class Index:
             data = self.input.read(int(line[1]))
             head, _, rest = data.partition(b"\n")
             self.answers[int(line[0])] = json.loads(head), rest
+            asked = self.questions.pop(int(line[0]), None)
+            if asked and self.heard:
+                self.heard(**asked)
         head, rest = self.answers[number]
         if "kind" in head:
             raise Refused(head["kind"], head["message"])
@@ -176,6 +183,8 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
         self.parents = {}   # name: who needed it first
         self.why_not = {}   # name: why there is nothing to choose from
         self.needs = {}     # candidate: its requirements
+        self.likely = {}    # name: what is asked of its version, as far as is known
+        self.ahead = {}     # address: the file whose metadata is there, and is likely to be needed
         # Which files are accepted of a package; the others are not there.
         self.locked = {name: {entry["sum"] for entry in entries} for name, entries in question["locked"].items()}
         self.previous = {}
@@ -394,13 +403,44 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
 
     def prefetch(self, need, candidate):
         name = canonical(need.name)
-        if name != candidate.name:
+        if candidate is not None and name != candidate.name:
             self.parents.setdefault(name, candidate.name)
         image = self.image.get(name)
         if name in self.direct:
             return
+        self.likely.setdefault(name, []).append(need.specifier)
         if name in self.newest or not (name in self.previous or (image and need.specifier.contains(image.version, prereleases=True))):
             self.index.want(project=name)
+
+    # What is likely to be asked next is asked when what it depends on has come, not when the search gets there: each answer
+    # takes as long as the index is far away. A guess that is wrong costs a question, and decides nothing.
+
+    def heard(self, project=None, url=None, **other):
+        try:
+            if project in self.likely:
+                self.look_ahead(project)
+            elif url in self.ahead:
+                self.look_further(self.ahead.pop(url))
+        except (Refused, ValueError, TypeError, KeyError):
+            pass  # whoever needs it hears of that
+
+    def look_ahead(self, name):
+        fits = [f for f in self.page(name).values() if not f.yanked and f.rank is not None and self.permitted(name, f.version) and
+                all(s.contains(f.version) for s in self.likely[name])]
+        if not fits:
+            return
+        file = max(fits, key=lambda f: f.version)
+        exact = any(str(s).startswith("==") for s in self.likely[name])
+        url = self.metadata_address(file) or (file.entry["url"] if exact or (file.entry.get("size") or AHEAD_MAX) < AHEAD_MAX else None)
+        if url:
+            self.ahead[url] = file
+            self.index.want(url=url)
+
+    def look_further(self, file):
+        for text in self.metadata(file).get_all("Requires-Dist") or ():
+            need = Requirement(text)
+            if need.url is None and (need.marker is None or need.marker.evaluate({**self.environment, "extra": ""})):
+                self.prefetch(need, None)
 
     # ---- sources ----
 
@@ -446,6 +486,12 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
             for at in range(0, len(data), PIECE):
                 self.ask(who, built=digest, at=at, data=base64.b64encode(data[at:at + PIECE]).decode())
 
+    def metadata_address(self, file):
+        """Where it is apart from the wheel, or None."""
+        entry = file.entry
+        apart = entry.get("core-metadata") or entry.get("data-dist-info-metadata") or entry.get("dist-info-metadata")
+        return entry["url"] + ".metadata" if apart else None
+
     def metadata(self, file):
         if file.rank is None and file.data is None:
             self.build(file)
@@ -455,9 +501,10 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
             for text in entry["needs"]:
                 message["Requires-Dist"] = text
             return message
-        if entry.get("core-metadata") or entry.get("data-dist-info-metadata") or entry.get("dist-info-metadata"):
+        address = self.metadata_address(file)
+        if address:
             try:
-                return BytesHeaderParser().parsebytes(self.ask(who, url=entry["url"] + ".metadata")[1])
+                return BytesHeaderParser().parsebytes(self.ask(who, url=address)[1])
             except Refused as e:
                 if e.kind != "not_found":
                     raise
@@ -541,6 +588,14 @@ def conflict(provider, causes):
 
 def resolve(question, index):
     provider = Provider(index, question)
+    before, index.heard = index.heard, provider.heard
+    try:
+        return search(provider, question)
+    finally:
+        index.heard = before
+
+
+def search(provider, question):
     wanted = []
     for text in question["requirements"]:
         try:
