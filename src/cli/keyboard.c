@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: SIGINT is blocked all the time (it belongs to the signalfd of the running cell) except inside the
- * ppoll() that waits for a key; its handler sets a flag, and the read fails with EINTR.
+ * ppoll() that waits for a key; its handler sets a flag, and the read fails with EINTR. So is SIGWINCH, from begin to end:
+ * one that comes while the cell is drawn is not lost, but draws it again.
  */
 #include "cli/keyboard.h"
 
@@ -31,8 +32,12 @@ static void on_signal(int sig)
 void cbx_keyboard_begin(struct cbx_keyboard *k)
 {
 	const struct sigaction mine = { .sa_handler = on_signal };
+	sigset_t winch;
 
 	interrupted = 0;
+	sigemptyset(&winch);
+	sigaddset(&winch, SIGWINCH);
+	sigprocmask(SIG_BLOCK, &winch, &k->old_mask);
 	sigaction(SIGINT, &mine, &k->old_int);
 	sigaction(SIGWINCH, &mine, &k->old_winch);
 }
@@ -41,6 +46,7 @@ void cbx_keyboard_end(const struct cbx_keyboard *k)
 {
 	sigaction(SIGINT, &k->old_int, NULL);
 	sigaction(SIGWINCH, &k->old_winch, NULL);
+	sigprocmask(SIG_SETMASK, &k->old_mask, NULL);
 }
 
 void cbx_keyboard_typed(struct cbx_keyboard *k, const struct cbx_buf *typed)
@@ -66,14 +72,16 @@ static int wait_key(struct cbx_keyboard *k)
 		k->idle(k->arg, false);
 	sigprocmask(SIG_BLOCK, NULL, &mask);
 	sigdelset(&mask, SIGINT);
+	sigdelset(&mask, SIGWINCH);
 	/* With input there, ppoll lets a signal wait; a second one, for nothing, takes a Ctrl-C that was typed before
 	 * it. */
 	while (ppoll(&p, 1, wait, &mask) < 0 || ppoll(NULL, 0, &now, &mask) < 0) {
 		if (errno != EINTR)
 			return -1;
-		if (resized)
+		if (resized) {
+			resized = 0;
 			k->idle(k->arg, true);
-		resized = 0;
+		}
 		if (interrupted) {
 			errno = EINTR;
 			return -1;

@@ -38,6 +38,7 @@ struct cbx_keyboard {
 	struct cbx_buf typed; /* what was typed before, and is read first; from typed_at on */
 	size_t typed_at;
 	struct sigaction old_int, old_winch;
+	sigset_t old_mask;
 };
 
 /* SIGINT and SIGWINCH are noticed between these. SIGINT is blocked. */
