@@ -94,11 +94,11 @@ static int parse(const char *text, bool rule, struct cbx_requirement *ret, struc
 	size_t n = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"), len;
 	bool parenthesis;
 
+	*ret = (struct cbx_requirement){ 0 };
 	if (cbx_is_npm(p))
 		return cbx_npm_requirement(p, rule, ret, err);
 	if (strlen(text) > CBX_REQUIREMENT_MAX || !cbx_plain(text))
 		return not_one(text, err);
-	*ret = (struct cbx_requirement){ 0 };
 	if (!rule && with_address(p, ret))
 		return 0;
 	if (*p == '-')

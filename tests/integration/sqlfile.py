@@ -303,7 +303,7 @@ def test_a_hostile_program():
     """What asks is the session's to replace: its word is read strictly."""
     cell(MAKE, "hostile")
     cell("import os; p = os.path.expanduser('~/.local/bin'); os.makedirs(p, exist_ok=True)\n"
-         "open(p + '/python3', 'w').write('#!/bin/sh\\ncat /workspace/said\\n'); os.chmod(p + '/python3', 0o755)", "hostile")
+         "open(p + '/python3', 'w').write('#!/bin/sh\\nread question\\ncat /workspace/said\\n'); os.chmod(p + '/python3', 0o755)", "hostile")
     for said in ('{"type":"sqlite"}', '{"type":1,"tables":[]}', '{"type":"sqlite","tables":[{"name":1,"type":"table"}]}',
                  '{"type":"sqlite","tables":[{"name":"a","type":"table","more":1}]}', '{"type":"sqlite","tables":[{"name":"a"}]}',
                  '{"type":"sqlite","tables":[{"name":"a","type":"table","columns":[{"name":"a","type":"b"}]}]}',

@@ -147,8 +147,11 @@ START_TEST(requirements)
 	struct cbx_err err;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		int r = cbx_requirement_parse(cases[i].text, &q, &err);
+		int r;
 
+		memset(&q, 0xff, sizeof(q)); /* all of it is set */
+		r = cbx_requirement_parse(cases[i].text, &q, &err);
+		ck_assert_msg(r < 0 || !q.address, "%s is not an address", cases[i].text);
 		ck_assert_msg((r < 0) == (cases[i].kind != NULL), "%s", cases[i].text);
 		ck_assert_str_eq(r < 0 ? err.kind : q.name, r < 0 ? cases[i].kind : cases[i].name);
 		ck_assert_msg(r < 0 || strcmp(q.specifiers, cases[i].specifiers) == 0, "%s: %s", cases[i].text,
