@@ -564,7 +564,7 @@ def test_a_shell():
     r = box("shell", "--image", box.image("python", "host"), input="echo one; pwd; exit 3\n")
     assert (r.stdout, r.returncode) == ("one\n/workspace\n", 3), r
     assert wait_until(lambda: box.sessions() == before), box.sessions()
-    t = on_terminal("shell", "kept")
+    t = on_terminal("shell", "--image", box.image("python", "host"), "kept")
     t.type("touch file; echo $((6 * 7)) in $(pwd)\r")
     t.see(b"42 in /workspace\r\n")
     t.type("exit\r")
