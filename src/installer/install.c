@@ -33,6 +33,7 @@
 #include "base/str.h"
 #include "image/unpack.h"
 #include "installer/installer.h"
+#include "packages/job.h"
 #include "packages/npm.h"
 
 #define TOKEN	       26
@@ -560,7 +561,7 @@ static bool have_scripts(const struct installation *in)
  * which node_modules leads. */
 static int put_apart(const struct installation *in, int *to, struct cbx_err *err)
 {
-	_cleanup_free_ char *copy = cbx_xasprintf("/home/user/.local/share/codebox/npm/%s/node_modules", in->token);
+	_cleanup_free_ char *copy = cbx_xasprintf(CBX_NPM_COPIES "/%s/node_modules", in->token);
 	int packed = symlinkat(copy, *to, "node_modules") < 0 ? -errno : cbx_link_open(*to, PACKED);
 
 	if (packed < 0)

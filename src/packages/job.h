@@ -19,6 +19,8 @@
  *   {"job":"drop","tokens":[…]}	 directories of sessions that are gone: {}
  */
 #define CBX_JOB_SOCKET 3
+/* Inside, where such copies are, a directory for each token; runtimes/javascript/scripts.js makes them. */
+#define CBX_NPM_COPIES "/home/user/.local/share/codebox/npm"
 #define CBX_JOB_MAX    (4u << 20) /* bytes of a job */
 
 #endif

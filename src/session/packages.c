@@ -5,15 +5,15 @@
  *  1  A sandbox is made as every session's is, of the same image, so that its Python knows which wheels fit. In it a
  *     resolver runs (runtimes/python/resolve.py; for npm, runtimes/javascript/resolve.js). It has no network: what it
  *     wants to know of the index it asks for on its standard output, by the name of a project or an address that the
- *     index named, and codebox-packages looks.
- *     What was asked a moment ago is not asked again (resolved.c).
+ *     index named, and codebox-packages looks. What was asked a moment ago is not asked again (resolved.c).
  *  2  Its answer, all packages that are needed, is read strictly and judged by the policy. The sandbox is closed.
  *  3  codebox-packages compares them with advisories and popular names, fetches what the store lacks, checks it against
- * what was judged, and makes a directory of links. 4  The supervisor mounts that directory in the session's sandbox. 5
- * A .pth file in the session's home names the mount, for the interpreter that runs and those that follow. The one that
- * runs is asked what it has imported in another version; one that runs a cell tells that at the cell's end. Node finds
- * packages of npm by the link /node_modules, which the supervisor turns to the mount. Where the policy lets their
- * scripts run, that is then done (scripts.c).
+ *     what was judged, and makes a directory of links.
+ *  4  The supervisor mounts that directory in the session's sandbox.
+ *  5  A .pth file in the session's home names the mount, for the interpreter that runs and those that follow. The one
+ *     that runs is asked what it has imported in another version; one that runs a cell tells that at the cell's end.
+ *     Node finds packages of npm by the link /node_modules, which the supervisor turns to the mount. Then their scripts
+ *     run, where the policy lets them (scripts.c).
  *
  * A later installation resolves what was asked for before as well, and makes another directory: what fails on the way
  * leaves the session as it was. Directories stay until the session ends, since what was imported may still load from
@@ -534,12 +534,11 @@ static void judge(struct cbx_install *in)
 	cbx_resolver_close(in);
 	if (cbx_lock_read(in->found, &in->lock, &err) < 0 || check_kind(in, &err) < 0 ||
 	    cbx_lock_judge(&in->lock, &p->packages, p->values[CBX_KEY_INSTALL_SIZE].ceiling, &err) < 0 ||
-	    cbx_wanted_sums(in, &err) < 0)
+	    cbx_wanted_sums(in, &err) < 0) {
 		cbx_install_end(in, &err);
-	else
-		cbx_resolved_keep(in);
-	if (in->over)
 		return;
+	}
+	cbx_resolved_keep(in);
 	if (in->elsewhere || all_there(in))
 		cbx_install_end(in, NULL);
 	else if (cbx_install_allowed(in->target, &err) < 0)
