@@ -329,11 +329,11 @@ struct cbx_keep *cbx_keep_files(struct cbx_session *s, const struct cbx_kept_fil
 
 void cbx_keep_end_all(struct cbx_session *s, const char *why)
 {
-	struct cbx_keep *k, *next;
+	struct cbx_keep *k;
 
-	LIST_FOREACH_SAFE(k, &s->keeps, entry, next)
-		if (k->gone)
-			k->gone(k->arg, why);
+	/* Each goes out of the list, and what its end leads to may take others along. */
+	while ((k = LIST_FIRST(&s->keeps)))
+		k->gone(k->arg, why);
 }
 
 void cbx_keep_free(struct cbx_keep *k)

@@ -33,7 +33,7 @@ struct cbx_kept_files {
 	const cJSON *store;	 /* of cbx_artifact_store(); NULL: that of the policy */
 	uint32_t link_s;	 /* links are good for no longer; 0: as the policy says */
 	void (*done)(struct cbx_session *s, void *arg); /* frees what was begun */
-	void (*gone)(void *arg, const char *why); /* likewise, when the session ends before; NULL: it is freed anyway */
+	void (*gone)(void *arg, const char *why); /* likewise, when the session ends before; NULL: it was freed by then */
 	void *arg;
 };
 /* NULL: none is to be kept. It is freed by who began it, in `done` or before, and before its session is. */
