@@ -13,7 +13,8 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "lib"), os.path.join(HERE, "..", "http")]
-from cbxtest import Box, run  # noqa: E402
+import installs  # noqa: E402
+from cbxtest import run  # noqa: E402
 from common_http import PATIENCE, Daemon  # noqa: E402
 from pypi import Index, own_data  # noqa: E402
 
@@ -29,12 +30,7 @@ images = os.path.join(data, "images")
 
 
 def box_with(**packages):
-    box = Box(CODEBOX_POOL="0", CODEBOX_DATA_DIR=data)
-    policy = os.path.join(box.dir, "policy.json")
-    with open(policy, "w") as f:
-        json.dump({"include": ["default"], "packages": {"index": index.url, **packages}}, f)
-    box.env["CODEBOX_POLICY"] = policy
-    return box
+    return installs.box_with(data, index=index.url, **packages)
 
 
 box = box_with()

@@ -4,6 +4,7 @@
 import base64
 import json
 import sys
+import urllib.request
 from pathlib import Path
 
 sys.dont_write_bytecode = True
@@ -41,7 +42,7 @@ async def files(c, run, mode, session):
               f"{mode}: the session goes on after both")
 
 
-async def tables(c, run, mode, session):
+async def tables(c, run, mode, session, url):
     """Of a database that a cell has made: a resource, which is found by the list and by the template."""
     await run("import sqlite3\ndb = sqlite3.connect('shop.db')\ndb.executescript('CREATE TABLE customers (id integer PRIMARY KEY, name text);'\n"
               "'CREATE TABLE orders (id integer PRIMARY KEY, customer int REFERENCES customers (id))')\ndb.close()")
@@ -57,6 +58,8 @@ async def tables(c, run, mode, session):
     templates = [t.uri_template for t in (await c.list_resource_templates()).resource_templates]
     tap.ok("codebox://sessions/{session_id}/databases/{+path}" in templates, f"{mode}: and have a template", templates)
     schema = json.loads((await c.read_resource(uri)).contents[0].text)
+    with urllib.request.urlopen(f"{url.removesuffix('/mcp')}/sessions/{session}/databases/shop.db") as r:
+        tap.equal(json.load(r), schema, f"{mode}: REST has the same")
     found = {t["name"]: t for t in schema["tables"]}
     tap.equal(found["customers"]["primary_key"], ["id"], f"{mode}: their keys")
     tap.equal(found["orders"]["foreign_keys"], [{"columns": ["customer"], "table": "customers", "references": ["id"]}], f"{mode}: of others, too")
@@ -96,7 +99,7 @@ async def scenario(url, mode, version):
         r = await run("import time\ntime.sleep(3)\n'late'")
         tap.equal(r.structured_content["result"], "'late'", f"{mode}: an answer that takes its time")
         await files(c, run, mode, session)
-        await tables(c, run, mode, session)
+        await tables(c, run, mode, session, url)
         r = await c.call_tool("close_session", {"session_id": session})
         tap.ok(not r.is_error, f"{mode}: closed")
         tap.ok((await run("x")).is_error, f"{mode}: gone")

@@ -7,6 +7,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import installs  # noqa: E402
 from cbxtest import Box, run  # noqa: E402
 from pypi import Index, own_data  # noqa: E402
 
@@ -28,8 +29,8 @@ box.env["CODEBOX_POLICY"] = policy
 
 def install(session, *names):
     box("run", "--image", image, "--session", session, "-c", "pass", check=True)
-    answer = json.loads(box("pip", "install", "--session", session, "--json", *names).stdout)
-    return answer["error"]["message"] if "error" in answer else [f"{p['name']} {p['version']}" for p in answer["installed"]]
+    answer = installs.install(box, session, names)
+    return answer if isinstance(answer, str) else installs.names(answer["installed"])
 
 
 def resolved():

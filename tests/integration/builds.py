@@ -10,7 +10,9 @@ import sys
 import tarfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, run  # noqa: E402
+import installs  # noqa: E402
+from cbxtest import run  # noqa: E402
+from installs import names  # noqa: E402
 from pypi import Index, own_data  # noqa: E402
 
 index = Index()
@@ -60,12 +62,7 @@ def sources(name, version, code="", requires=(), needs=(), made=None, files=None
 
 
 def box_with(**packages):
-    box = Box(CODEBOX_POOL="0", CODEBOX_DATA_DIR=data)
-    policy = os.path.join(box.dir, "policy.json")
-    with open(policy, "w") as f:
-        json.dump({"include": ["default"], "packages": {"index": index.url, **packages}}, f)
-    box.env["CODEBOX_POLICY"] = policy
-    return box
+    return installs.box_with(data, index=index.url, **packages)
 
 
 box = box_with(source_builds=True)
@@ -80,14 +77,7 @@ def cell(code, session="s", b=box):
 def install(*names, session="s", b=box):
     """The answer, or the words of the error."""
     cell("pass", session, b)
-    r = b("pip", "install", "--session", session, "--json", *names)
-    answer = json.loads(r.stdout)
-    assert (r.returncode == 0) == ("error" not in answer), r
-    return answer if r.returncode == 0 else answer["error"]["message"]
-
-
-def names(packages):
-    return [f"{p['name']} {p['version']}" for p in packages]
+    return installs.install(b, session, names)
 
 
 def test_nothing_is_built_unless_the_policy_says_so():

@@ -14,8 +14,10 @@ import time
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import CODEBOX, Box, Skip, named, run, wait_until  # noqa: E402
+import installs  # noqa: E402
+from cbxtest import CODEBOX, Skip, named, run, wait_until  # noqa: E402
 from control import Control, ControlError  # noqa: E402
+from installs import names  # noqa: E402
 from pypi import Index, metadata_of, own_data, wheel  # noqa: E402
 
 index = Index()
@@ -25,12 +27,7 @@ data = own_data(("python", "python-minimal"))
 
 
 def box_with(where=index, **packages):
-    box = Box(CODEBOX_POOL="0", CODEBOX_DATA_DIR=data)
-    policy = os.path.join(box.dir, "policy.json")
-    with open(policy, "w") as f:
-        json.dump({"include": ["default"], "packages": {"index": getattr(where, "url", where), **packages}}, f)
-    box.env["CODEBOX_POLICY"] = policy
-    return box
+    return installs.box_with(data, index=getattr(where, "url", where), **packages)
 
 
 box = box_with()
@@ -45,14 +42,7 @@ def cell(code, session="s", b=box):
 def install(*names, session="s", b=box):
     """The answer, or the words of the error."""
     cell("pass", session, b)
-    r = b("pip", "install", "--session", session, "--json", *names)
-    answer = json.loads(r.stdout)
-    assert (r.returncode == 0) == ("error" not in answer), r
-    return answer if r.returncode == 0 else answer["error"]["message"]
-
-
-def names(packages):
-    return [f"{p['name']} {p['version']}" for p in packages]
+    return installs.install(b, session, names)
 
 
 def unharmed(session="s", b=box):

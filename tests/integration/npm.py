@@ -8,9 +8,11 @@ import sys
 import tarfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from cbxtest import Box, run  # noqa: E402
+import installs  # noqa: E402
+from cbxtest import run  # noqa: E402
 from control import Control, ControlError  # noqa: E402
 from forward import Forward  # noqa: E402
+from installs import names  # noqa: E402
 from npm import Registry  # noqa: E402
 from pypi import own_data  # noqa: E402
 
@@ -19,14 +21,7 @@ registry = Registry()
 
 
 def box_with(where=registry, **packages):
-    box = Box(CODEBOX_POOL="0", CODEBOX_DATA_DIR=data)
-    policy = os.path.join(box.dir, "policy.json")
-    if where:
-        packages["registry"] = where.url
-    with open(policy, "w") as f:
-        json.dump({"include": ["default"], "packages": packages}, f)
-    box.env["CODEBOX_POLICY"] = policy
-    return box
+    return installs.box_with(data, **({"registry": where.url} if where else {}), **packages)
 
 
 box = box_with()
@@ -40,14 +35,7 @@ def cell(code, session="s", b=box, *more):
 def install(*names, session="s", b=box, how="npm"):
     """The answer, or the words of the error."""
     cell("0", session, b)
-    r = b(how, "install", "--session", session, "--json", *names)
-    answer = json.loads(r.stdout)
-    assert (r.returncode == 0) == ("error" not in answer), r
-    return answer if r.returncode == 0 else answer["error"]["message"]
-
-
-def names(packages):
-    return [f"{p['name']} {p['version']}" for p in packages]
+    return installs.install(b, session, names, how)
 
 
 def fill():
