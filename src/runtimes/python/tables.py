@@ -96,7 +96,9 @@ def schema(kind, db):
             continue
         tables.append(table)
         size += about
-        found = source.details(row) if size < most else None
+        found = source.details(row) if size < most else ()
+        if found is None:
+            continue
         if not found or max(map(len, found)) > COLUMNS or size + printed(found) + MEMBERS > most:
             bare += 1
             continue
