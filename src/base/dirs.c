@@ -163,6 +163,11 @@ static int open_owned(const char *path, mode_t mode, uid_t owner, bool or_root, 
 		return cbx_refuse(err, "unsafe_directory", ENOTDIR, "%s is not a directory; remove it", path);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return cbx_fail(err, errno, "look at directory %s", path);
+	if (st.st_uid == CBX_SERVICE_RANGE && geteuid() == 0 && owner != CBX_SERVICE_RANGE)
+		return cbx_refuse(err, "unsafe_directory", EPERM,
+				  "%s was made before there was an account \"codebox\"; give it over: codebox stop; "
+				  "chown -Rh --from=%u codebox %s",
+				  path, CBX_SERVICE_RANGE, path);
 	if (st.st_uid != geteuid() && st.st_uid != owner && !(or_root && st.st_uid == 0))
 		return cbx_refuse(err, "unsafe_directory", EPERM,
 				  "%s belongs to user %u, not to user %u; remove it or set CODEBOX_RUNTIME_DIR", path,

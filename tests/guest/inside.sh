@@ -285,11 +285,24 @@ probes() {
 	codebox stop >/dev/null
 	python 'probes as root' env "CODEBOX=$PREFIX/bin/codebox" python3 /opt/codebox-tests/probe/run.py
 }
+# What root had before there was an account "codebox" is not that account's: said, with a command that gives it over.
+given_over() {
+	local dir remedy
+	for dir in /run/codebox /var/lib/codebox; do
+		remedy=$(codebox image ls 2>&1 | tee /dev/stderr | grep -om1 "chown -Rh --from=[0-9]* codebox $dir\$")
+		[ -n "$remedy" ] && $remedy || return 1
+	done
+	codebox image ls
+}
 # codebox-server(7), command by command: with the packages, or what else was installed in their place.
 server() {
 	local installs=
 	export HOME=/root DEBIAN_FRONTEND=noninteractive
 	if [ -n "$PREFIX" ]; then
+		check "root's image, before there is an account" codebox image build --force host
+		codebox stop >/dev/null
+		systemd-sysusers "$PREFIX/lib/sysusers.d/codebox.conf"
+		check "what root had is given over to the account" given_over
 		cp "$PREFIX/share/man/man7/codebox-server.7" /tmp/page
 		installs="systemd-sysusers $PREFIX/lib/sysusers.d/codebox.conf && ln -sf $PREFIX/sbin/codeboxd /usr/sbin/codeboxd &&
 			cp $PREFIX/lib/systemd/system/codeboxd.* /etc/systemd/system/ && systemctl daemon-reload"
