@@ -15,7 +15,8 @@ class Terminal:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             try:
-                signal.signal(signal.SIGINT, signal.SIG_DFL)
+                for sig in signal.SIGINT, signal.SIGHUP, signal.SIGQUIT:  # whoever runs the tests may ignore them
+                    signal.signal(sig, signal.SIG_DFL)
                 os.chdir(cwd)
                 os.execvpe(argv[0], argv, dict(env, TERM=term))
             finally:
