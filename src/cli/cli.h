@@ -88,6 +88,24 @@ const char *cbx_cli_cell_language(const char *language, const char *code);
 /* Text of a member that is a string, else "". Borrowed. */
 const char *cbx_cli_str(const cJSON *obj, const char *key);
 
+/* ---- options.c: what a command line says ---- */
+
+struct cbx_cli_option {
+	const char *name; /* NULL: the table ends */
+	char letter;	  /* 0: none */
+	bool *flag;	  /* set: it takes no value */
+	const char **value;
+	int (*take)(void *arg, const char *value); /* where there is neither: 0, or an exit status after saying why */
+	void *arg;
+};
+/*
+ * Options of a table, also behind arguments, which are at argv + optind afterwards. "json" has errors said as JSON,
+ * too. 0, or an exit status after saying what is wrong.
+ */
+int cbx_cli_options(const char *command, int argc, char **argv, const struct cbx_cli_option *options);
+/* Which of these, up to a NULL, argv[1] is, or -CBX_EXIT_USAGE after saying what there is. */
+int cbx_cli_verb(const char *command, const char *const *verbs, int argc, char **argv);
+
 /* ---- spec.c: the options that run, repl and mcp share, most of which describe a new sandbox ---- */
 
 struct cbx_cli_spec {

@@ -26,31 +26,13 @@ struct options {
 	int n;
 };
 
-static int parse_options(int argc, char **argv, struct options *o)
+static int take_expires(void *ret_ms, const char *text)
 {
-	static const struct option options[] = { { "json", no_argument, NULL, 'j' },
-						 { "all", no_argument, NULL, 'a' },
-						 { "expires", required_argument, NULL, 'e' },
-						 { 0 } };
 	struct cbx_err err;
-	int c;
 
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":", options, NULL)) >= 0) {
-		if (c == 'j') {
-			o->json = true;
-			cbx_cli_json_errors();
-		} else if (c == 'a') {
-			o->all = true;
-		} else if (c != 'e') {
-			return cbx_cli_bad_option("artifact", c, argv);
-		} else if (cbx_parse_duration_ms(optarg, "--expires", 1000, 365ull * 86400 * 1000, &o->expires_ms, &err) < 0) {
-			return cbx_cli_usage("artifact", "%s", err.msg);
-		}
-	}
-	o->names = argv + optind;
-	o->n = argc - optind;
-	return 0;
+	return cbx_parse_duration_ms(text, "--expires", 1000, 365ull * 86400 * 1000, ret_ms, &err) < 0
+		       ? cbx_cli_usage("artifact", "%s", err.msg)
+		       : 0;
 }
 
 static cJSON *id_params(const char *id)
@@ -206,30 +188,27 @@ static int rm(struct cbx_client *client, const struct options *o)
 
 static int run_artifact(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		int (*fn)(struct cbx_client *, const struct options *);
-	} verbs[] = { { "list", list }, { "ls", list }, { "get", get }, { "link", print_link }, { "rm", rm } };
+	static const char *const verbs[] = { "list", "get", "link", "rm", NULL };
+	static int (*const fns[])(struct cbx_client *, const struct options *) = { list, get, print_link, rm };
 	struct options o = { 0 };
+	const struct cbx_cli_option options[] = { { "json", .flag = &o.json },
+						  { "all", .flag = &o.all },
+						  { "expires", .take = take_expires, .arg = &o.expires_ms },
+						  { 0 } };
 	struct cbx_client client;
 	struct cbx_err err;
-	int r;
+	int verb = argc > 1 && strcmp(argv[1], "ls") == 0 ? 0 : cbx_cli_verb("artifact", verbs, argc, argv), r;
 
-	if (argc < 2)
-		return cbx_cli_usage("artifact", "missing subcommand: use list, get, link or rm");
-	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
-		if (strcmp(verbs[i].name, argv[1]) != 0)
-			continue;
-		r = parse_options(argc - 1, argv + 1, &o);
-		if (r)
-			return r;
-		if (cbx_cli_client(true, &client, &err) <= 0)
-			return cbx_cli_fail(&err);
-		r = verbs[i].fn(&client, &o);
-		cbx_client_close(&client);
+	r = verb < 0 ? -verb : cbx_cli_options("artifact", argc - 1, argv + 1, options);
+	if (r)
 		return r;
-	}
-	return cbx_cli_usage("artifact", "unknown subcommand \"%s\": use list, get, link or rm", argv[1]);
+	o.names = argv + 1 + optind;
+	o.n = argc - 1 - optind;
+	if (cbx_cli_client(true, &client, &err) <= 0)
+		return cbx_cli_fail(&err);
+	r = fns[verb](&client, &o);
+	cbx_client_close(&client);
+	return r;
 }
 
 static const char help[] =

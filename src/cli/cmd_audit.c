@@ -126,28 +126,14 @@ static int verify(struct options *o, char **paths, int n)
 
 static int run_audit(int argc, char **argv)
 {
-	static const struct option options[] = { { "json", no_argument, NULL, 'j' },
-						 { "head", required_argument, NULL, 'h' },
-						 { 0 } };
 	struct options o = { 0 };
-	int c, r;
+	const struct cbx_cli_option options[] = { { "json", .flag = &o.json }, { "head", .value = &o.head }, { 0 } };
+	int r = -cbx_cli_verb("audit", (const char *const[]){ "verify", NULL }, argc, argv);
 
-	if (argc < 2 || strcmp(argv[1], "verify") != 0)
-		return cbx_cli_usage(
-			"audit", argc < 2 ? "missing subcommand: use verify" : "unknown subcommand \"%s\": use verify",
-			argc < 2 ? "" : argv[1]);
-	opterr = 0;
-	while ((c = getopt_long(argc - 1, argv + 1, ":", options, NULL)) >= 0) {
-		if (c == 'h') {
-			o.head = optarg;
-		} else if (c == 'j') {
-			o.json = true;
-			cbx_cli_json_errors();
-		} else {
-			return cbx_cli_bad_option("audit", c, argv + 1);
-		}
-	}
-	r = parse_head(&o);
+	if (r == 0)
+		r = cbx_cli_options("audit", argc - 1, argv + 1, options);
+	if (r == 0)
+		r = parse_head(&o);
 	return r ? r : verify(&o, argv + 1 + optind, argc - 1 - optind);
 }
 

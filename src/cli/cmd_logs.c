@@ -109,23 +109,18 @@ static int print_log(struct logs *l, struct cbx_err *err)
 
 static int parse_options(int argc, char **argv, struct logs *l)
 {
-	static const struct option options[] = { { "follow", no_argument, NULL, 'f' },
-						 { "tail", required_argument, NULL, 'n' },
-						 { 0 } };
+	const char *tail = NULL;
+	const struct cbx_cli_option options[] = { { "follow", 'f', .flag = &l->follow },
+						  { "tail", 'n', .value = &tail },
+						  { 0 } };
 	struct cbx_err err;
-	int c;
+	int r = cbx_cli_options("logs", argc, argv, options);
 
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":fn:", options, NULL)) >= 0) {
-		if (c == 'f')
-			l->follow = true;
-		else if (c != 'n')
-			return cbx_cli_bad_option("logs", c, argv);
-		else if (cbx_parse_u64(optarg, "--tail", 0, UINT32_MAX, &l->log.last, &err) < 0)
-			return cbx_cli_usage("logs", "%s", err.msg);
-		else
-			l->log.tail = true;
-	}
+	if (r)
+		return r;
+	l->log.tail = tail;
+	if (tail && cbx_parse_u64(tail, "--tail", 0, UINT32_MAX, &l->log.last, &err) < 0)
+		return cbx_cli_usage("logs", "%s", err.msg);
 	if (argc - optind != 1)
 		return cbx_cli_usage("logs", "give the name of one session");
 	l->log.session = argv[optind];

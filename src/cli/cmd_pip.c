@@ -56,8 +56,9 @@ static int show(const cJSON *result)
 }
 
 /* What a file asks for, beside what else is. */
-static int add_file(struct options *o, const char *name)
+static int add_file(void *arg, const char *name)
 {
+	struct options *o = arg;
 	bool from_stdin = strcmp(name, "-") == 0;
 	_cleanup_fd_ int opened = from_stdin ? -1 : open(name, O_RDONLY | O_CLOEXEC);
 	int fd = from_stdin ? STDIN_FILENO : opened, r;
@@ -101,42 +102,19 @@ static int install(struct options *o)
 
 static int parse_options(int argc, char **argv, struct options *o)
 {
-	static const struct option options[] = { { "requirement", required_argument, NULL, 'r' },
-						 { "upgrade", no_argument, NULL, 'U' },
-						 { "session", required_argument, NULL, 's' },
-						 { "json", no_argument, NULL, 'j' },
-						 { 0 } };
 	bool upgrade = false, npm = strcmp(o->program, "npm") == 0;
-	int c, r;
+	const struct cbx_cli_option options[] = { { "requirement", 'r', .take = add_file, .arg = o },
+						  { "upgrade", 'U', .flag = &upgrade },
+						  { "session", .value = &o->session },
+						  { "json", .flag = &o->json },
+						  { 0 } };
+	int r = -cbx_cli_verb(o->program, (const char *const[]){ "install", NULL }, argc, argv);
 
-	if (argc < 2 || strcmp(argv[1], "install") != 0)
-		return cbx_cli_usage(o->program,
-				     argc < 2 ? "missing subcommand: use install%s%s" : "unknown subcommand \"%s\"%s",
-				     argc < 2 ? "" : argv[1], argc < 2 ? "" : ": use install");
-	opterr = 0;
 	argc--;
 	argv++;
-	while ((c = getopt_long(argc, argv, npm ? ":U" : ":r:U", npm ? &options[1] : options, NULL)) >= 0) {
-		switch (c) {
-		case 's':
-			o->session = optarg;
-			break;
-		case 'r':
-			r = add_file(o, optarg);
-			if (r)
-				return r;
-			break;
-		case 'U':
-			upgrade = true;
-			break;
-		case 'j':
-			o->json = true;
-			cbx_cli_json_errors();
-			break;
-		default:
-			return cbx_cli_bad_option(o->program, c, argv);
-		}
-	}
+	r = r ? r : cbx_cli_options(o->program, argc, argv, npm ? options + 1 : options);
+	if (r)
+		return r;
 	if (!o->session)
 		return cbx_cli_usage(o->program, "install: name a session, as in --session work");
 	for (; optind < argc; optind++) {

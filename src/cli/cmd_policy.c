@@ -484,62 +484,29 @@ static int reload(const struct cbx_dirs *dirs, const struct options *o)
 
 /* ---- the command ---- */
 
-static int parse_options(int argc, char **argv, struct options *o)
-{
-	static const struct option options[] = { { "json", no_argument, NULL, 'j' },
-						 { "policy", required_argument, NULL, 'p' },
-						 { 0 } };
-	int c;
-
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":", options, NULL)) >= 0) {
-		switch (c) {
-		case 'j':
-			o->json = true;
-			cbx_cli_json_errors();
-			break;
-		case 'p':
-			o->policy = optarg;
-			break;
-		default:
-			return cbx_cli_bad_option("policy", c, argv);
-		}
-	}
-	o->args = argv + optind;
-	o->nargs = argc - optind;
-	return 0;
-}
-
 static int run_policy(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		int (*fn)(const struct cbx_dirs *, const struct options *);
-	} verbs[] = {
-		{ "check", check }, { "show", show },	  { "explain", explain },
-		{ "diff", diff },   { "schema", schema }, { "reload", reload },
-	};
+	static const char *const verbs[] = { "check", "show", "explain", "diff", "schema", "reload", NULL };
+	static int (*const fns[])(const struct cbx_dirs *, const struct options *) = { check, show,   explain,
+										       diff,  schema, reload };
 	struct options o = { 0 };
+	const struct cbx_cli_option options[] = { { "json", .flag = &o.json },
+						  { "policy", .value = &o.policy },
+						  { 0 } };
 	struct cbx_dirs dirs;
 	struct cbx_err err;
-	int r;
+	int verb = cbx_cli_verb("policy", verbs, argc, argv), r;
 
-	if (argc < 2)
-		return cbx_cli_usage("policy", "missing subcommand: use check, show, explain, diff, schema or reload");
-	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
-		if (strcmp(verbs[i].name, argv[1]) != 0)
-			continue;
-		r = parse_options(argc - 1, argv + 1, &o);
-		if (r)
-			return r;
-		if (cbx_dirs_init(&dirs, &err) < 0)
-			return cbx_cli_fail(&err);
-		r = verbs[i].fn(&dirs, &o);
-		cbx_dirs_release(&dirs);
+	r = verb < 0 ? -verb : cbx_cli_options("policy", argc - 1, argv + 1, options);
+	if (r)
 		return r;
-	}
-	return cbx_cli_usage("policy", "unknown subcommand \"%s\": use check, show, explain, diff, schema or reload",
-			     argv[1]);
+	o.args = argv + 1 + optind;
+	o.nargs = argc - 1 - optind;
+	if (cbx_dirs_init(&dirs, &err) < 0)
+		return cbx_cli_fail(&err);
+	r = fns[verb](&dirs, &o);
+	cbx_dirs_release(&dirs);
+	return r;
 }
 
 static const char help[] =

@@ -271,64 +271,23 @@ static int edit(const struct options *o, const struct cbx_registry *r, const cha
 
 static int parse_options(int argc, char **argv, struct options *o)
 {
-	static const struct option options[] = { { "dry-run", no_argument, NULL, 'd' },
-						 { "remove", no_argument, NULL, 'r' },
-						 { "print", no_argument, NULL, 'p' },
-						 { "force", no_argument, NULL, 'f' },
-						 { "name", required_argument, NULL, 'n' },
-						 { "session", required_argument, NULL, 's' },
-						 { "policy", required_argument, NULL, 'P' },
-						 { "folder", required_argument, NULL, 'F' },
-						 { "profile", required_argument, NULL, 'T' },
-						 { "workspace", required_argument, NULL, 'W' },
-						 { "image", required_argument, NULL, 'i' },
-						 { "language", required_argument, NULL, 'l' },
-						 { 0 } };
-	int c;
+	const struct cbx_cli_option options[] = { { "dry-run", .flag = &o->dry_run },
+						  { "remove", .flag = &o->remove },
+						  { "print", .flag = &o->print },
+						  { "force", .flag = &o->force },
+						  { "name", .value = &o->name },
+						  { "session", .value = &o->mcp.session },
+						  { "policy", .value = &o->mcp.policy },
+						  { "folder", .value = &o->mcp.folder },
+						  { "profile", .value = &o->mcp.profile },
+						  { "workspace", .value = &o->mcp.workspace },
+						  { "image", .value = &o->mcp.image },
+						  { "language", 'l', .value = &o->mcp.language },
+						  { 0 } };
+	int r = cbx_cli_options("register", argc, argv, options);
 
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":l:", options, NULL)) >= 0) {
-		switch (c) {
-		case 'd':
-			o->dry_run = true;
-			break;
-		case 'r':
-			o->remove = true;
-			break;
-		case 'p':
-			o->print = true;
-			break;
-		case 'f':
-			o->force = true;
-			break;
-		case 'n':
-			o->name = optarg;
-			break;
-		case 's':
-			o->mcp.session = optarg;
-			break;
-		case 'P':
-			o->mcp.policy = optarg;
-			break;
-		case 'F':
-			o->mcp.folder = optarg;
-			break;
-		case 'W':
-			o->mcp.workspace = optarg;
-			break;
-		case 'i':
-			o->mcp.image = optarg;
-			break;
-		case 'l':
-			o->mcp.language = optarg;
-			break;
-		case 'T':
-			o->mcp.profile = optarg;
-			break;
-		default:
-			return cbx_cli_bad_option("register", c, argv);
-		}
-	}
+	if (r)
+		return r;
 	if (!cbx_name_valid(o->name))
 		return cbx_cli_usage("register",
 				     "--name: \"%s\" is not a name; use up to %d letters, digits, '-', '_' and '.', "

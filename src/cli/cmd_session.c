@@ -21,36 +21,6 @@ struct options {
 	char **argv;
 };
 
-static int parse_options(int argc, char **argv, struct options *o)
-{
-	static const struct option options[] = { { "json", no_argument, NULL, 'j' },
-						 { "all", no_argument, NULL, 'a' },
-						 { "no-start", no_argument, NULL, 'n' },
-						 { 0 } };
-	int c;
-
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":", options, NULL)) >= 0) {
-		switch (c) {
-		case 'j':
-			o->json = true;
-			cbx_cli_json_errors();
-			break;
-		case 'a':
-			o->all = true;
-			break;
-		case 'n':
-			o->no_start = true;
-			break;
-		default:
-			return cbx_cli_bad_option("session", c, argv);
-		}
-	}
-	o->ids = argv + optind;
-	o->nids = argc - optind;
-	return 0;
-}
-
 /* "3h" and the like: one unit says enough in a list. */
 static void format_age(double seconds, char out[16])
 {
@@ -229,44 +199,35 @@ static int export(struct cbx_client *client, const struct options *o)
 	return cbx_export(client, o->argc, o->argv);
 }
 
-static int with_client(int (*fn)(struct cbx_client *, const struct options *), bool start, const struct options *o)
+static int run_session(int argc, char **argv)
 {
+	static const char *const verbs[] = { "ls", "info", "export", "restart", "rm", NULL };
+	static int (*const fns[])(struct cbx_client *, const struct options *) = { list, info, export, restart, rm };
+	struct options o = { .argc = argc - 1, .argv = argv + 1 };
+	const struct cbx_cli_option options[] = {
+		{ "json", .flag = &o.json }, { "all", .flag = &o.all }, { "no-start", .flag = &o.no_start }, { 0 }
+	};
 	struct cbx_client client;
 	struct cbx_err err;
-	int r = cbx_cli_client(start, &client, &err);
+	int verb = cbx_cli_verb("session", verbs, argc, argv), r;
 
+	if (verb < 0)
+		return -verb;
+	if (fns[verb] != export) {
+		r = cbx_cli_options("session", argc - 1, argv + 1, options);
+		if (r)
+			return r;
+		o.ids = argv + 1 + optind;
+		o.nids = argc - 1 - optind;
+	}
+	r = cbx_cli_client(fns[verb] == list && !o.no_start, &client, &err);
 	if (r < 0)
 		return cbx_cli_fail(&err);
 	if (r == 0)
-		return fn(NULL, o);
-	r = fn(&client, o);
+		return fns[verb](NULL, &o);
+	r = fns[verb](&client, &o);
 	cbx_client_close(&client);
 	return r;
-}
-
-static int run_session(int argc, char **argv)
-{
-	static const struct {
-		const char *name;
-		int (*fn)(struct cbx_client *, const struct options *);
-		bool start;
-	} verbs[] = { { "ls", list, true },
-		      { "info", info, false },
-		      { "rm", rm, false },
-		      { "restart", restart, false },
-		      { "export", export, false } };
-	struct options o = { .argc = argc - 1, .argv = argv + 1 };
-	int r;
-
-	if (argc < 2)
-		return cbx_cli_usage("session", "missing subcommand: use ls, info, export, restart or rm");
-	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
-		if (strcmp(verbs[i].name, argv[1]) != 0)
-			continue;
-		r = verbs[i].fn == export ? 0 : parse_options(argc - 1, argv + 1, &o);
-		return r ? r : with_client(verbs[i].fn, verbs[i].start && !o.no_start, &o);
-	}
-	return cbx_cli_usage("session", "unknown subcommand \"%s\": use ls, info, export, restart or rm", argv[1]);
 }
 
 static const char help[] =

@@ -18,20 +18,19 @@ struct options {
 };
 
 /* A number, true, false and null are what they are in JSON, as is text in quotes; all else is text. */
-static void add_parameter(cJSON *list, const char *text)
+static int add_parameter(void *list, const char *text)
 {
 	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
 	struct cbx_err ignored;
 
-	if (cbx_json_parse(text, strlen(text), &doc, &ignored) >= 0 && !doc.problem.code && !cJSON_IsObject(doc.root) &&
-	    !cJSON_IsArray(doc.root)) {
-		if (cJSON_IsNumber(doc.root)) /* as it was typed */
-			cbx_json_push(list, cJSON_CreateRaw(text));
-		else
-			cbx_json_push(list, take_ptr(&doc.root));
-		return;
-	}
-	cbx_json_push_str(list, text);
+	if (cbx_json_parse(text, strlen(text), &doc, &ignored) < 0 || doc.problem.code || cJSON_IsObject(doc.root) ||
+	    cJSON_IsArray(doc.root))
+		cbx_json_push_str(list, text);
+	else if (cJSON_IsNumber(doc.root)) /* as it was typed */
+		cbx_json_push(list, cJSON_CreateRaw(text));
+	else
+		cbx_json_push(list, take_ptr(&doc.root));
+	return 0;
 }
 
 /* ---- the answer ---- */
@@ -252,43 +251,19 @@ static int ask(const struct options *o, const char *connection, const char *quer
 
 static int run_sql(int argc, char **argv)
 {
-	static const struct option options[] = { { "param", required_argument, NULL, 'p' },
-						 { "session", required_argument, NULL, 's' },
-						 { "output", required_argument, NULL, 'o' },
-						 { "format", required_argument, NULL, 'f' },
-						 { "schema", no_argument, NULL, 'S' },
-						 { "json", no_argument, NULL, 'j' },
-						 { 0 } };
 	struct options o = { 0 };
 	_cleanup_json_ cJSON *parameters = cbx_json_new_arr();
-	int c;
+	const struct cbx_cli_option options[] = { { "param", .take = add_parameter, .arg = parameters },
+						  { "session", .value = &o.session },
+						  { "output", .value = &o.output },
+						  { "format", .value = &o.format },
+						  { "schema", .flag = &o.schema },
+						  { "json", .flag = &o.json },
+						  { 0 } };
+	int r = cbx_cli_options("sql", argc, argv, options);
 
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":", options, NULL)) >= 0) {
-		switch (c) {
-		case 'p':
-			add_parameter(parameters, optarg);
-			break;
-		case 's':
-			o.session = optarg;
-			break;
-		case 'o':
-			o.output = optarg;
-			break;
-		case 'f':
-			o.format = optarg;
-			break;
-		case 'S':
-			o.schema = true;
-			break;
-		case 'j':
-			o.json = true;
-			cbx_cli_json_errors();
-			break;
-		default:
-			return cbx_cli_bad_option("sql", c, argv);
-		}
-	}
+	if (r)
+		return r;
 	if (o.schema && (o.output || o.format || cJSON_GetArraySize(parameters) || argc - optind > 1))
 		return cbx_cli_usage("sql", "--schema: give a connection alone, as in codebox sql --schema shop, or "
 					    "codebox sql --schema --session work data.db");

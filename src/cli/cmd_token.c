@@ -237,68 +237,34 @@ static int revoke_all(struct files *f, const struct options *o)
 
 /* ---- the command ---- */
 
-static int parse_options(int argc, char **argv, struct options *o)
-{
-	static const struct option options[] = { { "json", no_argument, NULL, 'j' },
-						 { "tenant", required_argument, NULL, 't' },
-						 { "name", required_argument, NULL, 'n' },
-						 { "scope", required_argument, NULL, 's' },
-						 { "expires", required_argument, NULL, 'e' },
-						 { "tenants", required_argument, NULL, 'f' },
-						 { 0 } };
-	int c;
-
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":", options, NULL)) >= 0) {
-		const char **value = c == 't'	? &o->tenant
-				     : c == 'n' ? &o->name
-				     : c == 's' ? &o->scope
-				     : c == 'e' ? &o->expires
-				     : c == 'f' ? &o->file
-						: NULL;
-
-		if (value)
-			*value = optarg;
-		else if (c != 'j')
-			return cbx_cli_bad_option("token", c, argv);
-		if (c == 'j') {
-			o->json = true;
-			cbx_cli_json_errors();
-		}
-	}
-	o->args = argv + optind;
-	o->nargs = argc - optind;
-	return 0;
-}
-
 static int run_token(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		int (*fn)(struct files *, const struct options *);
-	} verbs[] = { { "create", create }, { "list", list }, { "revoke", revoke_all } };
+	static const char *const verbs[] = { "create", "list", "revoke", NULL };
+	static int (*const fns[])(struct files *, const struct options *) = { create, list, revoke_all };
 	struct options o = { 0 };
+	const struct cbx_cli_option options[] = { { "json", .flag = &o.json },
+						  { "tenant", .value = &o.tenant },
+						  { "name", .value = &o.name },
+						  { "scope", .value = &o.scope },
+						  { "expires", .value = &o.expires },
+						  { "tenants", .value = &o.file },
+						  { 0 } };
 	struct cbx_dirs dirs;
 	struct cbx_err err;
 	struct files f;
-	int r;
+	int verb = cbx_cli_verb("token", verbs, argc, argv), r;
 
-	if (argc < 2)
-		return cbx_cli_usage("token", "missing subcommand: use create, list or revoke");
-	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
-		if (strcmp(verbs[i].name, argv[1]) != 0)
-			continue;
-		r = parse_options(argc - 1, argv + 1, &o);
-		if (r)
-			return r;
-		if (cbx_dirs_init(&dirs, &err) < 0)
-			return cbx_cli_fail(&err);
-		r = files_open(&f, &dirs, &o, &err) < 0 ? cbx_cli_fail(&err) : verbs[i].fn(&f, &o);
-		files_release(&f);
-		cbx_dirs_release(&dirs);
+	r = verb < 0 ? -verb : cbx_cli_options("token", argc - 1, argv + 1, options);
+	if (r)
 		return r;
-	}
-	return cbx_cli_usage("token", "unknown subcommand \"%s\": use create, list or revoke", argv[1]);
+	o.args = argv + 1 + optind;
+	o.nargs = argc - 1 - optind;
+	if (cbx_dirs_init(&dirs, &err) < 0)
+		return cbx_cli_fail(&err);
+	r = files_open(&f, &dirs, &o, &err) < 0 ? cbx_cli_fail(&err) : fns[verb](&f, &o);
+	files_release(&f);
+	cbx_dirs_release(&dirs);
+	return r;
 }
 
 static const char help[] =

@@ -255,8 +255,10 @@ static int on_terminal(struct top *t)
 
 /* ---- the command line ---- */
 
-static int set_order(struct top *t, const char *text)
+static int set_order(void *arg, const char *text)
 {
+	struct top *t = arg;
+
 	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
 		if (strcmp(text, orders[i]) == 0) {
 			t->order = (enum order)i;
@@ -268,36 +270,22 @@ static int set_order(struct top *t, const char *text)
 
 static int parse(struct top *t, int argc, char **argv)
 {
-	static const struct option options[] = { { "batch", no_argument, NULL, 'b' },
-						 { "json", no_argument, NULL, 'j' },
-						 { "iterations", required_argument, NULL, 'n' },
-						 { "delay", required_argument, NULL, 'd' },
-						 { "sort", required_argument, NULL, 's' },
-						 { 0 } };
-	struct cbx_err err = { 0 };
-	int c, r = 0;
+	const char *times = NULL, *delay = NULL;
+	const struct cbx_cli_option options[] = {
+		{ "batch", 'b', .flag = &t->batch },	      { "json", .flag = &t->json },
+		{ "iterations", 'n', .value = &times },	      { "delay", 'd', .value = &delay },
+		{ "sort", 's', .take = set_order, .arg = t }, { 0 }
+	};
+	struct cbx_err err;
+	int r = cbx_cli_options("top", argc, argv, options);
 
-	opterr = 0;
-	while (!r && (c = getopt_long(argc, argv, ":bn:d:s:", options, NULL)) >= 0) {
-		if (c == 'b' || c == 'j') {
-			t->batch = true;
-			t->json |= c == 'j';
-			if (c == 'j')
-				cbx_cli_json_errors();
-		} else if (c == 'n') {
-			r = cbx_parse_u64(optarg, "--iterations", 1, 1000000, &t->times, &err);
-			t->batch = true;
-		} else if (c == 'd') {
-			r = cbx_parse_duration_ms(optarg, "--delay", 1000, 3600000, &t->delay_ms, &err);
-		} else if (c == 's') {
-			r = set_order(t, optarg);
-		} else {
-			return cbx_cli_bad_option("top", c, argv);
-		}
-	}
-	if (r < 0)
+	if (r)
+		return r;
+	t->batch = t->batch || t->json || times;
+	if ((times && cbx_parse_u64(times, "--iterations", 1, 1000000, &t->times, &err) < 0) ||
+	    (delay && cbx_parse_duration_ms(delay, "--delay", 1000, 3600000, &t->delay_ms, &err) < 0))
 		return cbx_cli_usage("top", "%s", err.msg);
-	if (!r && optind < argc)
+	if (optind < argc)
 		return cbx_cli_usage("top", "unexpected argument: %s", argv[optind]);
 	return r;
 }

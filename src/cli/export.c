@@ -45,21 +45,14 @@ static int parse_format(const char *name, enum format *ret)
 
 static int parse_options(int argc, char **argv, struct export *e)
 {
-	static const struct option options[] = { { "format", required_argument, NULL, 'f' },
-						 { "output", required_argument, NULL, 'o' },
-						 { 0 } };
 	const char *format = NULL;
-	int c;
+	const struct cbx_cli_option options[] = { { "format", .value = &format },
+						  { "output", 'o', .value = &e->output },
+						  { 0 } };
+	int r = cbx_cli_options("session", argc, argv, options);
 
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":o:", options, NULL)) >= 0) {
-		if (c == 'f')
-			format = optarg;
-		else if (c == 'o')
-			e->output = optarg;
-		else
-			return cbx_cli_bad_option("session", c, argv);
-	}
+	if (r)
+		return r;
 	if (argc - optind != 1)
 		return cbx_cli_usage("session", "export: give the name of one session");
 	e->session = argv[optind];
