@@ -7,10 +7,10 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/str.h"
 
 static struct {
@@ -49,14 +49,10 @@ static const char *level_name(enum cbx_log_level level)
 
 static void add_time(struct cbx_buf *line)
 {
-	struct timespec ts;
-	struct tm tm;
 	char when[32];
 
-	clock_gettime(CLOCK_REALTIME, &ts);
-	gmtime_r(&ts.tv_sec, &tm);
-	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
-	cbx_buf_addf(line, "%s.%03ldZ", when, ts.tv_nsec / 1000000);
+	cbx_format_time_ms(cbx_wall_ms(), when);
+	cbx_buf_adds(line, when);
 }
 
 /* This file is part of programs that know no JSON library. */

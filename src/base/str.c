@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 static bool alnum(char c)
 {
@@ -145,6 +146,26 @@ void cbx_format_size(uint64_t bytes, char out[32])
 		snprintf(out, 32, "%.1f %s", v, units[u]);
 }
 
+bool cbx_format_time(int64_t seconds, char out[32])
+{
+	time_t t = (time_t)seconds;
+	struct tm tm;
+	bool named = gmtime_r(&t, &tm) && strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
+
+	if (!named)
+		strcpy(out, "?");
+	return named;
+}
+
+bool cbx_format_time_ms(uint64_t ms, char out[32])
+{
+	char whole[32];
+	bool named = cbx_format_time((int64_t)(ms / 1000), whole);
+
+	snprintf(out, 32, named ? "%.19s.%03uZ" : "%.19s", whole, (unsigned)(ms % 1000));
+	return named;
+}
+
 size_t cbx_utf8_len(const char *s, size_t n)
 {
 	const unsigned char *p = (const unsigned char *)s;
@@ -233,6 +254,14 @@ bool cbx_plain(const char *s)
 int cbx_by_name(const void *a, const void *b)
 {
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+void cbx_hex(const void *data, size_t n, char *out)
+{
+	const unsigned char *p = data;
+
+	for (size_t i = 0; i < n; i++)
+		snprintf(out + 2 * i, 3, "%02x", p[i]);
 }
 
 /* Not nettle's: that takes 3.2 ms to decode what these do in 0.9 (1 MiB), and passes over white space. */

@@ -32,6 +32,9 @@ int cbx_parse_size(const char *s, const char *what, uint64_t min, uint64_t max, 
 int cbx_parse_duration_ms(const char *s, const char *what, uint64_t min, uint64_t max, uint64_t *ret,
 			  struct cbx_err *err);
 void cbx_format_size(uint64_t bytes, char out[32]); /* "1.5 MiB" */
+/* 2026-01-31T12:00:00Z, and with .999 before the Z; false: such a year has no name, and "?" is in it. */
+bool cbx_format_time(int64_t seconds, char out[32]);
+bool cbx_format_time_ms(uint64_t ms, char out[32]);
 
 /* Length (1..4) of the valid UTF-8 sequence at p with n > 0 bytes left, or 0 when there is none: overlong forms,
  * surrogates and code points above U+10FFFF are not valid. */
@@ -47,6 +50,9 @@ int cbx_by_name(const void *a, const void *b);	 /* for qsort(), of strings */
 void cbx_base64_encode(struct cbx_buf *out, const void *p, size_t n);
 /* Strict: alphabet, padding and length are checked; -EINVAL otherwise. */
 int cbx_base64_decode(struct cbx_buf *out, const char *p, size_t n);
+
+/* Two digits for each byte, in lower case, with a NUL behind them. */
+void cbx_hex(const void *p, size_t n, char *out);
 
 /* n characters of [a-z2-7] from getrandom(2), with a NUL behind them. */
 void cbx_random_name(char *out, size_t n);

@@ -335,11 +335,9 @@ void cbx_egress_release(struct cbx_box *box)
 static cJSON *decision_json(const struct decision *d)
 {
 	cJSON *o = cbx_json_new_obj();
-	char when[40];
-	struct tm tm;
+	char when[32];
 
-	gmtime_r(&d->at, &tm);
-	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	cbx_format_time(d->at, when);
 	cbx_json_set_str(o, "verdict", d->event.type == CBX_PROXY_ALLOWED ? "allowed" : "refused");
 	cbx_json_set_str(o, "via", via(&d->event));
 	cbx_json_set_str(o, "host", d->event.host);

@@ -150,10 +150,10 @@ static cJSON *token_json(const struct cbx_token *t)
 	cbx_json_set_str(o, "tenant", t->tenant);
 	cbx_json_set_str(o, "name", t->name[0] ? t->name : NULL);
 	cbx_json_set_str(o, "scopes", cbx_scopes_name(t->scopes));
-	cbx_time_print(t->created, when);
+	cbx_format_time(t->created, when);
 	cbx_json_set_str(o, "created", when);
 	if (t->expires) {
-		cbx_time_print(t->expires, when);
+		cbx_format_time(t->expires, when);
 		cbx_json_set_str(o, "expires", when);
 		cbx_json_set_bool(o, "expired", t->expires <= time(NULL));
 	}
@@ -208,7 +208,7 @@ static int list(struct files *f, const struct options *o)
 		if (o->tenant && strcmp(o->tenant, t->tenant) != 0)
 			continue;
 		if (t->expires)
-			cbx_time_print(t->expires, when);
+			cbx_format_time(t->expires, when);
 		cbx_json_push(tokens, token_json(t));
 		if (!o->json)
 			r = cbx_cli_tell("%s  %-20s  %-8s  %-20s  %s%s", t->id, t->tenant, cbx_scopes_name(t->scopes),

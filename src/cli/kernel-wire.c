@@ -224,14 +224,12 @@ static void add_header(struct cbx_wire *w, struct cbx_buf *out, const char *type
 {
 	_cleanup_json_ cJSON *o = cbx_json_new_obj();
 	_cleanup_free_ char *id = cbx_xasprintf("%s_%llu", w->session, (unsigned long long)++w->serial);
-	char date[40], whole[48];
+	char date[32], whole[48];
 	struct timespec now;
-	struct tm tm;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &tm);
-	strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(whole, sizeof(whole), "%s.%06ldZ", date, now.tv_nsec / 1000);
+	cbx_format_time(now.tv_sec, date);
+	snprintf(whole, sizeof(whole), "%.19s.%06ldZ", date, now.tv_nsec / 1000);
 	cbx_json_set_str(o, "msg_id", id);
 	cbx_json_set_str(o, "session", w->session);
 	cbx_json_set_str(o, "username", "codebox");

@@ -57,12 +57,9 @@ static cJSON *layer(const char *source, const char *target)
 cJSON *cbx_build_manifest(const char *name, const char *kind, const char *description)
 {
 	cJSON *m = cbx_json_new_obj(), *layers = cbx_json_new_arr();
-	time_t now = time(NULL);
-	char created[32] = "";
-	struct tm tm;
+	char created[32];
 
-	if (gmtime_r(&now, &tm))
-		strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	cbx_format_time(time(NULL), created);
 	cbx_json_set_u64(m, "format", 1);
 	cbx_json_set_str(m, "name", name);
 	cbx_json_set_str(m, "kind", kind);

@@ -210,8 +210,7 @@ static int make_layer(int rootfs, struct archive *outer, char digest[CBX_OCI_DIG
 	}
 	sha256_digest(&l.sum, sizeof(sum), sum);
 	strcpy(digest, "sha256:");
-	for (size_t i = 0; i < sizeof(sum); i++)
-		sprintf(digest + 7 + 2 * i, "%02x", sum[i]);
+	cbx_hex(sum, sizeof(sum), digest + 7);
 	*length = l.length;
 	return 0;
 }
@@ -272,14 +271,12 @@ static cJSON *image_config(const cJSON *manifest, const char *layer)
 	struct cbx_oci_platform p;
 	time_t when = latest();
 	struct cbx_err ignored;
-	char created[32] = "";
-	struct tm tm;
+	char created[32];
 
 	if (!platform || cbx_oci_platform_parse(platform, &p, &ignored) < 0)
 		cbx_oci_platform_here(&p);
 	when = when == INT32_MAX ? 0 : when;
-	if (gmtime_r(&when, &tm))
-		strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	cbx_format_time(when, created);
 	cbx_json_set_str(c, "created", created);
 	cbx_json_set_str(c, "os", p.os);
 	cbx_json_set_str(c, "architecture", p.architecture);

@@ -39,12 +39,6 @@ struct walk {
 	int depth;
 };
 
-static void hex(const uint8_t *p, size_t n, char *out)
-{
-	for (size_t i = 0; i < n; i++)
-		sprintf(out + 2 * i, "%02x", p[i]);
-}
-
 void cbx_scan_digest(const void *p, size_t n, char out[72])
 {
 	uint8_t sum[SHA256_DIGEST_SIZE];
@@ -54,7 +48,7 @@ void cbx_scan_digest(const void *p, size_t n, char out[72])
 	sha256_update(&c, n, p);
 	sha256_digest(&c, sizeof(sum), sum);
 	memcpy(out, "sha256:", 7);
-	hex(sum, sizeof(sum), out + 7);
+	cbx_hex(sum, sizeof(sum), out + 7);
 }
 
 int cbx_scan_hash_fd(int fd, char out[65], struct cbx_err *err)
@@ -76,7 +70,7 @@ int cbx_scan_hash_fd(int fd, char out[65], struct cbx_err *err)
 		sha256_update(&c, (size_t)n, chunk);
 	}
 	sha256_digest(&c, sizeof(sum), sum);
-	hex(sum, sizeof(sum), out);
+	cbx_hex(sum, sizeof(sum), out);
 	return 0;
 }
 

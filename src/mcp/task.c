@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/cleanup.h"
 #include "mcp/task.h"
@@ -89,14 +88,10 @@ struct cbx_execution *cbx_mcp_task_find(struct cbx_mcp *mcp, const char *id)
 
 static void set_time(cJSON *o, const char *key, uint64_t ms)
 {
-	time_t seconds = (time_t)(ms / 1000);
-	char text[32], whole[48];
-	struct tm tm;
+	char when[32];
 
-	gmtime_r(&seconds, &tm);
-	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(whole, sizeof(whole), "%s.%03uZ", text, (unsigned)(ms % 1000));
-	cbx_json_set_str(o, key, whole);
+	cbx_format_time_ms(ms, when);
+	cbx_json_set_str(o, key, when);
 }
 
 const char *cbx_mcp_task_status(const struct cbx_execution *x)

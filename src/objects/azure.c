@@ -91,23 +91,21 @@ bool cbx_azure_link(const struct cbx_objects *o, const char *key, time_t now, ui
 {
 	_cleanup_buf_ struct cbx_buf text = { 0 }, signature = { 0 }, path = { 0 };
 	const char *protocol = cbx_starts_with(o->endpoint, "https://") ? "https" : "";
-	time_t end = now + (time_t)seconds;
-	char when[32], escaped[48] = "";
-	struct tm tm;
+	char when[32];
 
 	if (!o->secret)
 		return false;
-	gmtime_r(&end, &tm);
-	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	strftime(escaped, sizeof(escaped), "%Y-%m-%dT%H%%3A%M%%3A%SZ", &tm);
+	cbx_format_time(now + (time_t)seconds, when);
 	/* permissions, start, end, name, identifier, addresses, protocol, version, kind, snapshot, scope, five headers
 	 */
 	cbx_buf_addf(&text, "r\n\n%s\n/blob/%s/%s/%s\n\n\n%s\n%s\nb\n\n\n\n\n\n\n", when, o->user, o->bucket, key,
 		     protocol, CBX_AZURE_VERSION);
 	sign(o, cbx_buf_str(&text), &signature);
 	add_path(o, key, &path);
-	cbx_buf_addf(url, "%.*s%s?sv=%s&sr=b&sp=r&se=%s%s%s&sig=", (int)host_end(o->endpoint), o->endpoint,
-		     cbx_buf_str(&path), CBX_AZURE_VERSION, escaped, *protocol ? "&spr=" : "", protocol);
+	cbx_buf_addf(url, "%.*s%s?sv=%s&sr=b&sp=r&se=", (int)host_end(o->endpoint), o->endpoint, cbx_buf_str(&path),
+		     CBX_AZURE_VERSION);
+	cbx_objects_escape(url, when, false);
+	cbx_buf_addf(url, "%s%s&sig=", *protocol ? "&spr=" : "", protocol);
 	cbx_objects_escape(url, cbx_buf_str(&signature), false);
 	return true;
 }

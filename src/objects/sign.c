@@ -89,12 +89,6 @@ static void hmac(const uint8_t *key, size_t n, const char *text, uint8_t ret[SHA
 	explicit_bzero(&c, sizeof(c));
 }
 
-static void hex(const uint8_t sum[SHA256_DIGEST_SIZE], char out[65])
-{
-	for (size_t i = 0; i < SHA256_DIGEST_SIZE; i++)
-		snprintf(out + 2 * i, 3, "%02x", sum[i]);
-}
-
 static void scope_of(const struct cbx_objects *o, const char date[17], struct cbx_buf *out)
 {
 	cbx_buf_addf(out, "%.8s/%s/s3/aws4_request", date, o->region);
@@ -112,7 +106,7 @@ static void sign(const struct cbx_objects *o, const char date[17], const char *c
 	sha256_init(&c);
 	sha256_update(&c, strlen(canonical), (const uint8_t *)canonical);
 	sha256_digest(&c, sizeof(sum), sum);
-	hex(sum, out);
+	cbx_hex(sum, sizeof(sum), out);
 	cbx_buf_addf(&text, "AWS4-HMAC-SHA256\n%s\n", date);
 	scope_of(o, date, &text);
 	cbx_buf_addf(&text, "\n%s", out);
@@ -122,7 +116,7 @@ static void sign(const struct cbx_objects *o, const char date[17], const char *c
 	hmac(key, sizeof(key), "s3", key);
 	hmac(key, sizeof(key), "aws4_request", key);
 	hmac(key, sizeof(key), cbx_buf_str(&text), sum);
-	hex(sum, out);
+	cbx_hex(sum, sizeof(sum), out);
 	explicit_bzero(first, sizeof(first));
 	explicit_bzero(key, sizeof(key));
 }

@@ -153,8 +153,7 @@ static int checksum(struct cbx_request *q, struct cbx_err *err)
 		return 0;
 	}
 	sha256_digest(&c, sizeof(sum), sum);
-	for (size_t i = 0; i < sizeof(sum); i++)
-		snprintf(q->sha256 + 2 * i, 3, "%02x", sum[i]);
+	cbx_hex(sum, sizeof(sum), q->sha256);
 	return 0;
 }
 

@@ -18,7 +18,6 @@
 #include <sys/file.h>
 #include <sys/queue.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -166,14 +165,9 @@ static void append(struct cbx_audit *a, cJSON *o)
 static cJSON *begin(const struct cbx_audit *a, const char *event)
 {
 	cJSON *o = cbx_json_new_obj();
-	struct timespec now;
-	char text[24], when[40];
-	struct tm tm;
+	char when[32];
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &tm);
-	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(when, sizeof(when), "%s.%03ldZ", text, now.tv_nsec / 1000000);
+	cbx_format_time_ms(cbx_wall_ms(), when);
 	cbx_json_set_u64(o, "seq", a->chain.seq + 1);
 	cbx_json_set_str(o, "time", when);
 	cbx_json_set_str(o, "event", event);

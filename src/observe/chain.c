@@ -7,14 +7,14 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
+#include "base/str.h"
 
 static void hex(struct sha256_ctx digest, char ret[CBX_CHAIN_HEX + 1])
 {
 	uint8_t sum[SHA256_DIGEST_SIZE];
 
 	sha256_digest(&digest, sizeof(sum), sum);
-	for (size_t i = 0; i < sizeof(sum); i++)
-		snprintf(ret + 2 * i, 3, "%02x", sum[i]);
+	cbx_hex(sum, sizeof(sum), ret);
 }
 
 void cbx_sha256_hex(const void *p, size_t n, char ret[CBX_CHAIN_HEX + 1])

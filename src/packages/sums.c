@@ -47,8 +47,7 @@ static bool from_base64(const char *p, size_t n, char out[129])
 	base64_decode_init(&c);
 	if (n != 88 || !base64_decode_update(&c, &size, sum, n, p) || !base64_decode_final(&c) || size != 64)
 		return false;
-	for (size_t i = 0; i < size; i++)
-		snprintf(out + 2 * i, 3, "%02x", sum[i]);
+	cbx_hex(sum, size, out);
 	return true;
 }
 

@@ -91,6 +91,5 @@ void cbx_policy_digest(const struct cbx_policy *p, char out[65])
 	sha256_init(&c);
 	sha256_update(&c, text.len, (const uint8_t *)text.data);
 	sha256_digest(&c, sizeof(sum), sum);
-	for (size_t i = 0; i < sizeof(sum); i++)
-		snprintf(out + 2 * i, 3, "%02x", sum[i]);
+	cbx_hex(sum, sizeof(sum), out);
 }

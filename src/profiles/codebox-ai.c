@@ -124,14 +124,11 @@ static void add_session(struct cbx_buf *out, const struct cbx_session *session)
 {
 	_cleanup_json_ cJSON *info = cbx_session_list_entry(session);
 	const char *created = cbx_json_text(info, "created");
-	time_t used = time(NULL) - (time_t)cbx_json_u64(info, "idle_s");
-	char when[32] = "";
-	struct tm tm;
+	char when[32];
 
-	if (gmtime_r(&used, &tm))
-		strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
-	cbx_buf_addf(out, "Session ID: %s\nCreated: %.*s\nLast Used: %s\nDependencies: None", cbx_session_id(session),
-		     (int)strcspn(created, "Z"), created, when);
+	cbx_format_time(time(NULL) - (time_t)cbx_json_u64(info, "idle_s"), when);
+	cbx_buf_addf(out, "Session ID: %s\nCreated: %.*s\nLast Used: %.19s\nDependencies: None",
+		     cbx_session_id(session), (int)strcspn(created, "Z"), created, when);
 }
 
 static char *one_session(struct cbx_mcp *mcp, const char *session_id)

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "image/image-limits.h"
 
 struct blob {
@@ -60,8 +61,7 @@ static bool digest_right(struct blob *b)
 	char hex[2 * sizeof(sum) + 1];
 
 	sha256_digest(&copy, sizeof(sum), sum);
-	for (size_t i = 0; i < sizeof(sum); i++)
-		sprintf(hex + 2 * i, "%02x", sum[i]);
+	cbx_hex(sum, sizeof(sum), hex);
 	return strcmp(hex, b->d->digest + 7) == 0;
 }
 

@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/dirs.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "base/json.h"
 #include "image/image-limits.h"
 #include "image/oci.h"
@@ -111,8 +112,7 @@ static void digest_of(const struct cbx_buf *text, char out[CBX_OCI_DIGEST])
 	sha256_update(&c, text->len, (const uint8_t *)cbx_buf_str(text));
 	sha256_digest(&c, sizeof(sum), sum);
 	strcpy(out, "sha256:");
-	for (size_t i = 0; i < sizeof(sum); i++)
-		sprintf(out + 7 + 2 * i, "%02x", sum[i]);
+	cbx_hex(sum, sizeof(sum), out + 7);
 }
 
 static int write_file(int dir, const char *name, const char *p, size_t n, struct cbx_err *err)

@@ -235,13 +235,10 @@ bool cbx_rest_session(struct cbx_rest_call *call, struct cbx_session **ret)
 
 void cbx_rest_time(uint64_t ms, char out[32])
 {
-	time_t t = (time_t)(ms / 1000);
-	char text[24] = "";
-	struct tm tm;
+	char text[32];
 
-	if (gmtime_r(&t, &tm))
-		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(out, 32, "%s.%03u000", text, (unsigned)(ms % 1000));
+	cbx_format_time((int64_t)(ms / 1000), text);
+	snprintf(out, 32, "%.19s.%03u000", text, (unsigned)(ms % 1000));
 }
 
 int cbx_rest_wait(struct cbx_rest_call *call, uint64_t *ret_ms, struct cbx_err *err)

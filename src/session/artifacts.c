@@ -222,8 +222,7 @@ static void sign(const struct cbx_artifacts *all, const char *id, const char *ex
 	hmac_sha256_set_key(&c, sizeof(all->key), all->key);
 	hmac_sha256_update(&c, strlen(text), (const uint8_t *)text);
 	hmac_sha256_digest(&c, sizeof(sum), sum);
-	for (size_t i = 0; i < sizeof(sum); i++)
-		snprintf(out + 2 * i, 3, "%02x", sum[i]);
+	cbx_hex(sum, sizeof(sum), out);
 }
 
 void cbx_artifact_terms(const struct cbx_session *s, struct cbx_artifact_terms *ret)

@@ -82,15 +82,6 @@ static void fail(struct cbx_keep *k, const char *why)
 	next_file(k);
 }
 
-static void iso(uint64_t seconds, char out[32])
-{
-	time_t t = (time_t)seconds;
-	struct tm tm;
-
-	gmtime_r(&t, &tm);
-	strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
-}
-
 /* It is kept, and copied where it is to be copied. */
 static void linked(struct cbx_keep *k)
 {
@@ -101,7 +92,7 @@ static void linked(struct cbx_keep *k)
 	char when[32];
 
 	if (cbx_artifact_link(&caller, k->about, k->store, k->link_s, &link, &until)) {
-		iso(until, when);
+		cbx_format_time(until, when);
 		cbx_json_set_str(k->file, "link", cbx_buf_str(&link));
 		cbx_json_set_str(k->file, "link_expires", when);
 	}
@@ -175,7 +166,7 @@ static void kept(struct cbx_keep *k)
 
 	k->begun = false;
 	cbx_json_set_str(k->file, "artifact_id", k->id);
-	iso(k->expires, when);
+	cbx_format_time(k->expires, when);
 	cbx_json_set_str(k->file, "kept_until", when);
 	cbx_artifacts_wanted(k->session->engine);
 	if (!k->session->policy->objects.json && !k->store) {

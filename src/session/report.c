@@ -5,7 +5,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/op.h"
@@ -164,15 +163,13 @@ cJSON *cbx_session_list_entry(const struct cbx_session *s)
 	bool busy = s->cells.running || s->cells.nqueued;
 	cJSON *o = cbx_json_new_obj(), *results, *most;
 	uint64_t left = age < s->spec.ttl_s ? s->spec.ttl_s - age : 0;
-	char when[40];
-	struct tm tm;
+	char when[32];
 
 	if (busy)
 		idle = 0;
 	else if (idle < s->spec.idle_s && s->spec.idle_s - idle < left)
 		left = s->spec.idle_s - idle;
-	gmtime_r(&s->created.tv_sec, &tm);
-	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	cbx_format_time(s->created.tv_sec, when);
 	cbx_json_set_str(o, "session_id", s->spec.id);
 	cbx_json_set_str(o, "image", s->spec.image);
 	cbx_json_set_str(o, "state",

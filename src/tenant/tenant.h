@@ -60,7 +60,6 @@ const struct cbx_token *cbx_tokens_by_id(const struct cbx_tokens *tokens, const 
 bool cbx_tokens_look_like(const char *text);
 /* Whose text this is; NULL: nobody's, or it has expired. Takes as long for a wrong secret as for the right one. */
 const struct cbx_token *cbx_tokens_check(const struct cbx_tokens *tokens, const char *text, int64_t now);
-void cbx_time_print(int64_t seconds, char out[32]); /* 2026-01-31T12:00:00Z */
 
 /* ---- tenants ---- */
 

@@ -21,15 +21,6 @@
 
 #define PREFIX "cbx_"
 
-void cbx_time_print(int64_t seconds, char out[32])
-{
-	time_t t = (time_t)seconds;
-	struct tm tm;
-
-	if (!gmtime_r(&t, &tm) || !strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &tm))
-		snprintf(out, 32, "?");
-}
-
 static bool time_parse(const char *text, int64_t *ret)
 {
 	struct tm tm = { 0 };
@@ -212,16 +203,15 @@ void cbx_tokens_print(const struct cbx_tokens *tokens, struct cbx_buf *out)
 		_cleanup_json_ cJSON *o = cbx_json_new_obj();
 		char when[32], hex[65];
 
-		for (size_t k = 0; k < sizeof(t->digest); k++)
-			snprintf(hex + 2 * k, 3, "%02x", t->digest[k]);
+		cbx_hex(t->digest, sizeof(t->digest), hex);
 		cbx_json_set_str(o, "id", t->id);
 		cbx_json_set_str(o, "tenant", t->tenant);
 		cbx_json_set_str(o, "name", t->name[0] ? t->name : NULL);
 		cbx_json_set_str(o, "scopes", cbx_scopes_name(t->scopes));
-		cbx_time_print(t->created, when);
+		cbx_format_time(t->created, when);
 		cbx_json_set_str(o, "created", when);
 		if (t->expires) {
-			cbx_time_print(t->expires, when);
+			cbx_format_time(t->expires, when);
 			cbx_json_set_str(o, "expires", when);
 		}
 		cbx_json_set_str(o, "sha256", hex);

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "base/clean.h"
 #include "base/cleanup.h"
@@ -59,10 +58,8 @@ static bool list_add(struct cbx_tool_call *call, struct listing *l, const struct
 {
 	_cleanup_buf_ struct cbx_buf line = { 0 };
 	_cleanup_free_ char *path = NULL;
-	time_t seconds = (time_t)(e->mtime_ns / 1000000000);
 	const char *type = type_of(e->mode), *below;
-	char when[40] = "";
-	struct tm tm;
+	char when[32];
 	size_t chars;
 	cJSON *o;
 
@@ -80,7 +77,7 @@ static bool list_add(struct cbx_tool_call *call, struct listing *l, const struct
 	cbx_json_set_str(o, "path", path);
 	cbx_json_set_str(o, "type", type);
 	cbx_json_set_u64(o, "size", e->size <= INT64_MAX ? e->size : INT64_MAX);
-	if (gmtime_r(&seconds, &tm) && strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm))
+	if (cbx_format_time(e->mtime_ns / 1000000000, when))
 		cbx_json_set_str(o, "modified", when);
 	if (S_ISREG(e->mode)) {
 		cbx_json_set_str(o, "mime_type", cbx_mime_by_name(e->name));
