@@ -113,17 +113,24 @@ static void not_uploaded(struct cbx_keep *k, const char *why)
 	linked(k);
 }
 
+/* Its job has ended: 0, or how that failed. */
+static int answered(struct cbx_keep *k, struct cbx_err *err)
+{
+	_cleanup_json_ cJSON *answer = NULL;
+	size_t rest;
+	int r = cbx_job_read(&k->job, &answer, &rest, err);
+
+	cbx_job_end(&k->job);
+	k->sending = false;
+	return r;
+}
+
 static void copy_noted(struct cbx_job *j)
 {
 	struct cbx_keep *k = cbx_container_of(j, struct cbx_keep, job);
-	_cleanup_json_ cJSON *answer = NULL;
 	struct cbx_err err;
-	size_t rest;
-	int r = cbx_job_read(j, &answer, &rest, &err);
 
-	cbx_job_end(j);
-	k->sending = false;
-	if (r < 0) {
+	if (answered(k, &err) < 0) {
 		/* Nothing names the copy, and so nothing would remove it: the artifact itself was, meanwhile. */
 		cbx_artifacts_drop_copy(k->session->engine, k->session->tenant,
 					cJSON_GetObjectItemCaseSensitive(k->about, "object"), k->store);
@@ -136,13 +143,10 @@ static void copy_noted(struct cbx_job *j)
 static void copied(struct cbx_job *j)
 {
 	struct cbx_keep *k = cbx_container_of(j, struct cbx_keep, job);
-	_cleanup_json_ cJSON *answer = NULL, *note = cbx_json_new_obj();
+	_cleanup_json_ cJSON *note = cbx_json_new_obj();
 	struct cbx_err err;
-	size_t rest;
-	int r = cbx_job_read(j, &answer, &rest, &err);
+	int r = answered(k, &err);
 
-	cbx_job_end(j);
-	k->sending = false;
 	if (r >= 0) {
 		cbx_json_set_str(note, "job", "stored");
 		cbx_json_set_str(note, "tenant", k->session->tenant);
@@ -187,14 +191,9 @@ static void kept(struct cbx_keep *k)
 static void put(struct cbx_job *j)
 {
 	struct cbx_keep *k = cbx_container_of(j, struct cbx_keep, job);
-	_cleanup_json_ cJSON *answer = NULL;
 	struct cbx_err err;
-	size_t rest;
-	int r = cbx_job_read(j, &answer, &rest, &err);
 
-	cbx_job_end(j);
-	k->sending = false;
-	if (r < 0) {
+	if (answered(k, &err) < 0) {
 		k->begun = false; /* it has removed it */
 		fail(k, err.msg);
 	} else if (k->sent_to == k->size) {
