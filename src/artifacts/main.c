@@ -12,15 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "artifacts/job.h"
 #include "artifacts/store.h"
 #include "base/cleanup.h"
-#include "base/dirs.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "sandbox/worker.h"
@@ -107,10 +104,7 @@ static int confine(const struct cbx_filter *filter, int store, struct cbx_err *e
 
 int main(int argc, char **argv)
 {
-	_cleanup_free_ char *lists = NULL;
 	struct cbx_filter filter = { 0 };
-	struct cbx_service service;
-	struct cbx_dirs dirs;
 	struct cbx_err err;
 	int r, store = -1;
 
@@ -118,19 +112,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "codebox-store is started by codeboxd; see codeboxd(8).\n");
 		return 2;
 	}
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGCHLD, SIG_IGN);
-	umask(077);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	r = cbx_dirs_init(&dirs, &err);
-	if (r >= 0) {
-		lists = cbx_xasprintf("%s/syscalls", dirs.share);
-		r = cbx_filter_compile(lists, "artifacts", &filter, &err);
-	}
-	if (r >= 0)
-		r = cbx_service_init(&service, &err);
-	if (r >= 0)
-		r = cbx_service_become(&service, &err);
+	r = cbx_worker_begin("artifacts", &filter, &err);
 	if (r >= 0 && (store = open(argv[1], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
 		r = cbx_fail(&err, errno, "open %s", argv[1]);
 	if (r >= 0)

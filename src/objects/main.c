@@ -7,18 +7,14 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/dirs.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "base/str.h"
@@ -116,12 +112,9 @@ static void serve(int sock, void *setting)
 
 int main(int argc, char **argv)
 {
-	_cleanup_free_ char *lists = NULL, *certificates = NULL;
-	struct rlimit none = { 0, 0 };
+	_cleanup_free_ char *certificates = NULL;
 	struct cbx_filter filter = { 0 };
 	struct setting setting = { .filter = &filter, .store = -1 };
-	struct cbx_service service;
-	struct cbx_dirs dirs;
 	struct cbx_err err;
 	int r;
 
@@ -129,20 +122,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "codebox-upload is started by codeboxd; see codeboxd(8).\n");
 		return 2;
 	}
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGCHLD, SIG_IGN); /* nobody waits for them */
-	umask(077);
-	r = setrlimit(RLIMIT_CORE, &none) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0
-		    ? cbx_fail(&err, errno, "limit itself")
-		    : cbx_dirs_init(&dirs, &err);
-	if (r >= 0) {
-		lists = cbx_xasprintf("%s/syscalls", dirs.share);
-		r = cbx_filter_compile(lists, "registry", &filter, &err);
-	}
-	if (r >= 0)
-		r = cbx_service_init(&service, &err);
-	if (r >= 0)
-		r = cbx_service_become(&service, &err);
+	r = cbx_worker_begin("registry", &filter, &err);
 	if (r >= 0 && (setting.store = open(argv[1], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
 		r = cbx_fail(&err, errno, "open %s", argv[1]);
 	if (r < 0) {

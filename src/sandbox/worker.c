@@ -3,15 +3,42 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/dirs.h"
 #include "base/fd.h"
 #include "sandbox/landlock.h"
 #include "sandbox/self.h"
+
+int cbx_worker_begin(const char *filter_name, struct cbx_filter *ret, struct cbx_err *err)
+{
+	_cleanup_free_ char *lists = NULL;
+	struct rlimit none = { 0, 0 };
+	struct cbx_service service;
+	struct cbx_dirs dirs;
+	int r;
+
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_IGN);
+	umask(077);
+	if (setrlimit(RLIMIT_CORE, &none) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return cbx_fail(err, errno, "limit itself");
+	r = cbx_dirs_init(&dirs, err);
+	if (r < 0)
+		return r;
+	lists = cbx_xasprintf("%s/syscalls", dirs.share);
+	cbx_dirs_release(&dirs);
+	r = cbx_filter_compile(lists, filter_name, ret, err);
+	if (r >= 0)
+		r = cbx_service_init(&service, err);
+	return r < 0 ? r : cbx_service_become(&service, err);
+}
 
 static int limit(int which, uint64_t value, struct cbx_err *err)
 {

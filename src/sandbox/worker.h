@@ -15,6 +15,12 @@
 
 #define CBX_WORKER_ANY UINT64_MAX /* as it is */
 
+/*
+ * The start of such a program of codeboxd's: it leaves no core, knows its filter (seccomp.h), and as root becomes the
+ * service's account. Nobody waits for its children.
+ */
+int cbx_worker_begin(const char *filter_name, struct cbx_filter *ret, struct cbx_err *err);
+
 struct cbx_worker {
 	/* What it can open, by Landlock; what is open already stays so. A kernel without Landlock goes without. */
 	const char *const *readable; /* files, and directories with all beneath; NULL, or not there: skipped */

@@ -8,17 +8,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/dirs.h"
 #include "base/fd.h"
 #include "base/limits.h"
 #include "packages/job.h"
@@ -131,33 +125,14 @@ static void begin(int sock, void *filter)
 
 int main(int argc, char **argv)
 {
-	struct rlimit none = { 0, 0 };
 	struct cbx_filter filter = { 0 };
-	struct cbx_service service;
-	struct cbx_dirs dirs;
 	struct cbx_err err;
-	_cleanup_free_ char *lists = NULL;
-	int r;
 
 	if (argc != 1 || fcntl(CBX_JOB_SOCKET, F_GETFD) < 0) {
 		fprintf(stderr, "codebox-sql is started by codeboxd; see codeboxd(8).\n");
 		return 2;
 	}
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGCHLD, SIG_IGN); /* nobody waits for them */
-	umask(077);
-	r = setrlimit(RLIMIT_CORE, &none) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0
-		    ? cbx_fail(&err, errno, "limit itself")
-		    : cbx_dirs_init(&dirs, &err);
-	if (r >= 0) {
-		lists = cbx_xasprintf("%s/syscalls", dirs.share);
-		r = cbx_filter_compile(lists, "sql", &filter, &err);
-	}
-	if (r >= 0)
-		r = cbx_service_init(&service, &err);
-	if (r >= 0)
-		r = cbx_service_become(&service, &err);
-	if (r < 0) {
+	if (cbx_worker_begin("sql", &filter, &err) < 0) {
 		fprintf(stderr, "codebox-sql: %s\n", err.msg);
 		return 1;
 	}
