@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
+
+#include "base/transfer.h"
 
 static bool take(const char *p, size_t n, char *out, size_t size)
 {
@@ -37,14 +38,9 @@ bool cbx_answer_element(const char *body, const char *name, char *out, size_t si
 
 bool cbx_answer_header(const char *line, size_t n, const char *name, char *out, size_t size)
 {
-	size_t len = strlen(name);
+	const char *value;
+	size_t len;
 
 	out[0] = '\0';
-	if (n <= len || strncasecmp(line, name, len) != 0 || line[len] != ':')
-		return false;
-	for (line += len + 1, n -= len + 1; n && (*line == ' ' || *line == '\t'); n--)
-		line++;
-	while (n && strchr("\r\n \t", line[n - 1]))
-		n--;
-	return take(line, n, out, size);
+	return cbx_transfer_header(line, n, name, &value, &len) && take(value, len, out, size);
 }

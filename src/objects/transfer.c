@@ -4,9 +4,7 @@
  * which the store compares, and for the request. So a request can be made again without anything in memory. Redirects
  * are not followed: what was signed is for one store. Without encryption only this machine is spoken to.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <nettle/md5.h>
 #include <nettle/sha2.h>
 #include <poll.h>
@@ -14,14 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/limits.h"
-#include "base/socket.h"
 #include "base/str.h"
+#include "base/transfer.h"
 #include "objects/answer.h"
 #include "objects/azure.h"
 #include "objects/worker.h"
@@ -109,17 +106,6 @@ static size_t on_header(char *line, size_t one, size_t n, void *arg)
 	    cbx_parse_u64(text, "length", 0, UINT64_MAX / 2, &q->answer_length, &ignored) < 0)
 		q->answer_length = 0;
 	return n;
-}
-
-static curl_socket_t open_loopback(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
-{
-	struct cbx_request *q = arg;
-
-	if (!cbx_sockaddr_is_loopback(&a->addr)) {
-		q->elsewhere = true;
-		return CURL_SOCKET_BAD;
-	}
-	return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
 }
 
 /* ---- one try ---- */
@@ -240,6 +226,12 @@ static void set_method(CURL *easy, struct cbx_request *q)
 static void set_up(struct cbx_upload *u, struct cbx_request *q, const char *url, struct curl_slist *headers, char *text)
 {
 	bool plain = cbx_starts_with(url, "http://");
+	const struct cbx_transfer t = { .url = url,
+					.connect_s = CBX_UPLOAD_CONNECT_S,
+					.stall_s = CBX_UPLOAD_STALL_S,
+					.certificates = u->certificates,
+					.elsewhere = plain ? &q->elsewhere : NULL,
+					.error_text = text };
 	CURL *easy = u->easy;
 
 	curl_easy_reset(easy); /* connections stay */
@@ -248,31 +240,18 @@ static void set_up(struct cbx_upload *u, struct cbx_request *q, const char *url,
 #else
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS, plain ? (long)CURLPROTO_HTTP : (long)CURLPROTO_HTTPS);
 #endif
-	curl_easy_setopt(easy, CURLOPT_URL, url);
+	cbx_transfer_set_up(easy, &t);
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
-	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, (long)CBX_UPLOAD_CONNECT_S);
-	curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-	curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)CBX_UPLOAD_STALL_S);
-	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
-	curl_easy_setopt(easy, CURLOPT_USERAGENT, "codebox/" PACKAGE_VERSION);
 	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
 	curl_easy_setopt(easy, CURLOPT_HEADERDATA, q);
 	curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
 	curl_easy_setopt(easy, CURLOPT_WRITEDATA, q);
 	curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)KIB(256));
-	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, text);
 	curl_easy_setopt(easy, CURLOPT_NOPROGRESS, 0L);
 	curl_easy_setopt(easy, CURLOPT_XFERINFOFUNCTION, tick);
 	curl_easy_setopt(easy, CURLOPT_XFERINFODATA, u);
 	if (u->clearing)
 		curl_easy_setopt(easy, CURLOPT_TIMEOUT, (long)CBX_UPLOAD_CONNECT_S);
-	if (u->certificates)
-		curl_easy_setopt(easy, CURLOPT_CAINFO, u->certificates);
-	if (plain) {
-		curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_loopback);
-		curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, q);
-	}
 	curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
 	set_method(easy, q);
 }
@@ -283,7 +262,7 @@ static CURLcode try_once(struct cbx_upload *u, struct cbx_request *q, char *text
 	struct curl_slist *headers = u->store.azure ? sign_azure(u, q, &url) : sign(u, q, &url), *h;
 	CURLcode code;
 
-	text[0] = q->etag[0] = '\0';
+	q->etag[0] = '\0';
 	q->sent = q->body.len = q->answer_length = 0;
 	q->status = 0;
 	set_up(u, q, cbx_buf_str(&url), headers, text);
@@ -299,26 +278,6 @@ static CURLcode try_once(struct cbx_upload *u, struct cbx_request *q, char *text
 
 /* ---- until it is done ---- */
 
-static bool passing(CURLcode code, long status)
-{
-	switch (code) {
-	case CURLE_OK:
-		return status == 408 || status == 429 || (status >= 500 && status != 501);
-	case CURLE_COULDNT_RESOLVE_HOST:
-	case CURLE_COULDNT_CONNECT:
-	case CURLE_PARTIAL_FILE:
-	case CURLE_OPERATION_TIMEDOUT:
-	case CURLE_GOT_NOTHING:
-	case CURLE_SEND_ERROR:
-	case CURLE_RECV_ERROR:
-	case CURLE_HTTP2:
-	case CURLE_HTTP2_STREAM:
-		return true;
-	default:
-		return false;
-	}
-}
-
 static int explain(const struct cbx_upload *u, const struct cbx_request *q, CURLcode code, const char *text,
 		   unsigned tries, struct cbx_err *err)
 {
@@ -328,7 +287,7 @@ static int explain(const struct cbx_upload *u, const struct cbx_request *q, CURL
 		snprintf(count, sizeof(count), " (%u tries)", tries);
 	if (code != CURLE_OK) {
 		if (q->elsewhere)
-			text = "it leads to another machine, and without encryption only this one is spoken to";
+			text = CBX_TRANSFER_ELSEWHERE;
 		cbx_refuse(err, "store_unreachable", EIO, "%.100s: %.200s%s", u->store.endpoint,
 			   text[0] ? text : curl_easy_strerror(code), count);
 	} else {
@@ -362,7 +321,7 @@ int cbx_upload_request(struct cbx_upload *u, struct cbx_request *q, struct cbx_e
 		    strstr(cbx_buf_str(&q->body), "<Error>"))
 			q->status = 500;
 		tries++;
-	} while (passing(code, q->status) && !q->elsewhere && !u->clearing && tries < CBX_UPLOAD_TRIES &&
+	} while (cbx_transfer_passing(code, q->status) && !q->elsewhere && !u->clearing && tries < CBX_UPLOAD_TRIES &&
 		 !given_up(u, 0));
 	if (code == CURLE_OK && q->status >= 200 && q->status < 300)
 		return 0;

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/transfer.h"
 #include "image/image-limits.h"
 
 struct blob {
@@ -182,9 +183,9 @@ static int ended(struct blob *b, CURLcode code, int dir, struct cbx_err *err)
 	}
 	if (code == CURLE_OK && status == 416)
 		return start_anew(b, err);
-	if (code == CURLE_OK && status != 200 && status != 206 && !cbx_registry_passing(code, status))
+	if (code == CURLE_OK && status != 200 && status != 206 && !cbx_transfer_passing(code, status))
 		return cbx_registry_refused(b->registry, b->d->digest, &b->reply, err);
-	if (code != CURLE_OK && (b->reply.elsewhere || !cbx_registry_passing(code, status)))
+	if (code != CURLE_OK && (b->reply.elsewhere || !cbx_transfer_passing(code, status)))
 		return cbx_registry_broken(b->registry, b->d->digest, code, &b->reply, b->text, err);
 	b->not_before = cbx_now_ms() + (100u << (b->tries < 4 ? b->tries : 4));
 	return 0;

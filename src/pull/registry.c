@@ -6,9 +6,7 @@
  */
 #include "pull/registry.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +15,8 @@
 
 #include "base/cleanup.h"
 #include "base/json.h"
-#include "base/socket.h"
 #include "base/str.h"
+#include "base/transfer.h"
 #include "image/image-limits.h"
 
 #define TOKEN_MAX KIB(64)
@@ -53,32 +51,6 @@ char *cbx_registry_url(const struct cbx_registry *r, const char *kind, const cha
 			     reference);
 }
 
-static curl_socket_t open_loopback(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
-{
-	struct cbx_reply *reply = arg;
-
-	if (!cbx_sockaddr_is_loopback(&a->addr)) {
-		reply->elsewhere = true;
-		return CURL_SOCKET_BAD;
-	}
-	return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
-}
-
-static bool header_is(const char *line, size_t n, const char *name, const char **ret, size_t *ret_n)
-{
-	size_t len = strlen(name);
-
-	if (n <= len || strncasecmp(line, name, len) != 0 || line[len] != ':')
-		return false;
-	for (line += len + 1, n -= len + 1; n && (*line == ' ' || *line == '\t'); n--)
-		line++;
-	while (n && strchr("\r\n \t", line[n - 1]))
-		n--;
-	*ret = line;
-	*ret_n = n;
-	return true;
-}
-
 static size_t on_header(char *line, size_t one, size_t n, void *arg)
 {
 	struct cbx_reply *r = arg;
@@ -88,14 +60,14 @@ static size_t on_header(char *line, size_t one, size_t n, void *arg)
 
 	if (n > 5 && strncmp(line, "HTTP/", 5) == 0) { /* of a redirect's next answer, too */
 		cbx_reply_reset(r);
-	} else if (header_is(line, n, "www-authenticate", &v, &len) && len < KIB(4) &&
+	} else if (cbx_transfer_header(line, n, "www-authenticate", &v, &len) && len < KIB(4) &&
 		   (!r->challenge.len || strncasecmp(v, "Bearer", 6) == 0)) {
 		r->challenge.len = 0;
 		cbx_buf_add(&r->challenge, v, len);
-	} else if (header_is(line, n, "docker-content-digest", &v, &len) && len < sizeof(r->digest)) {
+	} else if (cbx_transfer_header(line, n, "docker-content-digest", &v, &len) && len < sizeof(r->digest)) {
 		memcpy(r->digest, v, len);
 		r->digest[len] = '\0';
-	} else if (header_is(line, n, "content-range", &v, &len) && len < sizeof(text)) {
+	} else if (cbx_transfer_header(line, n, "content-range", &v, &len) && len < sizeof(text)) {
 		unsigned long long start;
 
 		memcpy(text, v, len);
@@ -121,39 +93,7 @@ static void set_protocols(CURL *easy, bool plain)
 #endif
 }
 
-CURL *cbx_registry_transfer(const struct cbx_registry *r, const char *url, struct cbx_reply *reply, char *error_text)
-{
-	CURL *easy = curl_easy_init();
-
-	if (!easy)
-		return NULL;
-	set_protocols(easy, r->plain);
-	curl_easy_setopt(easy, CURLOPT_URL, url);
-	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 1L);
-	curl_easy_setopt(easy, CURLOPT_MAXREDIRS, 5L);
-	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, (long)CBX_PULL_CONNECT_S);
-	curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-	curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)CBX_PULL_STALL_S);
-	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
-	curl_easy_setopt(easy, CURLOPT_USERAGENT, "codebox/" PACKAGE_VERSION);
-	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
-	curl_easy_setopt(easy, CURLOPT_HEADERDATA, reply);
-	curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)KIB(256));
-	error_text[0] = '\0';
-	curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, error_text);
-	if (getenv("SSL_CERT_FILE"))
-		curl_easy_setopt(easy, CURLOPT_CAINFO, getenv("SSL_CERT_FILE"));
-	if (r->loopback) {
-		curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_loopback);
-		curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, reply);
-		curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
-	}
-	cbx_registry_set_auth(r, easy);
-	return easy;
-}
-
-void cbx_registry_set_auth(const struct cbx_registry *r, CURL *easy)
+static void set_auth(const struct cbx_registry *r, CURL *easy)
 {
 	if (r->token) {
 		curl_easy_setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
@@ -165,32 +105,27 @@ void cbx_registry_set_auth(const struct cbx_registry *r, CURL *easy)
 	}
 }
 
-bool cbx_registry_passing(CURLcode code, long status)
+CURL *cbx_registry_transfer(const struct cbx_registry *r, const char *url, struct cbx_reply *reply, char *error_text)
 {
-	switch (code) {
-	case CURLE_OK:
-		return status == 408 || status == 429 || (status >= 500 && status != 501);
-	case CURLE_COULDNT_RESOLVE_HOST:
-	case CURLE_COULDNT_CONNECT:
-	case CURLE_PARTIAL_FILE:
-	case CURLE_OPERATION_TIMEDOUT:
-	case CURLE_GOT_NOTHING:
-	case CURLE_SEND_ERROR:
-	case CURLE_RECV_ERROR:
-	case CURLE_HTTP2:
-	case CURLE_HTTP2_STREAM:
-		return true;
-	default:
-		return false;
-	}
-}
+	const struct cbx_transfer t = { .url = url,
+					.connect_s = CBX_PULL_CONNECT_S,
+					.stall_s = CBX_PULL_STALL_S,
+					.certificates = getenv("SSL_CERT_FILE"),
+					.elsewhere = r->loopback ? &reply->elsewhere : NULL,
+					.error_text = error_text };
+	CURL *easy = curl_easy_init();
 
-void cbx_registry_pause(unsigned tries)
-{
-	unsigned ms = 100u << (tries < 4 ? tries : 4);
-	struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000 };
-
-	nanosleep(&t, NULL);
+	if (!easy)
+		return NULL;
+	set_protocols(easy, r->plain);
+	cbx_transfer_set_up(easy, &t);
+	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 1L);
+	curl_easy_setopt(easy, CURLOPT_MAXREDIRS, 5L);
+	curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
+	curl_easy_setopt(easy, CURLOPT_HEADERDATA, reply);
+	curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)KIB(256));
+	set_auth(r, easy);
+	return easy;
 }
 
 /* The first error's message that a registry gave, or "". */
@@ -235,7 +170,7 @@ int cbx_registry_broken(const struct cbx_registry *r, const char *what, CURLcode
 			const char *text, struct cbx_err *err)
 {
 	if (reply->elsewhere)
-		text = "it leads to another machine, and without encryption only this one is spoken to";
+		text = CBX_TRANSFER_ELSEWHERE;
 	cbx_refuse(err, "registry_unreachable", EIO, "%s cannot be fetched from %.200s: %.250s", what, r->host,
 		   text[0] ? text : curl_easy_strerror(code));
 	cbx_err_sanitize(err);
@@ -265,8 +200,11 @@ static int get_plain(const struct cbx_registry *r, const char *url, const char *
 
 		if (!easy)
 			break;
-		if (tries)
-			cbx_registry_pause(tries);
+		if (tries) {
+			unsigned ms = 100u << (tries < 4 ? tries : 4);
+
+			nanosleep(&(struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000l }, NULL);
+		}
 		cbx_reply_reset(reply);
 		curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_small);
 		curl_easy_setopt(easy, CURLOPT_WRITEDATA, reply);
@@ -275,7 +213,7 @@ static int get_plain(const struct cbx_registry *r, const char *url, const char *
 		curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &reply->status);
 		curl_easy_cleanup(easy);
 		/* A registry that was never there is not waited for. */
-		if (!cbx_registry_passing(code, reply->status) || code == CURLE_COULDNT_CONNECT ||
+		if (!cbx_transfer_passing(code, reply->status) || code == CURLE_COULDNT_CONNECT ||
 		    code == CURLE_COULDNT_RESOLVE_HOST)
 			break;
 	}

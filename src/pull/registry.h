@@ -37,21 +37,16 @@ void cbx_reply_reset(struct cbx_reply *r);
 char *cbx_registry_url(const struct cbx_registry *r, const char *kind, const char *reference);
 /* A transfer of that URL with everything set but where its body goes; reply gets the headers. */
 CURL *cbx_registry_transfer(const struct cbx_registry *r, const char *url, struct cbx_reply *reply, char *error_text);
-/* Set what the registry wants to know; again after cbx_registry_authenticate(). */
-void cbx_registry_set_auth(const struct cbx_registry *r, CURL *easy);
 /* Answer a 401's challenge: get a token, or use the password. */
 int cbx_registry_authenticate(struct cbx_registry *r, const char *challenge, struct cbx_err *err);
 /* Get a small document, with authentication and retries. accept: a header, or NULL. */
 int cbx_registry_get(struct cbx_registry *r, const char *url, const char *accept, struct cbx_reply *reply,
 		     struct cbx_err *err);
-/* Is it worth another try? */
-bool cbx_registry_passing(CURLcode code, long status);
 /* Errors of an answer that is not one of success, with what the registry says. */
 int cbx_registry_refused(const struct cbx_registry *r, const char *what, const struct cbx_reply *reply,
 			 struct cbx_err *err);
 int cbx_registry_broken(const struct cbx_registry *r, const char *what, CURLcode code, const struct cbx_reply *reply,
 			const char *text, struct cbx_err *err);
-void cbx_registry_pause(unsigned tries);
 
 /*
  * The value of a parameter of a challenge ("Bearer realm=\"…\",service=\"…\""): quoted or not, bounded, without control
