@@ -98,14 +98,6 @@ int cbx_session_start(struct cbx_session *s, const struct cbx_cell_spec *cell, s
 	return 0;
 }
 
-int cbx_session_run(struct cbx_session *s, const char *code, uint64_t timeout_ms, struct cbx_watch_op *watch,
-		    struct cbx_execution **ret, struct cbx_err *err)
-{
-	struct cbx_cell_spec cell = { .code = code, .timeout_ms = timeout_ms };
-
-	return cbx_session_start(s, &cell, watch, ret, err);
-}
-
 static int ask(struct cbx_session *s, const char *language, enum cbx_question question, const char *code,
 	       uint64_t cursor, struct cbx_answer_op *op, struct cbx_err *err)
 {

@@ -191,11 +191,7 @@ void cbx_engine_files_changed(struct cbx_caller *caller, const char *session_id,
 
 /* ---- cells ------------------------------------------------------------------------------------------------------- */
 
-/* Queue a cell. timeout_ms 0: the session's default. The watch may be NULL. Errors: "code_too_long", "queue_full",
- * "invalid_argument". */
-int cbx_session_run(struct cbx_session *session, const char *code, uint64_t timeout_ms, struct cbx_watch_op *watch,
-		    struct cbx_execution **ret, struct cbx_err *err);
-/* The same with what only some have. */
+/* Queue a cell. The watch may be NULL. Errors: "code_too_long", "queue_full", "invalid_argument". */
 int cbx_session_start(struct cbx_session *session, const struct cbx_cell_spec *cell, struct cbx_watch_op *watch,
 		      struct cbx_execution **ret, struct cbx_err *err);
 /*

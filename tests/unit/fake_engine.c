@@ -776,14 +776,6 @@ void cbx_command_resize(struct cbx_command *c, uint16_t rows, uint16_t columns)
 	abort();
 }
 
-int cbx_session_run(struct cbx_session *s, const char *code, uint64_t timeout_ms, struct cbx_watch_op *watch,
-		    struct cbx_execution **ret, struct cbx_err *err)
-{
-	struct cbx_cell_spec cell = { .code = code, .timeout_ms = timeout_ms };
-
-	return cbx_session_start(s, &cell, watch, ret, err);
-}
-
 int cbx_execution_watch(struct cbx_execution *x, struct cbx_watch_op *op, struct cbx_err *err)
 {
 	if (x->told)

@@ -276,6 +276,12 @@ static void settle(const struct watched *w)
 		event_base_loop(base, EVLOOP_ONCE);
 }
 
+static int run_cell(struct cbx_session *s, const char *code, struct cbx_watch_op *watch, struct cbx_execution **ret,
+		    struct cbx_err *err)
+{
+	return cbx_session_start(s, &(struct cbx_cell_spec){ .code = code }, watch, ret, err);
+}
+
 START_TEST(cells_end_with_their_session)
 {
 	struct watched run = watching(&a), more = watching(&b), cancelled = watching(&a);
@@ -284,8 +290,8 @@ START_TEST(cells_end_with_their_session)
 	struct cbx_err err;
 
 	ck_assert_ptr_nonnull(s = create(&a, "s", NULL, &err));
-	ck_assert_int_eq(cbx_session_run(s, "print a", 0, &run.op, &x, &err), 0);
-	ck_assert_int_eq(cbx_session_run(s, "print b", 0, NULL, &y, &err), 0);
+	ck_assert_int_eq(run_cell(s, "print a", &run.op, &x, &err), 0);
+	ck_assert_int_eq(run_cell(s, "print b", NULL, &y, &err), 0);
 	ck_assert_uint_eq(cbx_execution_id(x), 1);
 	ck_assert_uint_eq(cbx_execution_id(y), 2);
 	ck_assert_ptr_eq(cbx_execution_session(y), s);
@@ -298,7 +304,7 @@ START_TEST(cells_end_with_their_session)
 	ck_assert_int_eq(cbx_execution_status(y), CBX_KILLED);
 	cbx_execution_interrupt(&a, y); /* it has ended */
 	ck_assert_int_eq(cbx_execution_status(y), CBX_KILLED);
-	ck_assert_int_lt(cbx_session_run(s, "print c", 0, &cancelled.op, &x, &err), 0);
+	ck_assert_int_lt(run_cell(s, "print c", &cancelled.op, &x, &err), 0);
 	ck_assert_str_eq(err.kind, "session_expired");
 	ck_assert(!cbx_op_pending(&cancelled.op.op));
 	settle(&run);
@@ -318,7 +324,7 @@ START_TEST(a_cell_that_waits_is_cancelled)
 	struct cbx_err err;
 
 	ck_assert_ptr_nonnull(s = create(&a, "", NULL, &err));
-	ck_assert_int_eq(cbx_session_run(s, "print a", 0, &w.op, &x, &err), 0);
+	ck_assert_int_eq(run_cell(s, "print a", &w.op, &x, &err), 0);
 	cbx_execution_interrupt(&a, x);
 	ck_assert_int_eq(cbx_execution_status(x), CBX_CANCELLED);
 	ck_assert_int_eq(w.ends, 0);
@@ -343,12 +349,12 @@ START_TEST(ceilings_of_cells)
 
 	ck_assert_ptr_nonnull(s = create(&a, "", NULL, &err));
 	memset(code, 'x', CBX_CODE_MAX + 1);
-	ck_assert_int_lt(cbx_session_run(s, code, 0, NULL, &x, &err), 0);
+	ck_assert_int_lt(run_cell(s, code, NULL, &x, &err), 0);
 	ck_assert_str_eq(err.kind, "code_too_long");
 	free(code);
 	for (int i = 0; i < CBX_QUEUE_MAX; i++)
-		ck_assert_int_eq(cbx_session_run(s, "wait", 0, NULL, &x, &err), 0);
-	ck_assert_int_lt(cbx_session_run(s, "wait", 0, NULL, &y, &err), 0);
+		ck_assert_int_eq(run_cell(s, "wait", NULL, &x, &err), 0);
+	ck_assert_int_lt(run_cell(s, "wait", NULL, &y, &err), 0);
 	ck_assert_str_eq(err.kind, "queue_full");
 	for (int i = 0; i <= CBX_WATCHERS_MAX; i++) {
 		many[i] = watching(&a);
