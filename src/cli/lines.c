@@ -79,7 +79,7 @@ static void kill_part(struct cbx_lines *l, size_t from, size_t to)
 	cbx_edit_cut(&l->edit, from, to);
 }
 
-void cbx_candidates_release(struct cbx_candidates *c)
+static void candidates_release(struct cbx_candidates *c)
 {
 	for (char **t = c->texts; t && *t; t++)
 		free(*t);
@@ -126,7 +126,7 @@ static void list_candidates(struct cbx_lines *l, char *const *texts)
 
 static void complete(struct cbx_lines *l)
 {
-	_cleanup_(cbx_candidates_release) struct cbx_candidates found = { 0 };
+	_cleanup_(candidates_release) struct cbx_candidates found = { 0 };
 	_cleanup_free_ char *text = strndup(l->edit.text.len ? l->edit.text.data : "", l->edit.at), *add = NULL;
 	size_t common, from = l->edit.at;
 

@@ -43,6 +43,5 @@ enum cbx_line cbx_lines_read(struct cbx_lines *l, struct cbx_buf *ret);
 /* These bytes were typed before: the prompt reads them first. */
 void cbx_lines_typed(struct cbx_lines *l, const struct cbx_buf *typed);
 void cbx_lines_remember(struct cbx_lines *l, const char *cell);
-void cbx_candidates_release(struct cbx_candidates *c);
 
 #endif

@@ -110,7 +110,6 @@ struct cbx_control {
 /* The session that a run is for, made when that is allowed; without a name the connection's own. */
 int cbx_control_session(struct cbx_control *c, bool create, struct cbx_session_spec *spec, struct cbx_session **ret,
 			struct cbx_err *err);
-int cbx_control_check_argv(const cJSON *argv, struct cbx_err *err);
 /* As cbx_conn_new(). */
 struct cbx_conn *cbx_control_accept(struct cbx_daemon *d, const struct cbx_control_method *methods, int fd,
 				    void (*gone)(void *arg), void *arg);

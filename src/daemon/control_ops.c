@@ -379,7 +379,7 @@ int cbx_control_session(struct cbx_control *c, bool create, struct cbx_session_s
 }
 
 /* What a program is given: a list of texts. */
-int cbx_control_check_argv(const cJSON *argv, struct cbx_err *err)
+static int check_argv(const cJSON *argv, struct cbx_err *err)
 {
 	const cJSON *v;
 
@@ -404,7 +404,7 @@ static int check_file(const char *name, struct cbx_err *err)
 
 static int check_cell(const struct cbx_control_args *a, struct cbx_err *err)
 {
-	int r = cbx_control_check_argv(a->argv, err);
+	int r = check_argv(a->argv, err);
 
 	if (r >= 0)
 		r = check_file(a->file, err);

@@ -107,7 +107,7 @@ static void soon(struct cbx_mcp *mcp)
 
 /* ---- taking notice ---- */
 
-void cbx_mcp_list_changed(struct cbx_mcp *mcp, unsigned kind)
+static void list_due(struct cbx_mcp *mcp, unsigned kind)
 {
 	struct cbx_mcp_stream *s;
 
@@ -150,7 +150,7 @@ static void on_session(void *arg, const char *session_id, bool one_shot, bool go
 	if (of_others(mcp, session_id, one_shot))
 		return;
 	mark(mcp, CBX_URI_LIST, NULL, NULL);
-	cbx_mcp_list_changed(mcp, CBX_NEWS_RESOURCES);
+	list_due(mcp, CBX_NEWS_RESOURCES);
 }
 
 static void on_files(void *arg, const char *session_id, bool one_shot, const cJSON *files)
@@ -172,7 +172,7 @@ static void on_files(void *arg, const char *session_id, bool one_shot, const cJS
 	}
 	soon(news->mcp);
 	if (files && files->child && !of_others(news->mcp, session_id, one_shot))
-		cbx_mcp_list_changed(news->mcp, CBX_NEWS_RESOURCES);
+		list_due(news->mcp, CBX_NEWS_RESOURCES);
 }
 
 /* ---- streams ---- */

@@ -36,7 +36,5 @@ void cbx_mcp_news_flush(struct cbx_mcp *mcp);
 /* What subscribe and unsubscribe do once the uri was checked; false: there are too many. */
 bool cbx_mcp_news_subscribe(struct cbx_mcp *mcp, const char *uri);
 void cbx_mcp_news_unsubscribe(struct cbx_mcp *mcp, const char *uri);
-/* A list (CBX_NEWS_*) has changed: tell those who asked, soon. */
-void cbx_mcp_list_changed(struct cbx_mcp *mcp, unsigned kind);
 
 #endif

@@ -145,7 +145,6 @@ void conn_sweep(struct conn *c);
 /* relay.c */
 /* From the verdict on: c->server is connected. first: bytes for the client (may be NULL). */
 void relay_begin(struct conn *c, const char *first);
-void relay_ready(struct watch *w, uint32_t events);
 /* Pass on what is held back. False: the connection is to end. */
 bool relay_flush(struct conn *c);
 

@@ -264,7 +264,7 @@ static bool useless(const struct conn *c, const struct end *e, uint32_t events)
 	return !waiting(&c->down) && ((events & EPOLLERR) || ((events & EPOLLHUP) && c->down.eof));
 }
 
-void relay_ready(struct watch *w, uint32_t events)
+static void relay_ready(struct watch *w, uint32_t events)
 {
 	struct end *e = (struct end *)(void *)w;
 	struct conn *c = e->conn;

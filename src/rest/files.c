@@ -85,7 +85,8 @@ static void listed(struct cbx_file_op *op, const struct cbx_file_reply *reply, c
 	cbx_rest_answer(call, 200, o);
 }
 
-int cbx_rest_directory(struct cbx_rest_call *call, size_t room, struct cbx_err *err)
+/* ?path= of a directory, as target.path, which leaves room for `room` more bytes. */
+static int directory(struct cbx_rest_call *call, size_t room, struct cbx_err *err)
 {
 	int r = cbx_rest_query(call->conn->head.query, "path", call->target.path, sizeof(call->target.path) - room,
 			       err);
@@ -116,7 +117,7 @@ int cbx_rest_list_files(struct cbx_rest_call *call, struct cbx_err *err)
 	const char *query = call->conn->head.query;
 	char skip[24];
 	struct cbx_session *s;
-	int r = cbx_rest_directory(call, 0, err);
+	int r = directory(call, 0, err);
 
 	if (r >= 0)
 		r = as_archive(call, err);
@@ -393,7 +394,7 @@ static int read_parts(struct cbx_rest_call *call, struct cbx_err *err)
 int cbx_rest_post_files(struct cbx_rest_call *call, struct cbx_err *err)
 {
 	struct cbx_session *s;
-	int r = cbx_rest_directory(call, CBX_REST_FILE_NAME_MAX + 1, err);
+	int r = directory(call, CBX_REST_FILE_NAME_MAX + 1, err);
 
 	if (r >= 0 && call->conn->in_pieces)
 		return cbx_rest_unpack(call, err);

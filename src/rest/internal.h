@@ -101,8 +101,6 @@ int cbx_rest_link_seconds(struct cbx_rest_call *call, uint32_t *ret, struct cbx_
 
 /* ---- files.c ---- */
 
-/* ?path= of a directory, as target.path, which leaves room for `room` more bytes. */
-int cbx_rest_directory(struct cbx_rest_call *call, size_t room, struct cbx_err *err);
 /* The operation of the next file request. */
 struct cbx_file_op *cbx_rest_file_op(struct cbx_rest_call *call,
 				     void (*done)(struct cbx_file_op *op, const struct cbx_file_reply *reply,

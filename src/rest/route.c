@@ -7,42 +7,17 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
 
-static int hex(char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-				      : -1;
-}
-
-/* plus: what "+" stands for. */
+/* plus: what "+" stands for. False: it is malformed, has a NUL, or is too long. */
 static bool decode(const char *p, size_t len, char plus, char *out, size_t size)
 {
-	size_t n = 0;
+	_cleanup_free_ char *raw = strndup(p, len), *text = NULL;
 
-	for (size_t i = 0; i < len; i++) {
-		char c = p[i];
-
-		if (c == '%') {
-			if (len - i < 3 || hex(p[i + 1]) < 0 || hex(p[i + 2]) < 0)
-				return false;
-			c = (char)(hex(p[i + 1]) << 4 | hex(p[i + 2]));
-			i += 2;
-		} else if (c == '+') {
-			c = plus;
-		}
-		if (!c || n + 1 >= size)
-			return false;
-		out[n++] = c;
-	}
-	out[n] = '\0';
-	return true;
-}
-
-bool cbx_rest_decode(const char *p, size_t len, char *out, size_t size)
-{
-	return decode(p, len, '+', out, size);
+	for (char *c = raw; (c = strchr(c, '+')); c++)
+		*c = plus;
+	text = cbx_percent_decode(raw, len);
+	return (text || !len) && snprintf(out, size, "%s", text ? text : "") < (int)size;
 }
 
 bool cbx_rest_path_valid(const char *path)
@@ -87,8 +62,8 @@ static bool take_name(const char *name, size_t name_len, const char *p, size_t l
 	char text[CBX_NAME_MAX + 24], *out = ret->session_id;
 
 	if (name_len == 6 && memcmp(name, "{path}", 6) == 0)
-		return cbx_rest_decode(p, len, ret->path, sizeof(ret->path));
-	if (!cbx_rest_decode(p, len, text, sizeof(text)))
+		return decode(p, len, '+', ret->path, sizeof(ret->path));
+	if (!decode(p, len, '+', text, sizeof(text)))
 		return false;
 	if (name_len == 12 && memcmp(name, "{request_id}", 12) == 0)
 		return request_id(text, ret);

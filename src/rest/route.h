@@ -36,8 +36,6 @@ struct cbx_rest_target {
 /* The route, or NULL with *ret_allowed: methods that the path has, such as "GET, DELETE"; "": the path is none. */
 const struct cbx_rest_route *cbx_rest_route_find(const struct cbx_rest_route *routes, enum cbx_http_method method,
 						 const char *path, struct cbx_rest_target *ret, char ret_allowed[64]);
-/* Bytes of %XX in a path, where "+" is itself; false: it is malformed, has a NUL, or is too long. */
-bool cbx_rest_decode(const char *p, size_t len, char *out, size_t size);
 /* A path of files that leads nowhere but down: no empty part, ".", or ".."; "" is the workspace. */
 bool cbx_rest_path_valid(const char *path);
 /* The value of a name in a query, decoded as application/x-www-form-urlencoded, where "+" is a space; 0: it is not

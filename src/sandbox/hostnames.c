@@ -44,7 +44,8 @@ static int look(const char *path, struct cbx_host_name *ret)
 	return cbx_path_clean(ret->name) ? 0 : EINVAL;
 }
 
-void cbx_host_name(const char *path, struct cbx_host_name *ret)
+/* The path is absolute. Nothing is read or listed: it is opened with O_PATH. */
+static void find_name(const char *path, struct cbx_host_name *ret)
 {
 	_cleanup_free_ char *there = cbx_xstrdup(path);
 	size_t n = strlen(path), have;
@@ -80,7 +81,7 @@ _Noreturn static void serve(int ns, int sock)
 		struct cbx_host_name name;
 
 		path[n] = '\0';
-		cbx_host_name(path, &name);
+		find_name(path, &name);
 		if (cbx_send_fds(0, &name, sizeof(name), NULL, 0) < 0)
 			break;
 	}

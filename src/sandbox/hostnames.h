@@ -20,9 +20,6 @@ struct cbx_host_name {
 	char name[CBX_PATH_MAX]; /* without links; of what is not there as far as it is. "": not known, or too long */
 };
 
-/* Find it out here and now. The path is absolute. Nothing is read or listed: it is opened with O_PATH. */
-void cbx_host_name(const char *path, struct cbx_host_name *ret);
-
 /* Fork a process that answers paths, one in each datagram, until the end of the socket, for CBX_HOST_NAMES_MS at most; in
  * the machine's mount namespace, where that was kept. *ret_pid is the caller's to reap. */
 int cbx_host_names_serve(int ns, int sock, pid_t *ret_pid, struct cbx_err *err);
