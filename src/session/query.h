@@ -2,7 +2,7 @@
 #ifndef CBX_SESSION_QUERY_H
 #define CBX_SESSION_QUERY_H
 
-/* One query, between sql.c, which has it, and sqlfile.c, which asks files of the session. */
+/* One query, between sql.c, which has it, sqlspec.c, which knows what is asked, and sqlfile.c, which asks files. */
 #include "session/commands.h"
 #include "session/databases.h"
 #include "session/internal.h"
@@ -65,6 +65,14 @@ void cbx_query_file_made(struct cbx_sql_query *q);
 
 /* As many frames as there are, up to one that has to be waited for. */
 void cbx_query_some(struct cbx_sql_query *q);
+
+/* sqlspec.c */
+/* Fill in the job, and what the query is known by, from what is asked for and what the policy allows. */
+int cbx_query_request(struct cbx_sql_query *q, const struct cbx_query_spec *spec, const struct cbx_policy *p,
+		      struct cbx_err *err);
+int cbx_query_format(const struct cbx_query_spec *spec, const char **ret, struct cbx_err *err); /* *ret NULL: CSV */
+/* The one that holds for a query of this session, or, NULL, of none; the caller's to free. */
+struct cbx_policy *cbx_query_policy(const struct cbx_caller *caller, const struct cbx_session *s);
 
 /* sqltable.c. Rows that are CSV become a file of another format, by a program in the session: begin it, when the
  * columns are known; give it a piece, after which it may be feeding; and the end, after which it ends the query. */
