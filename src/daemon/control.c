@@ -321,6 +321,29 @@ static const struct cbx_conn_ops control_ops = {
 	.on_room = control_room,
 };
 
+int cbx_control_session(struct cbx_control *c, bool create, struct cbx_session_spec *spec, struct cbx_session **ret,
+			struct cbx_err *err)
+{
+	bool named = spec->id[0];
+	int r;
+
+	if (named) {
+		r = cbx_session_find(&c->caller, spec->id, ret, err);
+		if (r >= 0)
+			return cbx_session_same(*ret, spec, err); /* a run changes no settings */
+		if (!create)
+			return r;
+	} else {
+		if (c->own[0] && cbx_session_find(&c->caller, c->own, ret, err) == 0)
+			return cbx_session_same(*ret, spec, err);
+		spec->one_shot = true;
+	}
+	r = cbx_session_create(&c->caller, spec, NULL, ret, err);
+	if (r >= 0 && !named)
+		snprintf(c->own, sizeof(c->own), "%s", cbx_session_id(*ret));
+	return r;
+}
+
 struct cbx_conn *cbx_control_accept(struct cbx_daemon *d, const struct cbx_control_method *methods, int fd,
 				    void (*gone)(void *arg), void *arg)
 {

@@ -62,9 +62,11 @@ struct cbx_control_request;
 
 /* Carry out a request that was found well-formed. 0: it is answered, or will be from the event loop; -errno with the
  * error to be sent. */
+typedef int cbx_control_fn(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err);
+
 struct cbx_control_method {
 	const char *name; /* NULL ends a table */
-	int (*fn)(struct cbx_control_request *q, const struct cbx_control_args *a, struct cbx_err *err);
+	cbx_control_fn *fn;
 	uint64_t needs, takes; /* of enum cbx_control_arg; a session that is needed is looked up */
 	bool spec;	       /* the members of cbx_session_spec_parse(), too */
 };
@@ -119,5 +121,19 @@ void cbx_control_bytes(struct cbx_control_request *q, const char *stream, const 
 void cbx_control_event(struct cbx_control_request *q, cJSON *event); /* taken; "request" is added */
 /* The bytes of "data", base64 of at most that many. */
 int cbx_control_decode(struct cbx_buf *ret, const struct cbx_control_args *a, size_t max, struct cbx_err *err);
+
+/* ---- methods, for the table of control_ops.c ---- */
+
+/* control_artifacts.c */
+cbx_control_fn cbx_control_artifact_list, cbx_control_artifact_remove, cbx_control_artifact_read,
+	cbx_control_artifact_link;
+/* control_cells.c */
+cbx_control_fn cbx_control_run, cbx_control_watch, cbx_control_input, cbx_control_interrupt;
+/* control_commands.c */
+cbx_control_fn cbx_control_command_start, cbx_control_command_attach, cbx_control_command_detach,
+	cbx_control_command_resize, cbx_control_command_kill, cbx_control_command_list;
+/* control_files.c */
+cbx_control_fn cbx_control_file_read, cbx_control_file_write, cbx_control_file_stat, cbx_control_file_list,
+	cbx_control_file_mkdir, cbx_control_file_remove;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/control_artifacts.h"
+#include "daemon/control.h"
 
 #include <errno.h>
 

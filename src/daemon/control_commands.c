@@ -4,7 +4,7 @@
  * When its connection goes first, without a word, the command is hung up if it was started by that request, as when a
  * terminal is closed; one that was merely looked at runs on.
  */
-#include "daemon/control_commands.h"
+#include "daemon/control.h"
 
 #include <errno.h>
 #include <inttypes.h>

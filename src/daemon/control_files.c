@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation: as in control_ops.c. A request is answered by one answer of the session's files. */
-#include "daemon/control_files.h"
+#include "daemon/control.h"
 
 #include <errno.h>
 #include <string.h>

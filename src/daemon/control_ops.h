@@ -2,9 +2,9 @@
 #ifndef CBX_DAEMON_CONTROL_OPS_H
 #define CBX_DAEMON_CONTROL_OPS_H
 
-/* The methods of the control protocol; a NULL name ends the table. */
+/* The methods of the control protocol. */
 #include "daemon/control.h"
 
-extern const struct cbx_control_method cbx_control_methods[];
+extern const struct cbx_control_method cbx_control_methods[]; /* a NULL name ends it */
 
 #endif
