@@ -136,44 +136,6 @@ static void answered(struct cbx_http_conn *c)
 
 /* ---- answers ---- */
 
-static const char *reason_of(int status)
-{
-	static const struct {
-		int status;
-		const char *reason;
-	} reasons[] = {
-		{ 200, "OK" },
-		{ 201, "Created" },
-		{ 202, "Accepted" },
-		{ 206, "Partial Content" },
-		{ 304, "Not Modified" },
-		{ 400, "Bad Request" },
-		{ 401, "Unauthorized" },
-		{ 403, "Forbidden" },
-		{ 404, "Not Found" },
-		{ 405, "Method Not Allowed" },
-		{ 408, "Request Timeout" },
-		{ 409, "Conflict" },
-		{ 410, "Gone" },
-		{ 412, "Precondition Failed" },
-		{ 413, "Content Too Large" },
-		{ 415, "Unsupported Media Type" },
-		{ 416, "Range Not Satisfiable" },
-		{ 417, "Expectation Failed" },
-		{ 422, "Unprocessable Content" },
-		{ 429, "Too Many Requests" },
-		{ 500, "Internal Server Error" },
-		{ 503, "Service Unavailable" },
-		{ 505, "HTTP Version Not Supported" },
-		{ 507, "Insufficient Storage" },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(reasons); i++)
-		if (reasons[i].status == status)
-			return reasons[i].reason;
-	return "Error";
-}
-
 void cbx_http_add_header(struct cbx_http_conn *c, const char *name, const char *value)
 {
 	cbx_buf_addf(&c->fields, "%s: %s\r\n", name, value);
@@ -193,7 +155,7 @@ static void send_head(struct cbx_http_conn *c, int status)
 		c->head.close = true; /* nobody asks for the rest */
 	if (c->head.close)
 		cbx_http_add_header(c, "Connection", "close");
-	cbx_buf_addf(&out, "HTTP/1.1 %d %s\r\n%s\r\n", status, reason_of(status), cbx_buf_str(&c->fields));
+	cbx_buf_addf(&out, "HTTP/1.1 %d %s\r\n%s\r\n", status, cbx_http_reason(status), cbx_buf_str(&c->fields));
 	cbx_buf_release(&c->fields);
 	bufferevent_write(c->bev, out.data, out.len);
 }

@@ -36,6 +36,8 @@ int cbx_http_head_parse(const char *text, size_t len, struct cbx_http_head *ret,
 void cbx_http_head_release(struct cbx_http_head *h);
 const char *cbx_http_head_field(const struct cbx_http_head *h, const char *name); /* NULL: not there */
 
+const char *cbx_http_reason(int status); /* "Not Found", for the head of an answer */
+
 /* W3C trace context: "00-", 32 digits, "-", 16 digits, "-", 2 digits, all hexadecimal in lower case, and neither of the
  * two ids all zeros. Of a later version what follows that is not looked at. */
 bool cbx_http_trace_valid(const char *value);
