@@ -4,6 +4,7 @@
 
 /* For those that have an event loop. */
 #include <event2/event.h>
+#include <stddef.h>
 #include <stdint.h>
 
 static inline void cbx_timer_set(struct event *ev, uint64_t ms)
@@ -11,6 +12,14 @@ static inline void cbx_timer_set(struct event *ev, uint64_t ms)
 	struct timeval tv = { .tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000) * 1000 };
 
 	event_add(ev, &tv);
+}
+
+/* Free an event, or none; *ev is NULL then. */
+static inline void cbx_event_free_p(struct event **ev)
+{
+	if (*ev)
+		event_free(*ev);
+	*ev = NULL;
 }
 
 #endif

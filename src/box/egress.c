@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/dirs.h"
 #include "base/fd.h"
+#include "base/timer.h"
 #include "box/init.h"
 #include "box/link.h"
 #include "sandbox/plan.h"
@@ -317,9 +318,7 @@ void cbx_egress_shut(struct cbx_box *box)
 {
 	struct cbx_egress *g = &box->egress;
 
-	if (g->in)
-		event_free(g->in);
-	g->in = NULL;
+	cbx_event_free_p(&g->in);
 	cbx_close_p(&g->door);
 	cbx_close_p(&g->talk);
 }

@@ -350,10 +350,8 @@ void cbx_group_close(struct cbx_box *box)
 
 void cbx_group_release(struct cbx_box *box)
 {
-	if (box->rest_timer)
-		event_free(take_ptr(&box->rest_timer));
-	if (box->settle_timer)
-		event_free(take_ptr(&box->settle_timer));
+	cbx_event_free_p(&box->rest_timer);
+	cbx_event_free_p(&box->settle_timer);
 	cbx_cgroup_release(&box->group);
 	if (box->share) /* it was never closed */
 		leave_share(box->all, take_ptr(&box->share));
@@ -363,9 +361,7 @@ void cbx_group_finish(struct cbx_boxes *all)
 {
 	struct timespec pause = { .tv_nsec = CBX_CGROUP_RETRY_MS * 1000000 };
 
-	if (all->remove_timer)
-		event_free(all->remove_timer);
-	all->remove_timer = NULL;
+	cbx_event_free_p(&all->remove_timer);
 	for (int i = 0; i < CBX_CGROUP_CLEAN_TRIES && all->nending; i++) {
 		remove_all(all);
 		if (all->nending)

@@ -203,13 +203,9 @@ void cbx_init_shut(struct cbx_box *box)
 {
 	struct cbx_init_client *c = &box->init;
 
-	if (c->in)
-		event_free(c->in);
-	if (c->out)
-		event_free(c->out);
-	if (c->late)
-		event_free(c->late);
-	c->in = c->out = c->late = NULL;
+	cbx_event_free_p(&c->in);
+	cbx_event_free_p(&c->out);
+	cbx_event_free_p(&c->late);
 	cbx_close_p(&c->sock);
 }
 

@@ -25,6 +25,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/syscalls.h"
+#include "base/timer.h"
 #include "box/egress.h"
 #include "box/link.h"
 
@@ -418,13 +419,9 @@ void cbx_link_stop(struct cbx_boxes *all)
 
 	while (!TAILQ_EMPTY(&l->queue))
 		item_free(l, TAILQ_FIRST(&l->queue));
-	if (l->in)
-		event_free(l->in);
-	if (l->out)
-		event_free(l->out);
-	if (l->child)
-		event_free(l->child);
-	l->in = l->out = l->child = NULL;
+	cbx_event_free_p(&l->in);
+	cbx_event_free_p(&l->out);
+	cbx_event_free_p(&l->child);
 	if (l->sock < 0)
 		return;
 	cbx_close_p(&l->sock);

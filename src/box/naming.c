@@ -42,9 +42,7 @@ void cbx_naming_add(struct cbx_naming *n, const char *path)
 static void finish(struct cbx_naming *n)
 {
 	n->over = true;
-	if (n->in)
-		event_free(n->in);
-	n->in = NULL;
+	cbx_event_free_p(&n->in);
 	cbx_close_p(&n->sock);
 }
 
@@ -137,10 +135,8 @@ void cbx_naming_free(struct cbx_naming *n)
 {
 	if (!n)
 		return;
-	if (n->in)
-		event_free(n->in);
-	if (n->end)
-		event_free(n->end);
+	cbx_event_free_p(&n->in);
+	cbx_event_free_p(&n->end);
 	cbx_close_p(&n->sock);
 	for (size_t i = 0; i < n->n; i++)
 		free(n->paths[i]);

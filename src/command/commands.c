@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/queue.h"
+#include "base/timer.h"
 
 void cbx_commands_init(struct cbx_commands *all, struct event_base *base, struct cbx_box *box,
 		       const struct cbx_commands_events *up)
@@ -33,8 +34,7 @@ static void command_free(struct cbx_command *c)
 	cbx_command_streams_close(c);
 	cbx_output_release(&c->kept);
 	cbx_buf_release(&c->request);
-	if (c->timer)
-		event_free(c->timer);
+	cbx_event_free_p(&c->timer);
 	cJSON_Delete(c->argv);
 	free(c->directory);
 	free(c);

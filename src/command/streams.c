@@ -98,9 +98,7 @@ static void pace_event(evutil_socket_t fd, short what, void *arg)
 static void close_stream(struct cbx_command *c, enum cbx_stream stream)
 {
 	cbx_output_flush(&c->kept, stream, &(const char *){ NULL }, &(size_t){ 0 });
-	if (c->pipes[stream])
-		event_free(c->pipes[stream]);
-	c->pipes[stream] = NULL;
+	cbx_event_free_p(&c->pipes[stream]);
 	cbx_close_p(&c->pipe[stream]);
 }
 
@@ -230,9 +228,7 @@ void cbx_command_streams_close(struct cbx_command *c)
 	cbx_feed_close(&c->feed, NULL);
 	for (int i = 0; i < CBX_STREAMS; i++)
 		close_stream(c, i);
-	if (c->pace)
-		event_free(c->pace);
-	c->pace = NULL;
+	cbx_event_free_p(&c->pace);
 }
 
 /* ---- who looks ---- */

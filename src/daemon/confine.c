@@ -18,6 +18,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/timer.h"
 #include "daemon/daemon.h"
 #include "http/http.h"
 #include "policy/policy.h"
@@ -37,8 +38,7 @@ static int wait_for_supervisor(struct cbx_daemon *d, struct cbx_err *err)
 	struct event *timer = event_new(d->base, -1, 0, waited, &over);
 
 	if (!timer || event_add(timer, &tv) < 0) {
-		if (timer)
-			event_free(timer);
+		cbx_event_free_p(&timer);
 		return cbx_fail(err, ENOMEM, "wait for the supervisor");
 	}
 	while (!over && !d->lifecycle.stopping && !cbx_engine_settled(d->engine))

@@ -20,6 +20,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/timer.h"
 
 #define ROTATE_EVERY_S 60
 
@@ -139,10 +140,8 @@ int cbx_lifecycle_start(struct cbx_lifecycle *lc, struct cbx_err *err)
 
 void cbx_lifecycle_release(struct cbx_lifecycle *lc)
 {
-	struct event *events[] = { lc->idle, lc->term, lc->intr, lc->hup, lc->usr1, lc->rotate };
+	struct event **events[] = { &lc->idle, &lc->term, &lc->intr, &lc->hup, &lc->usr1, &lc->rotate };
 
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
-		if (events[i])
-			event_free(events[i]);
-	lc->idle = lc->term = lc->intr = lc->hup = lc->usr1 = lc->rotate = NULL;
+		cbx_event_free_p(events[i]);
 }

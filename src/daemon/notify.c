@@ -21,6 +21,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/timer.h"
 #include "daemon/daemon.h"
 #include "session/session.h"
 
@@ -118,8 +119,6 @@ int cbx_notify_watch(struct cbx_daemon *d, struct cbx_err *err)
 
 void cbx_notify_release(struct cbx_daemon_notify *n)
 {
-	if (n->timer)
-		event_free(n->timer);
-	n->timer = NULL;
+	cbx_event_free_p(&n->timer);
 	cbx_close_p(&n->fd);
 }

@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/timer.h"
 #include "daemon/daemon.h"
 #include "http/http.h"
 
@@ -68,8 +69,7 @@ static void watch_keys(struct cbx_daemon *d)
 
 void cbx_daemon_release_tenants(struct cbx_daemon *d)
 {
-	if (d->keys_timer)
-		event_free(d->keys_timer);
+	cbx_event_free_p(&d->keys_timer);
 	cbx_tenants_release(&d->tenants);
 }
 

@@ -578,10 +578,8 @@ void cbx_cells_free(struct cbx_cells *c)
 		cbx_keep_drop(x);
 	cbx_keep_end(c);
 	cbx_seats_free(c);
-	if (c->timer)
-		event_free(c->timer);
-	if (c->expiry)
-		event_free(c->expiry);
+	cbx_event_free_p(&c->timer);
+	cbx_event_free_p(&c->expiry);
 	cbx_output_release(&c->aside);
 	cbx_buf_release(&c->lost);
 }

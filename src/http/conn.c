@@ -24,6 +24,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/socket.h"
+#include "base/timer.h"
 #include "http/room.h"
 #include "http/tls.h"
 #include "observe/metrics.h"
@@ -63,8 +64,8 @@ void cbx_http_conns_pause(struct cbx_http_conns *all, bool on)
 
 static void destroy(struct cbx_http_conn *c)
 {
-	event_free(c->timer);
-	event_free(c->closed);
+	cbx_event_free_p(&c->timer);
+	cbx_event_free_p(&c->closed);
 	bufferevent_free(c->bev);
 	cbx_http_head_release(&c->head);
 	cbx_buf_release(&c->body);
@@ -528,16 +529,6 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-static void destroy_at_once(struct cbx_http_conn *c)
-{
-	if (c->timer)
-		event_free(c->timer);
-	if (c->closed)
-		event_free(c->closed);
-	bufferevent_free(c->bev);
-	free(c);
-}
-
 static uid_t user_of(int fd)
 {
 	struct ucred peer;
@@ -569,7 +560,7 @@ void cbx_http_conn_accept(struct cbx_http_conns *all, const struct cbx_http_door
 	c->timer = event_new(all->base, -1, 0, on_timer, c);
 	c->closed = event_new(all->base, fd, EV_CLOSED, on_closed, c);
 	if (!c->timer || !c->closed || !cbx_http_room_count(c) || !cbx_http_room_enter(c, fd)) {
-		destroy_at_once(c);
+		destroy(c);
 		return;
 	}
 	bufferevent_setcb(c->bev, on_read, on_written, on_event, c);

@@ -24,6 +24,7 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "base/timer.h"
 #include "wire/listener.h"
 
 /* ---- addresses ---- */
@@ -349,6 +350,5 @@ int cbx_http_room_init(struct cbx_http_conns *all, struct cbx_err *err)
 
 void cbx_http_room_release(struct cbx_http_conns *all)
 {
-	if (all->relief)
-		event_free(all->relief);
+	cbx_event_free_p(&all->relief);
 }

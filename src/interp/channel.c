@@ -24,6 +24,7 @@
 #include "base/frame.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/timer.h"
 #include "box/group.h"
 #include "interp/pipes.h"
 #include "interp/signals.h"
@@ -41,11 +42,8 @@ static bool listening(const struct cbx_interp *in)
 /* The end of its frames, while the process may still be there. */
 static void lost_contact(struct cbx_interp *in)
 {
-	if (in->in)
-		event_free(in->in);
-	if (in->out)
-		event_free(in->out);
-	in->in = in->out = NULL;
+	cbx_event_free_p(&in->in);
+	cbx_event_free_p(&in->out);
 	cbx_close_p(&in->from);
 	cbx_close_p(&in->to);
 	cbx_interp_expect_end(in);
@@ -338,13 +336,9 @@ int cbx_channel_open(struct cbx_interp *in, struct cbx_err *err)
 
 void cbx_channel_close(struct cbx_interp *in)
 {
-	struct event **events[] = { &in->in, &in->out, &in->pump };
-
-	for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
-		if (*events[i])
-			event_free(*events[i]);
-		*events[i] = NULL;
-	}
+	cbx_event_free_p(&in->in);
+	cbx_event_free_p(&in->out);
+	cbx_event_free_p(&in->pump);
 	cbx_buf_release(&in->rx);
 	cbx_buf_release(&in->tx);
 }

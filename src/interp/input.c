@@ -23,6 +23,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "base/timer.h"
 
 #define NARROW	 4096
 #define WIDE	 KIB(256)
@@ -136,8 +137,7 @@ size_t cbx_feed_close(struct cbx_feed **at, const struct cbx_err *why)
 		unread = 0;
 	(void)fcntl(feed->fd, F_SETPIPE_SZ, (int)NARROW);
 	taken(feed, why);
-	if (feed->out)
-		event_free(feed->out);
+	cbx_event_free_p(&feed->out);
 	close(feed->fd);
 	cbx_buf_release(&feed->pending);
 	free(feed);

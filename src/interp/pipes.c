@@ -110,9 +110,7 @@ static size_t read_pipe(struct cbx_interp *in, enum cbx_stream stream, size_t ma
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	/* All writers have closed it; the interpreter itself may well run on. */
-	if (in->pipes[stream])
-		event_free(in->pipes[stream]);
-	in->pipes[stream] = NULL;
+	cbx_event_free_p(&in->pipes[stream]);
 	cbx_close_p(&in->pipe[stream]);
 	return 0;
 }
@@ -217,13 +215,9 @@ int cbx_pipes_watch(struct cbx_interp *in, struct cbx_err *err)
 
 void cbx_pipes_close(struct cbx_interp *in)
 {
-	struct event **events[] = { &in->pipes[CBX_STDOUT], &in->pipes[CBX_STDERR], &in->pace };
-
-	for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
-		if (*events[i])
-			event_free(*events[i]);
-		*events[i] = NULL;
-	}
+	cbx_event_free_p(&in->pipes[CBX_STDOUT]);
+	cbx_event_free_p(&in->pipes[CBX_STDERR]);
+	cbx_event_free_p(&in->pace);
 	cbx_close_p(&in->from);
 	cbx_close_p(&in->to);
 	cbx_close_p(&in->input);

@@ -208,8 +208,7 @@ void cbx_interp_free(struct cbx_interp *in)
 		return;
 	cbx_interp_discard(in);
 	cbx_queries_free(&in->queries);
-	event_free(in->timer);
-	in->timer = NULL;
+	cbx_event_free_p(&in->timer);
 }
 
 /* ---- death ---- */

@@ -34,9 +34,7 @@ void cbx_queries_init(struct cbx_queries *qs)
 
 void cbx_queries_free(struct cbx_queries *qs)
 {
-	if (qs->late)
-		event_free(qs->late);
-	qs->late = NULL;
+	cbx_event_free_p(&qs->late);
 }
 
 static void end(struct cbx_queries *qs, struct cbx_query *q, const cJSON *answer, const struct cbx_err *err)

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "base/timer.h"
 #include "mcp/call.h"
 #include "tools/uri.h"
 
@@ -30,8 +31,7 @@ void cbx_mcp_roots_changed(struct cbx_mcp *mcp)
 
 void cbx_mcp_roots_drop(struct cbx_mcp *mcp)
 {
-	if (mcp->roots.late)
-		event_free(mcp->roots.late);
+	cbx_event_free_p(&mcp->roots.late);
 	cJSON_Delete(mcp->roots.mounts);
 }
 

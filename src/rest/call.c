@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "base/timer.h"
 #include "http/room.h"
 #include "rest/internal.h"
 
@@ -21,8 +22,7 @@ void cbx_rest_call_free(struct cbx_rest_call *call)
 
 	LIST_REMOVE(call, entry);
 	cbx_ops_cancel(&call->caller.ops);
-	if (call->timer)
-		event_free(call->timer);
+	cbx_event_free_p(&call->timer);
 	cbx_json_doc_release(&call->doc);
 	cbx_buf_release(&call->data);
 	free(call->parts);

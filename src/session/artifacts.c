@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/timer.h"
 #include "session/internal.h"
 #include "session/jobs.h"
 #include "session/kept.h"
@@ -385,8 +386,7 @@ void cbx_artifacts_free(struct cbx_engine *e)
 		request_free(LIST_FIRST(&all->requests));
 	cbx_jobs_free(all->jobs);
 	cbx_jobs_free(take_ptr(&e->upload_jobs));
-	if (all->sweep)
-		event_free(all->sweep);
+	cbx_event_free_p(&all->sweep);
 	explicit_bzero(all->key, sizeof(all->key));
 	free(all->base);
 	free(all);

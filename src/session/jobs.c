@@ -20,6 +20,7 @@
 #include "base/limits.h"
 #include "base/remove.h"
 #include "base/syscalls.h"
+#include "base/timer.h"
 #include "packages/job.h"
 #include "session/jobs.h"
 
@@ -98,11 +99,8 @@ void cbx_jobs_free(struct cbx_jobs *jobs)
 
 void cbx_job_end(struct cbx_job *j)
 {
-	if (j->in)
-		event_free(j->in);
-	if (j->out)
-		event_free(j->out);
-	j->in = j->out = NULL;
+	cbx_event_free_p(&j->in);
+	cbx_event_free_p(&j->out);
 	cbx_close_p(&j->fd);
 	if (j->send.data)
 		explicit_bzero(j->send.data, j->send.cap); /* a job may have a password */

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/timer.h"
 #include "session/asked.h"
 #include "session/kept.h"
 #include "session/zygotes.h"
@@ -40,8 +41,7 @@ void cbx_session_free(struct cbx_session *s)
 	if (s->packages)
 		s->engine->packages_events->release(s);
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
-		if (events[i])
-			event_free(events[i]);
+		cbx_event_free_p(&events[i]);
 	cbx_commands_free(&s->commands);
 	cbx_cells_free(&s->cells);
 	cbx_box_release(&s->box);

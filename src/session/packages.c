@@ -27,6 +27,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/timer.h"
 #include "box/link.h"
 #include "packages/npm.h"
 #include "session/install.h"
@@ -94,8 +95,7 @@ static void install_free(struct cbx_install *in)
 		cbx_job_end(&in->job);
 	drop_unwanted(in);
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
-		if (events[i])
-			event_free(events[i]);
+		cbx_event_free_p(&events[i]);
 	cbx_requirements_release(&in->wanted);
 	cbx_sums_release(&in->sums);
 	cbx_lock_release(&in->lock);

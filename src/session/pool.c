@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/timer.h"
 #include "session/pool.h"
 #include "session/zygotes.h"
 
@@ -467,8 +468,7 @@ void cbx_pool_free(struct cbx_engine *e)
 		return;
 	while (!TAILQ_EMPTY(&p->shapes))
 		shape_free(p, TAILQ_FIRST(&p->shapes));
-	if (p->timer)
-		event_free(p->timer);
+	cbx_event_free_p(&p->timer);
 	cbx_close_p(&p->meminfo);
 	free(p);
 	e->pool = NULL;

@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/frame.h"
 #include "base/clock.h"
+#include "base/timer.h"
 #include "session/artifacts.h"
 #include "session/happened.h"
 #include "session/kept.h"
@@ -50,12 +51,9 @@ static void query_free(struct cbx_sql_query *q)
 		cbx_keep_free(q->keep);
 	if (q->asked)
 		cbx_job_end(&q->job);
-	if (q->work)
-		event_free(q->work);
-	if (q->timer)
-		event_free(q->timer);
-	if (q->go_on)
-		event_free(q->go_on);
+	cbx_event_free_p(&q->work);
+	cbx_event_free_p(&q->timer);
+	cbx_event_free_p(&q->go_on);
 	if (q->entry.tqe_prev)
 		TAILQ_REMOVE(&q->engine->queries, q, entry);
 	forget_request(q);

@@ -20,6 +20,7 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/timer.h"
 #include "image/store.h"
 #include "session/zygotes.h"
 
@@ -341,8 +342,7 @@ void cbx_zygotes_free(struct cbx_engine *e)
 		return;
 	while (!TAILQ_EMPTY(&all->list))
 		forget(all, TAILQ_FIRST(&all->list));
-	if (all->timer)
-		event_free(all->timer);
+	cbx_event_free_p(&all->timer);
 	free(all);
 	e->zygotes = NULL;
 }

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/jsonscan.h"
+#include "base/timer.h"
 #include "render/render.h"
 #include "tools/internal.h"
 
@@ -116,8 +117,7 @@ int cbx_tool_check_arguments(const struct cbx_tool *tool, const cJSON *args, str
 
 void cbx_tool_release(struct cbx_tool_call *call)
 {
-	if (call->timer)
-		event_free(call->timer);
+	cbx_event_free_p(&call->timer);
 	cbx_op_cancel(&call->file.op);
 	cbx_op_cancel(&call->answer_op.op);
 	cbx_op_cancel(&call->ready.op);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/timer.h"
 #include "render/render.h"
 #include "tools/internal.h"
 
@@ -34,9 +35,7 @@ void cbx_tool_command_outcome(struct cbx_tool_call *call, struct cbx_command *c)
 
 static void stop_timer(struct cbx_tool_call *call)
 {
-	if (call->timer)
-		event_free(call->timer);
-	call->timer = NULL;
+	cbx_event_free_p(&call->timer);
 }
 
 static void on_end(struct cbx_command_op *op, struct cbx_command *c, const struct cbx_err *err)

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "base/timer.h"
 #include "tools/internal.h"
 
 static void started(struct cbx_tool_call *call)
@@ -19,9 +20,7 @@ static void started(struct cbx_tool_call *call)
 
 static void stop_timer(struct cbx_tool_call *call)
 {
-	if (call->timer)
-		event_free(call->timer);
-	call->timer = NULL;
+	cbx_event_free_p(&call->timer);
 }
 
 static void ended(struct cbx_tool_call *call, struct cbx_execution *x)

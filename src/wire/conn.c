@@ -23,6 +23,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "base/timer.h"
 
 #define CHUNK	       KIB(64)
 #define LINES_PER_TURN 32
@@ -61,8 +62,7 @@ void cbx_conn_free(struct cbx_conn *c)
 			(void)evbuffer_write(c->tx, c->fd); /* what was said in this turn */
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
-		if (events[i])
-			event_free(events[i]);
+		cbx_event_free_p(&events[i]);
 	if (c->tx)
 		evbuffer_free(c->tx);
 	cbx_buf_release(&c->rx);

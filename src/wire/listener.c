@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/timer.h"
 
 #define ACCEPTS_PER_TURN 16
 
@@ -93,10 +94,8 @@ void cbx_listener_free(struct cbx_listener *l)
 {
 	if (!l)
 		return;
-	if (l->event)
-		event_free(l->event);
-	if (l->rest)
-		event_free(l->rest);
+	cbx_event_free_p(&l->event);
+	cbx_event_free_p(&l->rest);
 	close(l->fd);
 	free(l);
 }
