@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/str.h"
+
 static const char *const names[] = {
 	[SIGHUP] = "HUP",	[SIGINT] = "INT",   [SIGQUIT] = "QUIT",	  [SIGILL] = "ILL",   [SIGTRAP] = "TRAP",
 	[SIGABRT] = "ABRT",	[SIGBUS] = "BUS",   [SIGFPE] = "FPE",	  [SIGKILL] = "KILL", [SIGUSR1] = "USR1",
@@ -22,10 +24,10 @@ const char *cbx_signal_name(int sig)
 
 int cbx_signal_by_name(const char *name)
 {
+	int i;
+
 	if (strncmp(name, "SIG", 3) == 0)
 		name += 3;
-	for (size_t i = 1; i < sizeof(names) / sizeof(names[0]); i++)
-		if (names[i] && strcmp(names[i], name) == 0)
-			return (int)i;
-	return 0;
+	i = cbx_find_word(name, names, sizeof(names) / sizeof(names[0]));
+	return i < 0 ? 0 : i;
 }

@@ -264,6 +264,14 @@ void cbx_hex(const void *data, size_t n, char *out)
 		snprintf(out + 2 * i, 3, "%02x", p[i]);
 }
 
+int cbx_find_word(const char *word, const char *const *words, size_t n)
+{
+	for (size_t i = 0; word && i < n; i++)
+		if (words[i] && strcmp(words[i], word) == 0)
+			return (int)i;
+	return -1;
+}
+
 /* Not nettle's: that takes 3.2 ms to decode what these do in 0.9 (1 MiB), and passes over white space. */
 static const char b64[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

@@ -44,6 +44,8 @@ bool cbx_utf8_valid(const char *p, size_t n);
 /* Append p with every invalid byte replaced by U+FFFD and every NUL by U+2400. */
 void cbx_utf8_append(struct cbx_buf *out, const char *p, size_t n);
 
+/* Where it is among n of them, some of which may be NULL; -1: nowhere, or it is NULL. */
+int cbx_find_word(const char *word, const char *const *words, size_t n);
 bool cbx_plain(const char *s);			 /* no control characters of ASCII are in it */
 int cbx_by_name(const void *a, const void *b);	 /* for qsort(), of strings */
 

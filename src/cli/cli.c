@@ -103,10 +103,7 @@ int cbx_cli_fail(const struct cbx_err *err)
 
 	cbx_cli_print_error(err->kind, err->msg);
 	cbx_cli_say("%s", err->msg);
-	for (size_t i = 0; i < ARRAY_SIZE(own); i++)
-		if (strcmp(err->kind, own[i]) == 0)
-			return CBX_EXIT_OWN;
-	return CBX_EXIT_FAILURE;
+	return cbx_find_word(err->kind, own, ARRAY_SIZE(own)) >= 0 ? CBX_EXIT_OWN : CBX_EXIT_FAILURE;
 }
 
 int cbx_cli_usage(const char *command, const char *fmt, ...)

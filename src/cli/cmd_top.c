@@ -258,14 +258,11 @@ static int on_terminal(struct top *t)
 static int set_order(void *arg, const char *text)
 {
 	struct top *t = arg;
+	int order = cbx_find_word(text, orders, ARRAY_SIZE(orders));
 
-	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
-		if (strcmp(text, orders[i]) == 0) {
-			t->order = (enum order)i;
-			return 0;
-		}
-	}
-	return cbx_cli_usage("top", "--sort: \"%s\" is not cpu, memory, age, runs, tenant or name", text);
+	t->order = (enum order)order;
+	return order >= 0 ? 0
+			  : cbx_cli_usage("top", "--sort: \"%s\" is not cpu, memory, age, runs, tenant or name", text);
 }
 
 static int parse(struct top *t, int argc, char **argv)

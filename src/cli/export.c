@@ -34,13 +34,11 @@ struct export
 
 static int parse_format(const char *name, enum format *ret)
 {
-	for (enum format f = 0; f < FORMATS; f++) {
-		if (strcmp(name, format_names[f]) == 0) {
-			*ret = f;
-			return 0;
-		}
-	}
-	return cbx_cli_usage("session", "--format: \"%s\" is not one of ipynb, script, transcript", name);
+	int format = cbx_find_word(name, format_names, FORMATS);
+
+	*ret = (enum format)format;
+	return format >= 0 ? 0
+			   : cbx_cli_usage("session", "--format: \"%s\" is not one of ipynb, script, transcript", name);
 }
 
 static int parse_options(int argc, char **argv, struct export *e)

@@ -55,15 +55,12 @@ static int check_dir(struct cbx_mcp_args *a, const char *option, const char *dir
 int cbx_mcp_profile_check(const char *command, const char **profile)
 {
 	static const char *const names[] = { CBX_PROFILE_NAMES };
+	int i = cbx_find_word(*profile, names, ARRAY_SIZE(names));
 
-	if (!*profile)
+	if (i == 0)
+		*profile = NULL;
+	if (!*profile || i > 0)
 		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		if (strcmp(names[i], *profile) == 0) {
-			*profile = i ? *profile : NULL;
-			return 0;
-		}
-	}
 	return cbx_cli_usage(command, "--profile: \"%s\" is not a profile; use " CBX_PROFILE_KNOWN, *profile);
 }
 

@@ -141,10 +141,7 @@ static bool says_exit(const char *s)
 {
 	static const char *const words[] = { "exit", "quit", "exit()", "quit()" };
 
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		if (strcmp(s, words[i]) == 0)
-			return true;
-	return false;
+	return cbx_find_word(s, words, ARRAY_SIZE(words)) >= 0;
 }
 
 /* A cell from the user. 1: it is in `code`; 0: the end. */

@@ -25,12 +25,9 @@ void cbx_remote_parse_stat(const cJSON *obj, struct cbx_remote_stat *ret)
 					     [CBX_REMOTE_DIRECTORY] = "directory",
 					     [CBX_REMOTE_SYMLINK] = "symlink" };
 	double size = cbx_json_number(obj, "size", 0), mode = cbx_json_number(obj, "mode", 0);
-	const char *type = cbx_json_text(obj, "type");
+	int type = cbx_find_word(cbx_json_text(obj, "type"), types, ARRAY_SIZE(types));
 
-	ret->type = CBX_REMOTE_OTHER;
-	for (size_t i = 0; type && i < ARRAY_SIZE(types); i++)
-		if (strcmp(type, types[i]) == 0)
-			ret->type = (enum cbx_remote_type)i;
+	ret->type = type < 0 ? CBX_REMOTE_OTHER : (enum cbx_remote_type)type;
 	ret->size = size > 0 && size < 9e15 ? (uint64_t)size : 0;
 	ret->mode = mode > 0 && mode < 1e6 ? (uint32_t)mode : 0;
 }

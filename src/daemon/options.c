@@ -150,13 +150,11 @@ static int parse_profile(const char *s, struct cbx_daemon *d, struct cbx_err *er
 {
 	static const char *const names[] = { CBX_PROFILE_NAMES };
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (strcmp(names[i], s) == 0) {
-			d->web.profile = s;
-			return 0;
-		}
-	return cbx_refuse(err, "invalid_argument", EINVAL,
-			  "--http-profile: \"%.40s\" is not a profile; use " CBX_PROFILE_KNOWN, s);
+	d->web.profile = s;
+	return cbx_find_word(s, names, ARRAY_SIZE(names)) >= 0
+		       ? 0
+		       : cbx_refuse(err, "invalid_argument", EINVAL,
+				    "--http-profile: \"%.40s\" is not a profile; use " CBX_PROFILE_KNOWN, s);
 }
 
 /* What links begin with. */

@@ -359,10 +359,7 @@ static bool of_session(const char *name)
 	static const char *const names[] = { "HOME", "USER", "LOGNAME", "SHELL",  "TERM",
 					     "PWD",  "OLDPWD", "SHLVL",	 "TMPDIR", "HOSTNAME" };
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (strcmp(name, names[i]) == 0)
-			return true;
-	return false;
+	return cbx_find_word(name, names, ARRAY_SIZE(names)) >= 0;
 }
 
 static int add_environment(const cJSON *list, cJSON *environment, struct cbx_err *err)

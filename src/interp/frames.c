@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
 
 #define COUNT_MAX 9e15 /* exact as a double */
 
@@ -82,11 +83,9 @@ static bool get_done(const cJSON *json, struct cbx_frame *f)
 		[CBX_DONE_EXIT] = "exit",
 	};
 	const char *status = text_of(json, "status"), *workspace = text_of(json, "workspace");
-	size_t i = 0;
+	int i = cbx_find_word(status, known, ARRAY_SIZE(known));
 	double v;
 
-	while (i < ARRAY_SIZE(known) && !(status && strcmp(status, known[i]) == 0))
-		i++;
 	f->status = (enum cbx_frame_status)i;
 	get_count(json, f);
 	if (f->status == CBX_DONE_EXIT && number_of(json, "exit_code", -2147483648.0, 4294967295.0, &v)) {
@@ -95,7 +94,7 @@ static bool get_done(const cJSON *json, struct cbx_frame *f)
 	}
 	get_usage(json, &f->usage);
 	f->no_files = workspace && strcmp(workspace, "empty") == 0;
-	return i < ARRAY_SIZE(known);
+	return i >= 0;
 }
 
 static bool get(const cJSON *json, struct cbx_frame *f)
@@ -141,13 +140,11 @@ int cbx_frame_decode(const cJSON *json, struct cbx_frame *f, struct cbx_err *err
 	};
 	const char *ev = text_of(json, "ev");
 	double id = 0;
-	size_t i = 0;
+	int i = cbx_find_word(ev, kinds, ARRAY_SIZE(kinds));
 
 	if (!ev)
 		return cbx_refuse(err, "bad_frame", EBADMSG, "it sent a message without \"ev\"");
-	while (i < ARRAY_SIZE(kinds) && strcmp(ev, kinds[i]) != 0)
-		i++;
-	if (i == ARRAY_SIZE(kinds))
+	if (i < 0)
 		return cbx_refuse(err, "bad_frame", EBADMSG, "it sent an unknown message \"%.20s\"", ev);
 	*f = (struct cbx_frame){ .kind = (enum cbx_frame_kind)i, .ev = kinds[i], .json = json };
 	if ((f->kind != CBX_FRAME_READY && !number_of(json, "id", 1, COUNT_MAX, &id)) || !get(json, f))

@@ -51,15 +51,14 @@ static void set_level(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot
 	const char *level = "";
 	struct cbx_err err;
 
-	if (cbx_json_get_str(m->params, "level", &level, &err) >= 0)
-		for (size_t i = 0; i < ARRAY_SIZE(levels); i++)
-			if (strcmp(level, levels[i]) == 0) {
-				cbx_rpc_answer(slot, cbx_json_new_obj());
-				return;
-			}
-	cbx_rpc_error(slot, CBX_RPC_INVALID_PARAMS,
-		      "Invalid params: level: debug, info, notice, warning, error, critical, alert or emergency is "
-		      "expected");
+	if (cbx_json_get_str(m->params, "level", &level, &err) >= 0 &&
+	    cbx_find_word(level, levels, ARRAY_SIZE(levels)) >= 0)
+		cbx_rpc_answer(slot, cbx_json_new_obj());
+	else
+		cbx_rpc_error(
+			slot, CBX_RPC_INVALID_PARAMS,
+			"Invalid params: level: debug, info, notice, warning, error, critical, alert or emergency is "
+			"expected");
 }
 
 static const struct cbx_mcp_method methods[] = {

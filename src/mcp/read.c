@@ -53,10 +53,7 @@ static bool means_not_found(const struct cbx_err *err)
 	static const char *const kinds[] = { "file_not_found",	  "not_a_directory", "is_a_directory",
 					     "session_not_found", "session_expired", "no_connection" };
 
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (strcmp(err->kind, kinds[i]) == 0)
-			return true;
-	return false;
+	return cbx_find_word(err->kind, kinds, ARRAY_SIZE(kinds)) >= 0;
 }
 
 static void not_found(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot, const char *uri, const char *why)

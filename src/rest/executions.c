@@ -21,21 +21,16 @@ static const char *const rules[] = { "all",
 static int check_validation(const cJSON *body, const cJSON **ret, struct cbx_err *err)
 {
 	const cJSON *list = NULL, *v;
-	bool known;
 
 	if (cbx_json_get_arr(body, "disable_validation", &list, err) < 0)
 		return -err->code;
 	*ret = list;
-	cJSON_ArrayForEach(v, list) {
-		known = false;
-		for (size_t i = 0; i < ARRAY_SIZE(rules) && cJSON_IsString(v); i++)
-			known |= strcmp(v->valuestring, rules[i]) == 0;
-		if (!known)
+	cJSON_ArrayForEach(v, list)
+		if (cbx_find_word(cJSON_GetStringValue(v), rules, ARRAY_SIZE(rules)) < 0)
 			return cbx_refuse(
 				err, "invalid_argument", EINVAL,
 				"disable_validation: unknown rule; use all, jupyter_commands, dangerous_builtins, "
 				"dangerous_imports, dangerous_patterns or package_installation");
-	}
 	return 0;
 }
 

@@ -151,13 +151,11 @@ int cbx_query_request(struct cbx_sql_query *q, const struct cbx_query_spec *spec
 int cbx_query_format(const struct cbx_query_spec *spec, const char **ret, struct cbx_err *err)
 {
 	static const char *const formats[] = { "arrow", "parquet" };
+	int i = cbx_find_word(spec->format, formats, ARRAY_SIZE(formats));
 
-	*ret = NULL;
+	*ret = i < 0 ? NULL : formats[i];
 	if (!spec->format || strcmp(spec->format, "csv") == 0)
 		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
-		if (strcmp(formats[i], spec->format) == 0)
-			*ret = formats[i];
 	if (!*ret)
 		return cbx_refuse(err, "invalid_argument", EINVAL, "format: give one of csv, arrow, parquet");
 	if (!spec->session)

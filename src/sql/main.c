@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/limits.h"
+#include "base/str.h"
 #include "packages/job.h"
 #include "sandbox/worker.h"
 #include "sql/worker.h"
@@ -22,7 +23,7 @@
 static int read_numbers(struct cbx_sql_job *job, struct cbx_err *err)
 {
 	static const char *const deliveries[] = { "inline", "auto", "file" };
-	const char *delivery = cbx_json_text(job->root, "delivery");
+	int delivery = cbx_find_word(cbx_json_text(job->root, "delivery"), deliveries, ARRAY_SIZE(deliveries));
 
 	job->port = cbx_json_u64(job->connection, "port");
 	job->inline_rows = cbx_json_u64(job->root, "inline_rows");
@@ -30,13 +31,10 @@ static int read_numbers(struct cbx_sql_job *job, struct cbx_err *err)
 	job->rows = cbx_json_u64(job->root, "rows");
 	job->bytes = cbx_json_u64(job->root, "bytes");
 	job->timeout_ms = cbx_json_u64(job->root, "timeout_ms");
-	for (size_t i = 0; i < ARRAY_SIZE(deliveries); i++) {
-		if (!delivery || strcmp(delivery, deliveries[i]) != 0)
-			continue;
-		job->delivery = i;
-		return 0;
-	}
-	return cbx_refuse(err, "protocol", EINVAL, "the job says no delivery");
+	if (delivery < 0)
+		return cbx_refuse(err, "protocol", EINVAL, "the job says no delivery");
+	job->delivery = (unsigned)delivery;
+	return 0;
 }
 
 static int read_job(cJSON *root, struct cbx_sql_job *job, struct cbx_err *err)
@@ -46,7 +44,7 @@ static int read_job(cJSON *root, struct cbx_sql_job *job, struct cbx_err *err)
 					     [CBX_SQL_SQLSERVER] = "sqlserver",
 					     [CBX_SQL_SQLITE] = "sqlite" };
 	const cJSON *c = cJSON_GetObjectItemCaseSensitive(root, "connection");
-	const char *type = cbx_json_text(c, "type");
+	int type = cbx_find_word(cbx_json_text(c, "type"), types, ARRAY_SIZE(types));
 
 	*job = (struct cbx_sql_job){ .root = root,
 				     .connection = c,
@@ -61,15 +59,11 @@ static int read_job(cJSON *root, struct cbx_sql_job *job, struct cbx_err *err)
 				     .ca = cbx_json_text(c, "ca"),
 				     .password = cbx_json_text(root, "password"),
 				     .null = cbx_json_text(root, "null") };
-	for (size_t i = 0; type && i < ARRAY_SIZE(types); i++) {
-		if (strcmp(type, types[i]) != 0)
-			continue;
-		job->dialect = i;
-		if ((job->query || job->schema) && job->database && (job->server || i == CBX_SQL_SQLITE) &&
-		    (job->tls || i == CBX_SQL_SQLITE))
-			return read_numbers(job, err);
-	}
-	return cbx_refuse(err, "protocol", EINVAL, "the job is not complete");
+	if (type < 0 || (!job->query && !job->schema) || !job->database ||
+	    (type != CBX_SQL_SQLITE && (!job->server || !job->tls)))
+		return cbx_refuse(err, "protocol", EINVAL, "the job is not complete");
+	job->dialect = (unsigned)type;
+	return read_numbers(job, err);
 }
 
 static int serve(struct cbx_sql *s, const struct cbx_filter *filter, struct cbx_err *err)

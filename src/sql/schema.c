@@ -70,10 +70,8 @@ static bool is_system(const char *schema, const char *name, const char *type)
 	static const char *const schemas[] = { "pg_catalog", "pg_toast", "information_schema", "INFORMATION_SCHEMA",
 					       "sys" };
 
-	for (size_t i = 0; i < ARRAY_SIZE(schemas); i++)
-		if (strcmp(schema, schemas[i]) == 0)
-			return true;
-	return cbx_starts_with(type, "SYSTEM") || (!schema[0] && cbx_starts_with(name, "sqlite_"));
+	return cbx_find_word(schema, schemas, ARRAY_SIZE(schemas)) >= 0 || cbx_starts_with(type, "SYSTEM") ||
+	       (!schema[0] && cbx_starts_with(name, "sqlite_"));
 }
 
 static bool table_row(struct catalog *c, struct details *d)
