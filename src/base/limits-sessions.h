@@ -212,6 +212,7 @@
 					 * [integration/asking.py:questions_that_are_none] */
 #define CBX_INSTALLS_MAX 8               /* packages: installations at once; more: error "busy"
 					 * [integration/install.py:many_at_once] */
+#define CBX_CHANNELS_MAX 8               /* policy: channels of conda; more: error [unit/test_conda.c:policies] */
 #define CBX_ADVISORIES_MAX 8             /* policy: files and directories of advisories; more: error
 					 * [unit/test_packages.c:policies] */
 #define CBX_ADVISORY_FILE_MAX MIB(256)   /* packages: bytes of one file of advisories; longer: nothing is installed

@@ -173,6 +173,8 @@ static void explain_packages(const struct cbx_policy *p, struct row *r)
 		cbx_buf_addf(&r->value, " from %s", p->index);
 	if (p->registry)
 		cbx_buf_addf(&r->value, " npm from %s", p->registry);
+	for (size_t i = 0; i < p->nchannels; i++)
+		cbx_buf_addf(&r->value, "%s%s", i ? "," : " conda from ", p->channels[i]);
 	for (size_t i = 0; i < p->nadvisories; i++)
 		cbx_buf_addf(&r->value, "%s%s", i ? "," : " advisories:", p->advisories[i]);
 	cbx_policy_origin(p, p->packages_from, &r->from);

@@ -9,6 +9,8 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
+#include "packages/conda.h"
+#include "packages/kind.h"
 #include "packages/npm.h"
 
 /* ---- requirements ---- */
@@ -97,6 +99,8 @@ static int parse(const char *text, bool rule, struct cbx_requirement *ret, struc
 	*ret = (struct cbx_requirement){ 0 };
 	if (cbx_is_npm(p))
 		return cbx_npm_requirement(p, rule, ret, err);
+	if (cbx_kind_of(p) == CBX_KIND_CONDA)
+		return cbx_conda_requirement(p, rule, ret, err);
 	if (strlen(text) > CBX_REQUIREMENT_MAX || !cbx_plain(text))
 		return not_one(text, err);
 	if (!rule && with_address(p, ret))
@@ -222,8 +226,19 @@ static bool usable_url(const char *url)
 		cbx_starts_with(url, "file:///") || cbx_starts_with(url, CBX_BUILT));
 }
 
+/* In normal; NULL: it is not a name of this kind. */
+static const char *name_of(enum cbx_kind kind, const char *name, char normal[CBX_PROJECT_MAX])
+{
+	size_t n = strlen(name);
+
+	if (kind == CBX_KIND_PYTHON)
+		return cbx_project_name(name, n, normal) ? normal : NULL;
+	return (kind == CBX_KIND_NPM ? cbx_npm_name(name, n) : cbx_conda_name(name, n)) ? name : NULL;
+}
+
 static int read_path(const cJSON *via, struct cbx_wheel *w, struct cbx_err *err)
 {
+	enum cbx_kind kind = cbx_kind_of(w->name);
 	_cleanup_buf_ struct cbx_buf text = { 0 };
 	char normal[CBX_PROJECT_MAX];
 	const cJSON *v;
@@ -232,14 +247,13 @@ static int read_path(const cJSON *via, struct cbx_wheel *w, struct cbx_err *err)
 	if (via && !cJSON_IsArray(via))
 		return bad_lock(err, "a way is not a list");
 	cJSON_ArrayForEach(v, via) {
-		const char *name = cJSON_IsString(v) ? v->valuestring : "";
+		const char *name = name_of(kind, cJSON_IsString(v) ? v->valuestring : "", normal);
 
-		if (n++ == 100 ||
-		    !(w->place ? cbx_npm_name(name, strlen(name)) : cbx_project_name(name, strlen(name), normal)))
+		if (n++ == 100 || !name)
 			return bad_lock(err, "a way is not one of names");
-		cbx_buf_addf(&text, "%s → ", w->place ? name : normal);
+		cbx_buf_addf(&text, "%s → ", name);
 	}
-	cbx_buf_adds(&text, w->place ? w->name + strlen(CBX_NPM) : w->name);
+	cbx_buf_adds(&text, cbx_kind_bare(w->name));
 	w->path = cbx_buf_steal(&text);
 	w->direct = !n;
 	return 0;
@@ -271,7 +285,9 @@ static int read_package(const cJSON *o, struct cbx_wheel *w, struct cbx_err *err
 
 	if (!cJSON_IsObject(o) || !name)
 		return bad_lock(err, "a package has no name");
-	r = cbx_is_npm(name) ? cbx_npm_read(o, w, err) : read_wheel(o, name, w, err);
+	r = cbx_is_npm(name)			  ? cbx_npm_read(o, w, err)
+	    : cbx_kind_of(name) == CBX_KIND_CONDA ? cbx_conda_read(o, w, err)
+						  : read_wheel(o, name, w, err);
 	if (r < 0)
 		return r;
 	if (url ? !usable_url(url) : w->place != NULL)
@@ -285,8 +301,8 @@ static int read_package(const cJSON *o, struct cbx_wheel *w, struct cbx_err *err
 /* A wheel is there once, a package of npm once in each place. */
 static int check_with(const struct cbx_wheel *a, const struct cbx_wheel *b, struct cbx_err *err)
 {
-	if (!a->place != !b->place)
-		return bad_lock(err, "packages of Python and of npm are mixed");
+	if (cbx_kind_of(a->name) != cbx_kind_of(b->name))
+		return bad_lock(err, "packages of several kinds are mixed");
 	return strcmp(a->place ? a->place : a->name, b->place ? b->place : b->name)
 		       ? 0
 		       : bad_lock(err, "a package is in it twice");
@@ -325,6 +341,7 @@ void cbx_lock_release(struct cbx_lock *lock)
 		free(lock->wheels[i].file);
 		free(lock->wheels[i].url);
 		free(lock->wheels[i].place);
+		free(lock->wheels[i].build);
 		free(lock->wheels[i].path);
 	}
 	free(lock->wheels);
@@ -336,8 +353,14 @@ void cbx_lock_release(struct cbx_lock *lock)
 /* any_pre: what is blocked up to a version is blocked in its pre-releases. */
 static bool holds(const struct cbx_requirement *q, const struct cbx_wheel *w, bool any_pre)
 {
-	return w->place ? cbx_npm_holds(q->specifiers, w->version, any_pre)
-			: cbx_specifiers_hold(q->specifiers, w->version);
+	switch (cbx_kind_of(w->name)) {
+	case CBX_KIND_NPM:
+		return cbx_npm_holds(q->specifiers, w->version, any_pre);
+	case CBX_KIND_CONDA:
+		return cbx_conda_spec_holds(q->specifiers, w->version);
+	default:
+		return cbx_specifiers_hold(q->specifiers, w->version);
+	}
 }
 
 static int refuse(struct cbx_err *err, const struct cbx_wheel *w, const char *why)

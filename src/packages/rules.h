@@ -4,7 +4,7 @@
 
 /*
  * Which packages may be installed: lists of names with specifiers, and how what a resolver found is judged by them.
- * Packages of npm are in the same lists, with "npm:" before their names (npm.h). A
+ * Packages of npm and conda are in the same lists, with "npm:" or "conda:" before their names (npm.h, conda.h). A
  * resolver is not trusted: its answer is read strictly, and every package in it is judged, however deep it lies.
  */
 #include <stddef.h>
@@ -14,8 +14,8 @@
 #include "base/json.h"
 #include "packages/version.h"
 
-/* "Name [extra,…] specifiers ; marker", as in "httpx[http2]>=0.27", or "npm:name@range"; or a name and the address of
- * a wheel with its sum, which not everybody may ask for. */
+/* "Name [extra,…] specifiers ; marker", as in "httpx[http2]>=0.27", or "npm:name@range", or "conda:name>=1.2"; or a
+ * name and the address of a wheel with its sum, which not everybody may ask for. */
 struct cbx_requirement {
 	char name[CBX_PROJECT_MAX]; /* normalized */
 	char specifiers[CBX_SPECIFIERS_MAX];
@@ -48,12 +48,13 @@ struct cbx_package_rules {
 	struct cbx_requirements versions; /* a package of this name must hold to it */
 };
 
-/* One package that is to be installed: a wheel, or the archive of an npm package. */
+/* One package that is to be installed: a wheel, or the archive of a package of npm or conda. */
 struct cbx_wheel {
 	char name[CBX_PROJECT_MAX], version[CBX_VERSION_MAX];
-	char sum[129];	  /* SHA-256 of a wheel, SHA-512 of an npm package */
+	char sum[129];	  /* SHA-512 of an npm package, else SHA-256 */
 	char *file, *url; /* owned; url NULL: of a wheel, the index's page names it (installer/find.c) */
-	char *place;	  /* of an npm package: "node_modules/a/node_modules/b"; owned. NULL: it is a wheel */
+	char *place;	  /* of an npm package: "node_modules/a/node_modules/b"; owned. NULL: it is none */
+	char *build;	  /* of a package of conda: "py311_0"; owned. NULL: it is none */
 	uint64_t size;	  /* as the index says; 0: it does not */
 	char *path;	  /* "a → b → c": what asked for it; owned */
 	bool direct;	  /* nothing else did */
@@ -69,8 +70,8 @@ struct cbx_lock {
 	size_t n;
 };
 
-/* {"packages":[{"name","version","file","url"?,"sha256","size","via":[names]}]}, strictly; npm.h has what packages of
- * npm have. Either kind, not both. Error: "invalid_lock". */
+/* {"packages":[{"name","version","file","url"?,"sha256","size","via":[names]}]}, strictly; npm.h and conda.h
+ * have what their packages have. All are of one kind. Error: "invalid_lock". */
 int cbx_lock_read(const cJSON *answer, struct cbx_lock *ret, struct cbx_err *err);
 void cbx_lock_release(struct cbx_lock *lock);
 /* The first refusal, kind "package_refused", naming package, rule and way. bytes_max 0: any size. */

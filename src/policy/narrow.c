@@ -70,12 +70,21 @@ static void narrow_mounts(struct cbx_policy *p, const struct cbx_policy *wide, c
 	}
 }
 
+/* The server's say what there is; one that narrows it may leave some out. */
+static void narrow_channels(struct cbx_policy *p, const struct cbx_policy *wide, const struct cbx_policy *narrow)
+{
+	for (size_t i = 0; i < wide->nchannels; i++)
+		if (!narrow->nchannels || cbx_policy_has_channel(narrow, wide->channels[i]))
+			cbx_policy_add_channel(p, wide->channels[i]);
+}
+
 /* What is in both lists of what is allowed, and in either of what is not. */
 static void narrow_packages(struct cbx_policy *p, const struct cbx_policy *wide, const struct cbx_policy *narrow)
 {
 	const struct cbx_policy *both[] = { wide, narrow };
 	struct cbx_package_rules *rules = &p->packages;
 
+	narrow_channels(p, wide, narrow);
 	rules->only = wide->packages.only || narrow->packages.only;
 	if (wide->packages.only && narrow->packages.only)
 		cbx_requirements_both(&rules->allow, &wide->packages.allow, &narrow->packages.allow);

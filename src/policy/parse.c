@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "packages/conda.h"
 #include "policy/hostpath.h"
 #include "policy/policy.h"
 #include "policy/source.h"
@@ -127,7 +128,7 @@ static int unknown_key(const struct layer *l, const cJSON *v, const char *group,
 	if (strcmp(group, "mounts") == 0)
 		cbx_buf_addf(&names, "%sallow", names.len ? ", " : "");
 	if (strcmp(group, "packages") == 0)
-		cbx_buf_adds(&names, ", allow, block, versions, index, registry, advisories");
+		cbx_buf_adds(&names, ", allow, block, versions, index, registry, channels, advisories");
 	if (strcmp(group, "sql") == 0)
 		cbx_buf_adds(&names, ", connections, allow, servers");
 	if (strcmp(group, "artifacts") == 0)
@@ -383,6 +384,28 @@ static int parse_advisories(const struct layer *l, const cJSON *list, struct cbx
 	return 0;
 }
 
+static int parse_channels(const struct layer *l, const cJSON *list, struct cbx_err *err)
+{
+	const cJSON *v;
+
+	if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) > CBX_CHANNELS_MAX)
+		return cbx_source_refuse(
+			l->source, list, err,
+			"channels: give a list of at most %d channels of conda, as in [\"conda-forge\"]",
+			CBX_CHANNELS_MAX);
+	cbx_policy_clear_channels(l->policy);
+	cJSON_ArrayForEach(v, list) {
+		_cleanup_free_ char *address = cJSON_IsString(v) ? cbx_conda_channel(v->valuestring) : NULL;
+
+		if (!address)
+			return cbx_source_refuse(l->source, v, err,
+						 "channels: give the name of a channel, as in \"conda-forge\", or its "
+						 "address, without a password");
+		cbx_policy_add_channel(l->policy, address);
+	}
+	return 0;
+}
+
 static int parse_packages(const struct layer *l, const cJSON *obj, struct cbx_err *err)
 {
 	struct cbx_package_rules *rules = &l->policy->packages;
@@ -407,6 +430,8 @@ static int parse_packages(const struct layer *l, const cJSON *obj, struct cbx_er
 			r = parse_rules(l, v, &rules->versions, err);
 		} else if (strcmp(v->string, "index") == 0 || strcmp(v->string, "registry") == 0) {
 			r = parse_index(l, v, v->string[0] == 'r', err);
+		} else if (strcmp(v->string, "channels") == 0) {
+			r = parse_channels(l, v, err);
 		} else if (strcmp(v->string, "advisories") == 0) {
 			r = parse_advisories(l, v, err);
 		} else {
@@ -552,6 +577,7 @@ void cbx_policy_free(struct cbx_policy *p)
 	free(p->index);
 	free(p->registry);
 	cbx_policy_clear_advisories(p);
+	cbx_policy_clear_channels(p);
 	cbx_sql_rules_release(&p->sql);
 	cbx_object_store_release(&p->objects);
 	cbx_servers_release(&p->stores);

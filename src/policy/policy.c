@@ -62,6 +62,30 @@ void cbx_policy_add_advisories(struct cbx_policy *p, const char *path)
 	p->advisories[p->nadvisories++] = cbx_xstrdup(path);
 }
 
+bool cbx_policy_has_channel(const struct cbx_policy *p, const char *address)
+{
+	for (size_t i = 0; i < p->nchannels; i++)
+		if (strcmp(p->channels[i], address) == 0)
+			return true;
+	return false;
+}
+
+void cbx_policy_add_channel(struct cbx_policy *p, const char *address)
+{
+	if (cbx_policy_has_channel(p, address))
+		return;
+	p->channels = cbx_xrealloc(p->channels, (p->nchannels + 1) * sizeof(*p->channels));
+	p->channels[p->nchannels++] = cbx_xstrdup(address);
+}
+
+void cbx_policy_clear_channels(struct cbx_policy *p)
+{
+	for (size_t i = 0; i < p->nchannels; i++)
+		free(p->channels[i]);
+	free(take_ptr(&p->channels));
+	p->nchannels = 0;
+}
+
 void cbx_policy_clear_advisories(struct cbx_policy *p)
 {
 	for (size_t i = 0; i < p->nadvisories; i++)

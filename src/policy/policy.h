@@ -56,6 +56,8 @@ struct cbx_policy {
 	struct cbx_package_rules packages;
 	char *index; /* where packages come from: an address that ends in "/", or a directory; NULL: PyPI */
 	char *registry;	   /* and those of npm: an address that ends in "/"; NULL: npm's */
+	char **channels;   /* and those of conda: addresses that end in "/", the first asked first; NULL: none */
+	size_t nchannels;
 	char **advisories; /* files and directories, in the OSV format */
 	size_t nadvisories;
 	struct cbx_origin packages_from; /* of the last list of them, or the index */
@@ -75,6 +77,9 @@ struct cbx_policy {
 struct cbx_policy *cbx_policy_new(const char *name);
 void cbx_policy_add_advisories(struct cbx_policy *p, const char *path); /* unless it is there */
 void cbx_policy_clear_advisories(struct cbx_policy *p);
+void cbx_policy_add_channel(struct cbx_policy *p, const char *address); /* likewise */
+bool cbx_policy_has_channel(const struct cbx_policy *p, const char *address);
+void cbx_policy_clear_channels(struct cbx_policy *p);
 /* Another reference; returns p. */
 struct cbx_policy *cbx_policy_ref(struct cbx_policy *p);
 /* Gives up one reference, and frees the policy with the last. */

@@ -105,7 +105,8 @@ static void add_packages(cJSON *properties)
 {
 	static const struct {
 		const char *name, *text;
-	} lists[] = { { "allow", "Packages that may be installed, with versions if needed, those of npm as npm:NAME; "
+	} lists[] = { { "allow", "Packages that may be installed, with versions if needed, those of npm as npm:NAME, "
+				 "of conda as conda:NAME; "
 				 "if omitted, all" },
 		      { "block", "Packages that may not be installed, in any version or in those named" },
 		      { "versions", "Versions that packages of these names must have" } };
@@ -116,7 +117,7 @@ static void add_packages(cJSON *properties)
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
 		cJSON *one = typed("string", NULL);
 
-		cbx_json_set_str(one, "pattern", "^ *([A-Za-z0-9][A-Za-z0-9._-]* *[^;@:/\\[]*|npm:[^:]+)$");
+		cbx_json_set_str(one, "pattern", "^ *([A-Za-z0-9][A-Za-z0-9._-]* *[^;@:/\\[]*|npm:[^:]+|conda:[^:]+)$");
 		cbx_json_set(group, lists[i].name, list(lists[i].text, one, 0, CBX_POLICY_PACKAGES_MAX));
 	}
 	cbx_json_set_str(index, "pattern", "^(https?://[^@ ?#]+|(/[^/]+)+)$");
@@ -124,6 +125,12 @@ static void add_packages(cJSON *properties)
 	index = typed("string", "Where packages of npm come from: the address of a registry");
 	cbx_json_set_str(index, "pattern", "^https?://[^@ ?#]+$");
 	cbx_json_set(group, "registry", index);
+	index = typed("string", NULL);
+	cbx_json_set_str(index, "pattern", "^(https?://)?[A-Za-z0-9][A-Za-z0-9_./-]*(:[0-9]+[A-Za-z0-9_./-]*)?$");
+	cbx_json_set(group, "channels",
+		     list("Channels that packages of conda come from, by name or address, the first asked first; if "
+			  "omitted, none",
+			  index, 0, CBX_CHANNELS_MAX));
 	index = typed("string", NULL);
 	cbx_json_set_str(index, "pattern", "^(/[^/]+)+$");
 	cbx_json_set(group, "advisories",
