@@ -170,6 +170,8 @@
 #define CBX_INSTALL_TIMEOUT_S 900        /* packages: one installation, in each of its two parts; then it is given up */
 #define CBX_INSTALL_PAGE_MAX MIB(64)     /* packages: one answer of the index to the resolver; longer: an error there
 					 * [integration/install.py:an_index_that_answers_without_end] */
+#define CBX_CHANNEL_PAGE_MAX MIB(128)    /* packages: the list of a directory of a channel of conda, packed as it comes;
+					 * longer: an error there [integration/conda.py:channels_that_answer_wrongly] */
 #define CBX_INSTALL_QUESTIONS_MAX 5000   /* packages: what one resolver may ask the index for; more: it is given up */
 #define CBX_INSTALL_ADDRESS_MAX KIB(4)   /* packages: what a resolver asks for, a name or an address; longer: it is given up
 					 * [integration/install.py:resolvers_that_lie] */

@@ -47,6 +47,7 @@ extern const struct cbx_command cbx_cmd_doctor;
 extern const struct cbx_command cbx_cmd_logs;
 extern const struct cbx_command cbx_cmd_mcp;
 extern const struct cbx_command cbx_cmd_npm;
+extern const struct cbx_command cbx_cmd_conda;
 extern const struct cbx_command cbx_cmd_pip;
 extern const struct cbx_command cbx_cmd_policy;
 extern const struct cbx_command cbx_cmd_register;

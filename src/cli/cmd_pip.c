@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Theory of operation: one request. What may be installed is codeboxd's to say, and so is where it comes from. codebox
- * npm differs in what names mean, and has no files that list them. */
+ * npm and codebox conda differ in what names mean, and have no files that list them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -18,7 +18,7 @@
 #define FILE_MAX MIB(1)
 
 struct options {
-	const char *program; /* "pip" or "npm" */
+	const char *program; /* "pip", "npm" or "conda" */
 	const char *session;
 	bool json;
 	cJSON *packages; /* owned */
@@ -100,10 +100,20 @@ static int install(struct options *o)
 	return o->json ? cbx_cli_print_json(result) : show(result);
 }
 
+static int add_channel(void *arg, const char *channel)
+{
+	struct options *o = arg;
+	_cleanup_free_ char *text = cbx_xasprintf("--channel %s", channel);
+
+	cbx_json_push_str(o->packages, text);
+	return 0;
+}
+
 static int parse_options(int argc, char **argv, struct options *o)
 {
-	bool upgrade = false, npm = strcmp(o->program, "npm") == 0;
-	const struct cbx_cli_option options[] = { { "requirement", 'r', .take = add_file, .arg = o },
+	bool upgrade = false, npm = strcmp(o->program, "npm") == 0, conda = strcmp(o->program, "conda") == 0;
+	const struct cbx_cli_option options[] = { { conda ? "channel" : "requirement", conda ? 'c' : 'r',
+						    .take = conda ? add_channel : add_file, .arg = o },
 						  { "upgrade", 'U', .flag = &upgrade },
 						  { "session", .value = &o->session },
 						  { "json", .flag = &o->json },
@@ -118,13 +128,15 @@ static int parse_options(int argc, char **argv, struct options *o)
 	if (!o->session)
 		return cbx_cli_usage(o->program, "install: name a session, as in --session work");
 	for (; optind < argc; optind++) {
-		_cleanup_free_ char *name = cbx_xasprintf("%s%s", npm ? "npm:" : "", argv[optind]);
+		_cleanup_free_ char *name = cbx_xasprintf("%s%s", npm ? "npm:" : conda ? "conda:" : "", argv[optind]);
 
 		cbx_json_push_str(o->packages, name);
 	}
 	if (!o->packages->child)
 		return cbx_cli_usage(o->program, "install: give names of packages, as in %s",
-				     npm ? "lodash@^4.17" : "\"httpx>=0.27\", or -r FILE");
+				     npm     ? "lodash@^4.17"
+				     : conda ? "\"numpy>=1.26\""
+					     : "\"httpx>=0.27\", or -r FILE");
 	if (upgrade)
 		cbx_json_push_str(o->packages, "-U");
 	return 0;
@@ -144,6 +156,11 @@ static int run(const char *program, int argc, char **argv)
 static int run_pip(int argc, char **argv)
 {
 	return run("pip", argc, argv);
+}
+
+static int run_conda(int argc, char **argv)
+{
+	return run("conda", argc, argv);
 }
 
 static int run_npm(int argc, char **argv)
@@ -206,4 +223,35 @@ const struct cbx_command cbx_cmd_npm = {
 	.summary = "install packages of npm for a session",
 	.help = npm_help,
 	.run = run_npm,
+};
+
+static const char conda_help[] =
+	"Usage: codebox conda install --session NAME [-c CHANNEL] [-U] [--json] PACKAGE...\n"
+	"\n"
+	"Install packages of conda for a session, with all that they need: code in it can import them at once, and "
+	"still has\n"
+	"no network. They come from the channels that the policy names (packages.channels); their scripts do not run. "
+	"The\n"
+	"session's own Python stays, and packages for another one are not installed. The image conda has to be there, "
+	"in which is\n"
+	"found out what they need: codebox image build conda.\n"
+	"\n"
+	"A package is a name, and versions if needed: numpy, \"numpy>=1.26,<2\", numpy=1.26.\n"
+	"\n"
+	"Options:\n"
+	"  --session NAME  the session\n"
+	"  -c, --channel NAME|URL  refuse, unless this is a channel of the policy\n"
+	"  -U, --upgrade   take these packages to the newest version that fits, also those that are there already\n"
+	"  --json          one line of JSON\n"
+	"\n"
+	"Examples:\n"
+	"  codebox run --session geo -c pass\n"
+	"  codebox conda install --session geo \"gdal>=3.8\"\n"
+	"  codebox run --session geo -c 'from osgeo import gdal'\n";
+
+const struct cbx_command cbx_cmd_conda = {
+	.name = "conda",
+	.summary = "install packages of conda for a session",
+	.help = conda_help,
+	.run = run_conda,
 };

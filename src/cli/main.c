@@ -15,10 +15,10 @@
 #include "cli/cli.h"
 
 static const struct cbx_command *const commands[] = {
-	&cbx_cmd_run, &cbx_cmd_repl,	 &cbx_cmd_exec,	    &cbx_cmd_shell, &cbx_cmd_session, &cbx_cmd_logs,
-	&cbx_cmd_top, &cbx_cmd_cp,	 &cbx_cmd_artifact, &cbx_cmd_image, &cbx_cmd_kernel,  &cbx_cmd_pip,
-	&cbx_cmd_npm, &cbx_cmd_sql,	 &cbx_cmd_policy,   &cbx_cmd_token, &cbx_cmd_audit,   &cbx_cmd_doctor,
-	&cbx_cmd_mcp, &cbx_cmd_register, &cbx_cmd_stop,
+	&cbx_cmd_run,	 &cbx_cmd_repl,	 &cbx_cmd_exec,	    &cbx_cmd_shell,  &cbx_cmd_session, &cbx_cmd_logs,
+	&cbx_cmd_top,	 &cbx_cmd_cp,	 &cbx_cmd_artifact, &cbx_cmd_image,  &cbx_cmd_kernel,  &cbx_cmd_pip,
+	&cbx_cmd_npm,	 &cbx_cmd_conda, &cbx_cmd_sql,	    &cbx_cmd_policy, &cbx_cmd_token,   &cbx_cmd_audit,
+	&cbx_cmd_doctor, &cbx_cmd_mcp,	 &cbx_cmd_register, &cbx_cmd_stop,
 };
 
 static const char intro[] =

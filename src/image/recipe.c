@@ -16,7 +16,7 @@
 #include "image/scan.h"
 #include "image/store.h"
 #include "image/unpack.h"
-#include "packages/npm.h"
+#include "packages/kind.h"
 #include "packages/rules.h"
 
 #define invalid(err, ...) cbx_refuse(err, "invalid_recipe", EINVAL, __VA_ARGS__)
@@ -45,7 +45,7 @@ static bool requirement(const char *s)
 	struct cbx_requirement q;
 	struct cbx_err ignored;
 
-	return cbx_requirement_parse(s, &q, &ignored) >= 0 && !cbx_is_npm(q.name) && !q.address;
+	return cbx_requirement_parse(s, &q, &ignored) >= 0 && cbx_kind_of(q.name) == CBX_KIND_PYTHON && !q.address;
 }
 
 static bool pattern(const char *s)

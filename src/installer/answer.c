@@ -19,6 +19,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "installer/installer.h"
+#include "packages/conda.h"
 #include "packages/npm.h"
 
 #define ACCEPT "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
@@ -36,6 +37,7 @@ struct question {
 	bool page, npm;
 	bool others;	   /* that are asked when this one does not have it */
 	uint64_t kept_max; /* bytes, of the whole store */
+	uint64_t max;	   /* of an answer; 0: CBX_INSTALL_PAGE_MAX */
 	char *url;
 	char kept[KEPT_NAME];
 };
@@ -72,6 +74,11 @@ bool cbx_kept_take(const struct cbx_store_dirs *store, const char *url, FILE *ou
 	return ftruncate(fileno(out), 0) < 0; /* never both */
 }
 
+static uint64_t most(const struct question *q)
+{
+	return q->max ? q->max : CBX_INSTALL_PAGE_MAX;
+}
+
 /* One that need not be asked for, or cannot be. */
 static bool open_kept(const struct question *q, bool any_age, struct cbx_buf *ret)
 {
@@ -82,8 +89,7 @@ static bool open_kept(const struct question *q, bool any_age, struct cbx_buf *re
 	    (q->page && !any_age && time(NULL) - st.st_mtime > CBX_CACHE_FRESH_S))
 		return false;
 	ret->len = 0;
-	return cbx_read_whole(fd, CBX_INSTALL_PAGE_MAX + 1, ret) == 0 && ret->len &&
-	       (any_age || ret->data[0] != NOT_THERE);
+	return cbx_read_whole(fd, most(q) + 1, ret) == 0 && ret->len && (any_age || ret->data[0] != NOT_THERE);
 }
 
 /* The first byte says what it is: "h" HTML, "j" anything else. */
@@ -100,17 +106,13 @@ static int ask(const struct question *q, struct cbx_buf *ret, struct cbx_err *er
 	out = fd < 0 ? NULL : fdopen(fd, "w+");
 	if (!out)
 		return cbx_fail(err, errno, "keep an answer of the index");
-	r = cbx_fetch(q->index, q->url,
-		      q->npm	? ACCEPT_NPM
-		      : q->page ? ACCEPT
-				: NULL,
-		      out, CBX_INSTALL_PAGE_MAX, NULL, &html, err);
+	r = cbx_fetch(q->index, q->url, q->npm ? ACCEPT_NPM : q->page ? ACCEPT : NULL, out, most(q), NULL, &html, err);
 	if (r >= 0 && fflush(out) != 0)
 		r = cbx_fail(err, errno, "keep an answer of the index");
 	if (r >= 0) {
 		rewind(out);
 		cbx_buf_addc(ret, html ? 'h' : 'j');
-		r = cbx_read_whole(fileno(out), CBX_INSTALL_PAGE_MAX, ret);
+		r = cbx_read_whole(fileno(out), most(q), ret);
 		if (r < 0)
 			cbx_fail(err, -r, "read an answer of the index");
 	}
@@ -222,6 +224,25 @@ static int answer_npm(struct question *q, const char *registry, const char *proj
 	return r < 0 ? r : answer(q, project, ret, err);
 }
 
+/* The list of a directory of a channel, and nothing else of it: packages are fetched when they have been judged. */
+static int answer_channel(struct question *q, const cJSON *job, struct cbx_indexes *from, struct cbx_buf *ret,
+			  struct cbx_err *err)
+{
+	const char *url = cbx_json_text(job, "url"), *path = NULL;
+	int r = cbx_channel_find(job, url ? url : "", from, &path, err);
+
+	if (r >= 0 && !cbx_conda_is_list(path))
+		r = cbx_refuse(err, "index_refused", EINVAL, "a list of packages has an impossible name");
+	if (r < 0)
+		return r;
+	q->index = &from->all[0];
+	q->page = true;
+	q->max = CBX_CHANNEL_PAGE_MAX;
+	q->url = cbx_xstrdup(url);
+	r = cbx_confine_fetch(q->index, 1, q->store, err);
+	return r < 0 ? r : answer(q, NULL, ret, err);
+}
+
 /* Of a wheel that the resolver has built: its pieces come one after the other, and are kept until it is installed. */
 static int take_piece(struct question *q, const cJSON *job, struct cbx_err *err)
 {
@@ -289,10 +310,11 @@ void cbx_answer_question(const cJSON *job, const struct cbx_store_dirs *store, i
 	_cleanup_(cbx_indexes_release) struct cbx_indexes from = { 0 };
 	_cleanup_(cbx_index_release) struct cbx_index registry = { 0 };
 	struct cbx_err err;
-	int r = cbx_json_text(job, "built")	 ? take_piece(&q, job, &err)
-		: project && cbx_is_npm(project) ? answer_npm(&q, cbx_json_text(job, "registry"),
-							      project + strlen(CBX_NPM), &registry, &text, &err)
-						 : answer_index(&q, job, &from, &text, &err);
+	int r = cbx_json_text(job, "built")			    ? take_piece(&q, job, &err)
+		: cJSON_GetObjectItemCaseSensitive(job, "channels") ? answer_channel(&q, job, &from, &text, &err)
+		: project && cbx_is_npm(project)		    ? answer_npm(&q, cbx_json_text(job, "registry"),
+										 project + strlen(CBX_NPM), &registry, &text, &err)
+								    : answer_index(&q, job, &from, &text, &err);
 
 	if (r < 0) {
 		cbx_err_sanitize(&err);

@@ -20,6 +20,7 @@
 #include "base/str.h"
 #include "installer/config.h"
 #include "installer/installer.h"
+#include "packages/conda.h"
 #include "packages/version.h"
 
 #define PYPI "https://pypi.org/simple/"
@@ -144,6 +145,21 @@ int cbx_index_find(const char *wanted, struct cbx_indexes *ret, struct cbx_err *
 	if (r < 0)
 		cbx_indexes_release(ret);
 	return r;
+}
+
+int cbx_channel_find(const cJSON *job, const char *url, struct cbx_indexes *ret, const char **ret_path,
+		     struct cbx_err *err)
+{
+	const cJSON *v;
+
+	*ret = (struct cbx_indexes){ 0 };
+	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(job, "channels")) {
+		*ret_path = cJSON_IsString(v) ? cbx_conda_within(v->valuestring, url) : NULL;
+		if (*ret_path)
+			return cbx_index_find(v->valuestring, ret, err);
+	}
+	return cbx_refuse(err, "index_refused", EPERM, "%.200s is not in a channel of the policy (packages.channels)",
+			  url);
 }
 
 const struct cbx_index *cbx_index_of(const struct cbx_indexes *from, const char *url)

@@ -34,7 +34,7 @@
 #include "image/unpack.h"
 #include "installer/installer.h"
 #include "packages/job.h"
-#include "packages/npm.h"
+#include "packages/kind.h"
 
 #define TOKEN	       26
 #define FETCHES_MAX    6     /* at once */
@@ -52,6 +52,8 @@ struct installation {
 	uint64_t bytes_max, kept_max;
 	struct spent *spent;
 	const char *python, *registry, *token;
+	const cJSON *job; /* of which conda.c has the channels, and where the session sees what it gets */
+	const char *at, *version;
 	bool scripts; /* those of npm packages are to run */
 };
 
@@ -185,8 +187,8 @@ static int of_wheel(const struct cbx_wheel *w, struct cbx_err *err)
 {
 	struct cbx_err why = *err;
 
-	return cbx_refuse(err, why.kind, why.code, "%s %s: %.400s%s%s", w->place ? w->name + strlen(CBX_NPM) : w->name,
-			  w->version, why.msg, w->direct ? "" : "; it is needed by ", w->direct ? "" : w->path);
+	return cbx_refuse(err, why.kind, why.code, "%s %s: %.400s%s%s", cbx_kind_bare(w->name), w->version, why.msg,
+			  w->direct ? "" : "; it is needed by ", w->direct ? "" : w->path);
 }
 
 struct fetching {
@@ -204,11 +206,16 @@ static int fetch_wheel(void *arg, struct cbx_err *err)
 	bool built;
 	_cleanup_free_ char *found = NULL;
 	_cleanup_(cbx_index_release) struct cbx_index registry = { 0 };
+	_cleanup_(cbx_indexes_release) struct cbx_indexes channel = { 0 };
+	const char *path = NULL;
 	_cleanup_fclose_ FILE *out = fdopen(fcntl(f->fd, F_DUPFD_CLOEXEC, 0), "w+");
 	int r = out ? 0 : cbx_fail(err, errno, "keep a wheel");
 
-	if (r >= 0 && f->wheel->place) {
-		r = cbx_registry_find(f->in->registry, f->wheel->name + strlen(CBX_NPM), &registry, err);
+	if (r >= 0 && f->wheel->build) {
+		r = cbx_channel_find(f->in->job, url, &channel, &path, err);
+		index = &channel.all[0];
+	} else if (r >= 0 && f->wheel->place) {
+		r = cbx_registry_find(f->in->registry, cbx_kind_bare(f->wheel->name), &registry, err);
 		index = &registry;
 	} else if (r >= 0 && url) {
 		index = cbx_index_of(from, url);
@@ -262,7 +269,11 @@ static int check_sum(int fd, const struct cbx_wheel *w, struct cbx_err *err)
 		return cbx_refuse(
 			err, "wrong_hash", EBADMSG,
 			"%s is not the file that the %s promised: its %s is %.64s, not %.64s; it was not installed",
-			w->file, w->place ? "registry" : "index", w->place ? "SHA-512" : "SHA-256", sum, w->sum);
+			w->file,
+			w->place   ? "registry"
+			: w->build ? "channel"
+				   : "index",
+			w->place ? "SHA-512" : "SHA-256", sum, w->sum);
 	return 0;
 }
 
@@ -274,7 +285,9 @@ struct checking {
 
 static int check_package(int tree, const struct cbx_wheel *w, struct cbx_err *err)
 {
-	return w->place ? cbx_npm_check(tree, w, err) : cbx_wheel_check(tree, w->name, w->version, err);
+	return w->place	  ? cbx_npm_check(tree, w, err)
+	       : w->build ? cbx_conda_check(tree, w, err)
+			  : cbx_wheel_check(tree, w->name, w->version, err);
 }
 
 static int check_tree(void *arg, struct cbx_err *err)
@@ -326,7 +339,14 @@ static int unpack(const struct installation *in, const struct cbx_wheel *w, int 
 	tree = openat(in->store->own, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (tree < 0)
 		return cbx_fail(err, errno, "unpack %s", w->file);
-	r = cbx_unpack_in_worker(fd, tree, &o, &stats, NULL, NULL, err);
+	if (w->build) {
+		_cleanup_free_ char *beside = cbx_xasprintf("%s.zip", path);
+
+		o.packed_bytes = 0;
+		r = cbx_conda_unpack(fd, in->store, beside, w, tree, &o, err);
+	} else {
+		r = cbx_unpack_in_worker(fd, tree, &o, &stats, NULL, NULL, err);
+	}
 	if (r < 0 && in->spent->unpacked > o.max_bytes)
 		r = unpacks_too_much(&o, err);
 	if (r < 0)
@@ -575,6 +595,9 @@ static int link_all(void *arg, struct cbx_err *err)
 {
 	const struct installation *in = arg;
 	char path[100];
+	struct cbx_prefix prefix = {
+		.at = in->at, .python = in->python, .version = in->version, .max = in->bytes_max * UNPACKED_RATIO
+	};
 	_cleanup_fd_ int to = -1;
 	int r = cbx_confine_link(in->store, err);
 
@@ -591,13 +614,16 @@ static int link_all(void *arg, struct cbx_err *err)
 		return cbx_fail(err, errno, "open the session's directory");
 	if (have_scripts(in))
 		r = put_apart(in, &to, err);
+	prefix.to = to;
 	for (size_t i = 0; r >= 0 && i < in->lock.n; i++) {
 		const struct cbx_wheel *w = &in->lock.wheels[i];
 		_cleanup_fd_ int tree = open_stored(in, w);
 
 		r = tree < 0 ? cbx_fail(err, errno, "open %s", w->file) : check_package(tree, w, err);
 		if (r >= 0)
-			r = w->place ? cbx_npm_link(tree, to, w, err) : cbx_wheel_link(tree, to, in->python, err);
+			r = w->place   ? cbx_npm_link(tree, to, w, err)
+			    : w->build ? cbx_conda_link(tree, &prefix, w, err)
+				       : cbx_wheel_link(tree, to, in->python, err);
 		if (r >= 0 && futimens(tree, NULL) < 0) /* it is used: see trim.c */
 			r = cbx_fail(err, errno, "note that it is used");
 		if (r < 0)
@@ -608,14 +634,45 @@ static int link_all(void *arg, struct cbx_err *err)
 	return r;
 }
 
-static void warn_changed(cJSON *answer, const char *what)
+static void warn(cJSON *answer, const char *text)
 {
 	cJSON *warnings = cJSON_GetObjectItemCaseSensitive(answer, "warnings");
-	_cleanup_free_ char *text = cbx_xasprintf("%s; it was fetched again", what);
 
 	if (!warnings)
 		cbx_json_set(answer, "warnings", warnings = cbx_json_new_arr());
 	cbx_json_push_str(warnings, text);
+}
+
+static void warn_changed(cJSON *answer, const char *what)
+{
+	_cleanup_free_ char *text = cbx_xasprintf("%s; it was fetched again", what);
+
+	warn(answer, text);
+}
+
+/* Those of conda never run; a person may do what they say. */
+static void warn_scripts(const struct installation *in, cJSON *answer)
+{
+	for (size_t i = 0, n = 0; i < in->lock.n && n < NAMED_MAX; i++) {
+		const struct cbx_wheel *w = &in->lock.wheels[i];
+		_cleanup_fd_ int tree = w->build ? open_stored(in, w) : -1;
+		_cleanup_free_ char *text = NULL;
+
+		if (tree < 0 || !cbx_conda_scripts(tree, w))
+			continue;
+		text = cbx_xasprintf("%s %s has a script for its installation, which was not run",
+				     cbx_kind_bare(w->name), w->version);
+		warn(answer, text);
+		n++;
+	}
+}
+
+/* Where the session sees it, and which Python that has. */
+static bool has_prefix(const struct installation *in)
+{
+	return in->at && in->at[0] == '/' && cbx_plain(in->at) && strlen(in->at) < 200 && in->version &&
+	       in->version[0] && strlen(in->version) < 10 && !in->version[strspn(in->version, "0123456789.")] &&
+	       !strstr(in->version, "..");
 }
 
 /* What was changed in the store is fetched again, once. */
@@ -637,7 +694,10 @@ int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *ans
 	struct installation in = { .store = store,
 				   .python = cbx_json_text(job, "python"),
 				   .registry = cbx_json_text(job, "registry"),
-				   .token = cbx_json_text(job, "token") };
+				   .token = cbx_json_text(job, "token"),
+				   .job = job,
+				   .at = cbx_json_text(job, "at"),
+				   .version = cbx_json_text(job, "version") };
 	const cJSON *token = cJSON_GetObjectItemCaseSensitive(job, "token");
 	_cleanup_fd_ int held = -1;
 	int r = cbx_index_find(cbx_json_text(job, "index"), &in.indexes, err);
@@ -655,6 +715,8 @@ int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *ans
 	if (r >= 0 && in.lock.n && !in.lock.wheels[0].place &&
 	    (!in.python || in.python[0] != '/' || !cbx_plain(in.python)))
 		r = cbx_refuse(err, "install_failed", EINVAL, "the image's Python has no path");
+	if (r >= 0 && in.lock.n && in.lock.wheels[0].build && !has_prefix(&in))
+		r = cbx_refuse(err, "protocol", EINVAL, "it is not said where the packages of conda will be");
 	if (r >= 0)
 		r = cbx_check(job, &in.lock, store, answer, err);
 	if (r >= 0)
@@ -664,6 +726,7 @@ int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *ans
 	if (r >= 0) {
 		_cleanup_free_ char *packed = cbx_xasprintf(CBX_SESSIONS "/%s/" PACKED, in.token);
 
+		warn_scripts(&in, answer);
 		cbx_json_set_str(answer, "token", in.token);
 		cbx_json_set_bool(answer, "scripts",
 				  in.scripts && faccessat(store->own, packed, F_OK, AT_SYMLINK_NOFOLLOW) == 0);

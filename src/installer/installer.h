@@ -24,6 +24,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "image/unpack.h"
 #include "packages/rules.h"
 #include "sandbox/seccomp.h"
 
@@ -63,6 +64,9 @@ struct cbx_indexes {
 
 /* `wanted`: of the policy; NULL: what the user has configured for pip and uv, else PyPI. */
 int cbx_index_find(const char *wanted, struct cbx_indexes *ret, struct cbx_err *err);
+/* The channel of a job ("channels") that an address is in, alone, and *ret_path, borrowed, what is behind it. */
+int cbx_channel_find(const cJSON *job, const char *url, struct cbx_indexes *ret, const char **ret_path,
+		     struct cbx_err *err);
 void cbx_indexes_release(struct cbx_indexes *indexes);
 void cbx_index_release(struct cbx_index *index);
 /* Whose a file is, by its address; borrowed. Whether it may be fetched is another question. */
@@ -184,13 +188,48 @@ bool cbx_npm_scripts(int tree);
 /* Give a session's directory hard links to its files, at its place. */
 int cbx_npm_link(int tree, int to, const struct cbx_wheel *w, struct cbx_err *err);
 
-/* ---- wheel.c, for npm.c, too ---- */
+/* ---- wheel.c, for npm.c and conda.c, too ---- */
 
 int cbx_link_open(int dir, const char *name); /* a directory, made where it is not there yet */
 /* omit: an entry that is not linked; NULL: none. */
 int cbx_link_tree(int from, int to, const char *omit);
+int cbx_link_place(int to, const char *path); /* the same of several, one in the other */
+int cbx_link_file_of(int from, const char *name, int to);
+int cbx_link_as(int from, const char *name, int to, const char *as); /* a small file */
+/* A program of a line "name = module:object"; head: its first line. */
+int cbx_link_program(int bin, const char *line, size_t n, const char *head);
 bool cbx_link_name(const char *p, size_t n); /* of a program */
 int cbx_link_read(int dir, const char *path, struct cbx_buf *out);
+
+/* ---- conda.c ---- */
+
+/* What a session's directory is to a package of conda: its prefix. */
+struct cbx_prefix {
+	int to;		    /* the directory */
+	const char *at;	    /* where the session sees it */
+	const char *python; /* the session's, and its version: "3.11" */
+	const char *version;
+	uint64_t max; /* bytes that may be copied, because they name the prefix */
+	uint64_t copied;
+};
+
+/* Unpack what is in fd, of a package w, into tree, by the same confined process as wheels. name: of a file that is made
+ * beside it for a time, in store->own. */
+int cbx_conda_unpack(int fd, const struct cbx_store_dirs *store, const char *name, const struct cbx_wheel *w, int tree,
+		     const struct cbx_unpack_options *o, struct cbx_err *err);
+/* Whether the tree of an unpacked archive is that of this package, and holds nothing that leads out of it. */
+int cbx_conda_check(int tree, const struct cbx_wheel *w, struct cbx_err *err);
+/* Give a session's prefix hard links to its files, and copies of those that name the prefix. */
+int cbx_conda_link(int tree, struct cbx_prefix *prefix, const struct cbx_wheel *w, struct cbx_err *err);
+/* Whether it has scripts for its installation, which do not run. */
+bool cbx_conda_scripts(int tree, const struct cbx_wheel *w);
+
+/* ---- prefix.c ---- */
+
+/* Files of an unpacked package that name their prefix: [{"path","placeholder","binary"}]. */
+int cbx_prefix_list(int tree, cJSON **ret, struct cbx_err *err);
+/* One of them, with the prefix in its place, to this path of the session's. */
+int cbx_prefix_copy(int tree, const cJSON *file, const char *to, struct cbx_prefix *prefix, struct cbx_err *err);
 
 #define CBX_SESSIONS "s"
 

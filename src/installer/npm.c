@@ -20,6 +20,7 @@
 #include "image/image-limits.h"
 #include "image/unpack.h"
 #include "installer/installer.h"
+#include "packages/kind.h"
 #include "packages/npm.h"
 
 #define PROGRAMS_MAX 200
@@ -111,7 +112,7 @@ int cbx_npm_check(int tree, const struct cbx_wheel *w, struct cbx_err *err)
 {
 	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
 	_cleanup_fd_ int own = open_own(tree);
-	const char *name, *version, *wanted = w->name + strlen(CBX_NPM);
+	const char *name, *version, *wanted = cbx_kind_bare(w->name);
 	struct cbx_semver a, b;
 	int r;
 
@@ -148,22 +149,6 @@ bool cbx_npm_scripts(int tree)
 	return false;
 }
 
-static int open_place(int to, const char *place)
-{
-	_cleanup_fd_ int at = openat(to, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	for (const char *p = place; at >= 0 && *p;) {
-		size_t n = strcspn(p, "/");
-		_cleanup_free_ char *part = cbx_xasprintf("%.*s", (int)n, p);
-		int next = cbx_link_open(at, part);
-
-		close(at);
-		at = next;
-		p += n + (p[n] == '/');
-	}
-	return at < 0 ? at : take_fd(&at);
-}
-
 int cbx_npm_link(int tree, int to, const struct cbx_wheel *w, struct cbx_err *err)
 {
 	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
@@ -173,10 +158,10 @@ int cbx_npm_link(int tree, int to, const struct cbx_wheel *w, struct cbx_err *er
 
 	if (r < 0)
 		return r;
-	at = open_place(to, w->place);
+	at = cbx_link_place(to, w->place);
 	r = at < 0 ? at : cbx_link_tree(own, at, NULL);
 	if (r == 0 && !strstr(l.place, "/" TOP)) {
-		bin = open_place(to, TOP ".bin");
+		bin = cbx_link_place(to, TOP ".bin");
 		l.bin = bin;
 		r = bin < 0 ? bin : programs(own, doc.root, link_program, &l);
 	}

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <nettle/sha2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,18 @@ static int add_file(struct walk *w, int dir, const char *name, const struct stat
 	while ((n = cbx_read_full(fd, chunk, sizeof(chunk))) > 0)
 		add(&w->contents, chunk, (size_t)n);
 	return (int)n;
+}
+
+static int add_link(struct walk *w, int dir, const char *name)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlinkat(dir, name, target, sizeof(target));
+
+	if (n < 0)
+		return -errno;
+	add(&w->stats, target, (size_t)n);
+	add(&w->contents, target, (size_t)n);
+	return 0;
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -114,6 +127,10 @@ static int walk(struct walk *w, int dir, unsigned depth)
 			return -errno;
 		if (S_ISREG(st.st_mode)) {
 			r = add_file(w, dir, name, &st);
+			continue;
+		}
+		if (S_ISLNK(st.st_mode)) {
+			r = add_link(w, dir, name);
 			continue;
 		}
 		below = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -105,7 +105,7 @@ int cbx_link_open(int dir, const char *name)
 }
 
 /* A file that two packages have is that of the first. One that has as many links as it can is copied. */
-static int link_file(int from, const char *name, int to)
+int cbx_link_file_of(int from, const char *name, int to)
 {
 	struct stat st;
 	int r;
@@ -129,8 +129,8 @@ static int link_tree(int from, int to, const char *omit, unsigned depth)
 
 		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || (omit && strcmp(e->d_name, omit) == 0))
 			continue;
-		if (e->d_type == DT_REG) {
-			r = link_file(from, e->d_name, to);
+		if (e->d_type == DT_REG || e->d_type == DT_LNK) { /* a link, of a package of conda alone */
+			r = cbx_link_file_of(from, e->d_name, to);
 			continue;
 		}
 		below = openat(from, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -140,6 +140,37 @@ static int link_tree(int from, int to, const char *omit, unsigned depth)
 		r = made < 0 ? made : link_tree(below, made, NULL, depth + 1);
 	}
 	return r;
+}
+
+int cbx_link_place(int to, const char *path)
+{
+	_cleanup_fd_ int at = openat(to, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (at < 0)
+		return -errno;
+	for (const char *p = path; at >= 0 && *p;) {
+		size_t n = strcspn(p, "/");
+		_cleanup_free_ char *part = cbx_xasprintf("%.*s", (int)n, p);
+		int next = cbx_link_open(at, part);
+
+		close(at);
+		at = next;
+		p += n + (p[n] == '/');
+	}
+	return at < 0 ? at : take_fd(&at);
+}
+
+int cbx_link_as(int from, const char *name, int to, const char *as)
+{
+	_cleanup_buf_ struct cbx_buf text = { 0 };
+	_cleanup_fd_ int fd = -1;
+	int r;
+
+	if (linkat(from, name, to, as, 0) == 0 || errno == EEXIST)
+		return 0;
+	r = cbx_link_read(from, name, &text);
+	fd = r < 0 ? -1 : openat(to, as, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	return r < 0 ? r : fd < 0 ? -errno : cbx_write_all(fd, text.data, text.len);
 }
 
 int cbx_link_tree(int from, int to, const char *omit)
@@ -186,7 +217,7 @@ static int write_program(int bin, const char *name, const char *head, const char
 }
 
 /* "name = module:object [extras]" */
-static int entry_point(int bin, const char *line, size_t n, const char *python)
+int cbx_link_program(int bin, const char *line, size_t n, const char *head)
 {
 	const char *eq = memchr(line, '=', n), *colon, *end = line + n, *object;
 	_cleanup_free_ char *text = NULL, *name = NULL;
@@ -214,7 +245,7 @@ static int entry_point(int bin, const char *line, size_t n, const char *python)
 	name = strndup(line, names);
 	text = cbx_xasprintf("import sys\nfrom %.*s import %.*s\nsys.exit(%.*s())\n", (int)modules, eq,
 			     (int)strcspn(object, ". \t[\r\n"), object, (int)objects, object);
-	return write_program(bin, name, python, text, strlen(text));
+	return write_program(bin, name, head, text, strlen(text));
 }
 
 static int entry_points(const char *text, int bin, const char *python)
@@ -229,7 +260,7 @@ static int entry_points(const char *text, int bin, const char *python)
 		if (p[blank] == '[')
 			ours = cbx_starts_with(p + blank, "[console_scripts]") || cbx_starts_with(p + blank, "[gui_scripts]");
 		else if (ours && n > blank && !strchr("#;", p[blank]))
-			r = made++ < PROGRAMS_MAX ? entry_point(bin, p + blank, n - blank, python) : -E2BIG;
+			r = made++ < PROGRAMS_MAX ? cbx_link_program(bin, p + blank, n - blank, python) : -E2BIG;
 		p += n;
 	}
 	return r;
@@ -254,7 +285,7 @@ static int scripts(int from, int bin, const char *python)
 			return -E2BIG;
 		r = cbx_link_read(from, e->d_name, &text);
 		if (r == -EFBIG || (r == 0 && !cbx_starts_with(cbx_buf_str(&text), "#!python"))) {
-			r = link_file(from, e->d_name, bin);
+			r = cbx_link_file_of(from, e->d_name, bin);
 			continue;
 		}
 		line = r < 0 ? 0 : strcspn(cbx_buf_str(&text), "\n");

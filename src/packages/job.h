@@ -10,12 +10,15 @@
  *   {"job":"ask","index"?,"cache","project"}    the page of a project: {"type":"json" or "html","url"}, bytes
  *   {"job":"ask","registry"?,"cache","project":"npm:…"}  that of an npm package, likewise
  *   {"job":"ask","index"?,"cache","url"}	 a file that a page named: likewise
+ *   {"job":"ask","channels":[addresses],"cache","url"}  a list of packages of a channel of conda: likewise
  *   {"job":"ask","cache","built":"built:…","at","data"}  a piece of a wheel that a resolver has built, in base64
  *   {"job":"install","token","index"?,"registry"?,"bytes_max","cache","python","packages":[…],"advisories":[paths],
  * "on_advisory":"refuse" or "warn","asked":[names],"known":[names],"scripts"?}	 see packages/rules.h:
  * {"token","warnings"?:[texts],"scripts"?}. scripts: those that packages of npm have are to run; the answer says
  * whether any has one, and then node_modules leads to a copy that the session is to make of packed/node_modules. The
  * token, a random name, is that of the directory that is made. Hanging up gives the installation up.
+ * Packages of conda have "channels" in the job, too, and "at", where the session will see the directory, and the
+ * "version" of its Python ("3.11").
  *   {"job":"drop","tokens":[…]}	 directories of sessions that are gone: {}
  */
 #define CBX_JOB_SOCKET 3

@@ -3,6 +3,7 @@
 #define CBX_SESSION_INSTALL_H
 
 /* One installation of packages, between packages.c, which has it, and resolver.c, which finds out what is needed. */
+#include "packages/kind.h"
 #include "packages/rules.h"
 #include "packages/sums.h"
 #include "command/command.h"
@@ -25,7 +26,7 @@ struct cbx_install {
 	struct cbx_requirements wanted; /* names of it alone: what was asked for now */
 	cJSON *requirements;		/* all that the session is to have, as text */
 	struct cbx_sums sums;		/* which files of packages are accepted */
-	bool npm;			/* they are of npm; else of Python */
+	enum cbx_kind kind;		/* of all of them */
 	cJSON *elsewhere;		/* {"python","machine"}: for that, and not to be installed here; NULL: here */
 	bool newest;			/* of those that were asked for now: "-U" was among them */
 	struct cbx_watch_op watch;
@@ -45,6 +46,8 @@ struct cbx_install {
 	struct cbx_buf line, feed, trace;
 	size_t given; /* bytes of the feed that the resolver has been given, but may not have read */
 	struct cbx_lock lock;
+	cJSON *facts;	/* for packages of conda: what a sandbox of the session's image says of its Python */
+	bool resolving; /* for these: the resolver is at work, or has been */
 	cJSON *found; /* the resolver's answer */
 	char *question; /* that it answers; NULL: nobody else will ask it */
 	bool judged;
@@ -56,21 +59,21 @@ struct cbx_install {
 	struct cbx_err failure;
 };
 
-/* What a session has installed of Python, or of npm. */
+/* What a session has installed of one kind. */
 struct cbx_had {
 	cJSON *requirements, *wheels; /* texts; what the resolver said of each */
 	char token[27];		      /* of the directory that it uses; "": there is none */
 };
 
 struct cbx_packages {
-	struct cbx_had had[2]; /* of Python; of npm */
-	cJSON *tokens;	       /* of all its directories */
+	struct cbx_had had[CBX_KINDS];
+	cJSON *tokens; /* of all its directories */
 };
 
 /* ---- wanted.c ---- */
 
-/* The program of Python, or of Node; NULL: the image has none. */
-const char *cbx_wanted_program(const struct cbx_session *s, bool npm);
+/* The program of Python, or of Node, that uses such packages; NULL: the image has none. */
+const char *cbx_wanted_program(const struct cbx_session *s, enum cbx_kind kind);
 /* A list of names as packages/rules.h wants them, without hashes, which become those of *sums: where there is Node and
  * no Python, they are those of npm. *ret NULL: it is not a list. */
 int cbx_wanted_spelled(const struct cbx_session *s, const cJSON *names, struct cbx_sums *sums, cJSON **ret,
@@ -104,7 +107,9 @@ void cbx_install_end(struct cbx_install *in, const struct cbx_err *err);
 int cbx_install_allowed(const struct cbx_session *session, struct cbx_err *err);
 
 /* resolver.c. What it found is in `found`, and the `work` event is active, when it is through. */
+cJSON *cbx_channels_json(const struct cbx_policy *policy); /* a list of them */
 int cbx_resolver_begin(struct cbx_install *in, struct cbx_err *err);
+void cbx_resolver_next(struct cbx_install *in);	 /* for packages of conda, when `facts` are there */
 void cbx_resolver_go_on(struct cbx_install *in); /* it gets what has gathered for it, and what it asks for is begun */
 void cbx_resolver_close(struct cbx_install *in);
 

@@ -3,11 +3,12 @@
  * Theory of operation: packages are installed in five steps, of which the session itself sees only the last.
  *
  *  1  A sandbox is made as every session's is, of the same image, so that its Python knows which wheels fit. In it a
- *     resolver runs (runtimes/python/resolve.py; for npm, runtimes/javascript/resolve.js). It has no network: what it
- *     wants to know of the index it asks for on its standard output, by the name of a project or an address that the
- *     index named, and codebox-packages looks. What was asked a moment ago is not asked again (resolved.c).
- *  2  Its answer, all packages that are needed, is read strictly and judged by the policy. The sandbox is closed.
- *  3  codebox-packages compares them with advisories and popular names, fetches what the store lacks, checks it against
+ *     resolver runs (runtimes/python/resolve.py; for npm, runtimes/javascript/resolve.js). For conda, that sandbox only
+ *     says which Python it has; the resolver has an image of its own (runtimes/python/solve.py). It has no network:
+ * what it wants to know of the index it asks for on its standard output, by the name of a project or an address that
+ * the index named, and codebox-packages looks. What was asked a moment ago is not asked again (resolved.c). 2  Its
+ * answer, all packages that are needed, is read strictly and judged by the policy. The sandbox is closed. 3
+ * codebox-packages compares them with advisories and popular names, fetches what the store lacks, checks it against
  *     what was judged, and makes a directory of links.
  *  4  The supervisor mounts that directory in the session's sandbox.
  *  5  A .pth file in the session's home names the mount, for the interpreter that runs and those that follow. The one
@@ -29,7 +30,6 @@
 #include "base/cleanup.h"
 #include "base/timer.h"
 #include "box/link.h"
-#include "packages/npm.h"
 #include "session/install.h"
 
 #define ANSWER_MAX KIB(64) /* of a job that installs */
@@ -101,6 +101,7 @@ static void install_free(struct cbx_install *in)
 	cbx_lock_release(&in->lock);
 	cJSON_Delete(in->requirements);
 	cJSON_Delete(in->elsewhere);
+	cJSON_Delete(in->facts);
 	cJSON_Delete(in->found);
 	cJSON_Delete(in->imported);
 	free(in->question);
@@ -141,7 +142,7 @@ static cJSON *outcome(const struct cbx_install *in)
 		if ((there && !(w->direct && cbx_wanted_has(in, w->name))) || is_again(in, i))
 			continue;
 		p = cbx_json_new_obj();
-		cbx_json_set_str(p, "name", w->place ? w->name + strlen(CBX_NPM) : w->name);
+		cbx_json_set_str(p, "name", cbx_kind_bare(w->name));
 		cbx_json_set_str(p, "version", w->version);
 		cbx_json_push(there ? already : installed, p);
 	}
@@ -171,7 +172,7 @@ static void remember(struct cbx_install *in)
 {
 	struct cbx_session *s = in->target;
 	struct cbx_packages *all = s->packages ? s->packages : (s->packages = cbx_xcalloc(1, sizeof(*all)));
-	struct cbx_had *p = &all->had[in->npm];
+	struct cbx_had *p = &all->had[in->kind];
 
 	cJSON_Delete(p->requirements);
 	cJSON_Delete(p->wheels);
@@ -266,7 +267,7 @@ static void stale(struct cbx_answer_op *op, const cJSON *answer, const struct cb
 			cJSON *o;
 
 			if (!cbx_project_name(name, strlen(name), normal) ||
-			    strcmp(normal, in->lock.wheels[i].name) != 0 ||
+			    strcmp(normal, cbx_kind_bare(in->lock.wheels[i].name)) != 0 ||
 			    !cbx_version_parse(version, strlen(version), &v))
 				continue;
 			o = cbx_json_new_obj();
@@ -310,8 +311,11 @@ static int tell(struct cbx_install *in, struct cbx_err *err)
 
 	if (!version || strlen(version) > 10 || version[strspn(version, "0123456789.")])
 		return cbx_refuse(err, "invalid_lock", EBADMSG, "the resolver does not say which Python it is");
-	path = cbx_xasprintf(CBX_INSIDE_HOME "/.local/lib/python%s/site-packages/codebox-packages.pth", version);
-	text = cbx_xasprintf(CBX_INSIDE_PACKAGES "/%s/site\n", in->token);
+	path = cbx_xasprintf(CBX_INSIDE_HOME "/.local/lib/python%s/site-packages/codebox-%s.pth", version,
+			     in->kind == CBX_KIND_CONDA ? "prefix" : "packages");
+	text = in->kind == CBX_KIND_CONDA
+		       ? cbx_xasprintf(CBX_INSIDE_PACKAGES "/%s/lib/python%s/site-packages\n", in->token, version)
+		       : cbx_xasprintf(CBX_INSIDE_PACKAGES "/%s/site\n", in->token);
 	in->file = (struct cbx_file_op){ .op.ops = &in->caller.ops, .done = told };
 	return cbx_session_file_write(in->target, path, 0, CBX_FILE_TRUNCATE, text, strlen(text), &in->file, err);
 }
@@ -332,7 +336,7 @@ static void warn_of_changed(struct cbx_install *in)
 	const cJSON *v;
 
 	for (size_t i = 0; i < in->lock.n; i++)
-		cJSON_ArrayForEach(v, (had ? had->had[true].wheels : NULL)) {
+		cJSON_ArrayForEach(v, (had ? had->had[CBX_KIND_NPM].wheels : NULL)) {
 			const struct cbx_wheel *w = &in->lock.wheels[i];
 			_cleanup_free_ char *text = NULL;
 
@@ -342,14 +346,14 @@ static void warn_of_changed(struct cbx_install *in)
 			text = cbx_xasprintf(
 				"%s %s was there before: an interpreter that has loaded it uses it until it is "
 				"restarted",
-				w->name + strlen(CBX_NPM), cbx_json_text(v, "version"));
+				cbx_kind_bare(w->name), cbx_json_text(v, "version"));
 			cbx_install_warn(in, text);
 		}
 }
 
 static void warn_of_unlocked(struct cbx_install *in)
 {
-	for (size_t i = 0; in->npm && in->sums.n && i < in->lock.n; i++) {
+	for (size_t i = 0; in->kind == CBX_KIND_NPM && in->sums.n && i < in->lock.n; i++) {
 		const struct cbx_wheel *w = &in->lock.wheels[i];
 		_cleanup_free_ char *text = NULL;
 		bool known;
@@ -357,7 +361,7 @@ static void warn_of_unlocked(struct cbx_install *in)
 		if (cbx_sums_have(&in->sums, w, &known) || cbx_wanted_had(in->target->packages, w) || is_again(in, i))
 			continue;
 		text = cbx_xasprintf("package-lock.json does not have %s %s, which is installed; npm ci refuses that",
-				     w->name + strlen(CBX_NPM), w->version);
+				     cbx_kind_bare(w->name), w->version);
 		cbx_install_warn(in, text);
 	}
 }
@@ -382,7 +386,7 @@ static void attached(struct cbx_session *s, const struct cbx_err *err)
 
 	if (!in || in->over || !in->token[0])
 		return;
-	if (!err && in->npm) {
+	if (!err && in->kind == CBX_KIND_NPM) {
 		warn_of_changed(in);
 		if (!in->scripts)
 			cbx_install_end(in, NULL);
@@ -471,17 +475,24 @@ static void begin_install(struct cbx_install *in)
 {
 	_cleanup_json_ cJSON *job = cbx_json_new_obj();
 	const struct cbx_policy *p = in->target->policy;
+	_cleanup_free_ char *at = NULL;
 	struct cbx_err err;
 
 	cbx_random_name(in->making, sizeof(in->making) - 1);
+	at = cbx_xasprintf(CBX_INSIDE_PACKAGES "/%s", in->making);
 	cbx_json_set_str(job, "job", "install");
 	cbx_json_set_str(job, "token", in->making);
 	cbx_json_set_str(job, "index", p->index);
 	cbx_json_set_str(job, "registry", p->registry);
 	cbx_json_set_u64(job, "bytes_max", p->values[CBX_KEY_INSTALL_SIZE].ceiling);
 	cbx_json_set_u64(job, "cache", p->values[CBX_KEY_CACHE].ceiling);
-	cbx_json_set_bool(job, "scripts", in->npm && p->values[CBX_KEY_SCRIPTS].ceiling);
-	cbx_json_set_str(job, "python", cbx_wanted_program(in->target, false));
+	cbx_json_set_bool(job, "scripts", in->kind == CBX_KIND_NPM && p->values[CBX_KEY_SCRIPTS].ceiling);
+	if (in->kind == CBX_KIND_CONDA) {
+		cbx_json_set(job, "channels", cbx_channels_json(p));
+		cbx_json_set_str(job, "at", at);
+		cbx_json_set_str(job, "version", cbx_json_text(in->found, "python"));
+	}
+	cbx_json_set_str(job, "python", cbx_wanted_program(in->target, CBX_KIND_PYTHON));
 	cbx_json_set(job, "packages", cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(in->found, "packages"), 1));
 	set_checks(job, in);
 	in->job.done = installed;
@@ -520,7 +531,7 @@ static bool all_there(const struct cbx_install *in)
 
 static int check_kind(const struct cbx_install *in, struct cbx_err *err)
 {
-	return !in->lock.n || (in->lock.wheels[0].place != NULL) == in->npm
+	return !in->lock.n || cbx_kind_of(in->lock.wheels[0].name) == in->kind
 		       ? 0
 		       : cbx_refuse(err, "invalid_lock", EBADMSG, "the resolver found packages of another kind");
 }
@@ -556,6 +567,8 @@ static void turn(evutil_socket_t fd, short what, void *arg)
 		work(fd, what, in);
 	else if (in->found && !in->judged)
 		judge(in);
+	else if (in->facts && !in->resolving)
+		cbx_resolver_next(in);
 	else
 		cbx_resolver_go_on(in);
 }
@@ -574,6 +587,9 @@ static int begin(const struct cbx_caller *by, struct cbx_session *s, const cJSON
 
 	if (r >= 0)
 		r = cbx_wanted_check(s, names, &wanted, err);
+	if (r >= 0 && target && cbx_kind_of(wanted.all[0].name) != CBX_KIND_PYTHON)
+		r = cbx_refuse(err, "invalid_argument", EINVAL, "%s: a lock is of packages of Python alone; omit it",
+			       wanted.all[0].name);
 	if (r < 0) {
 		cbx_requirements_release(&wanted);
 		cbx_sums_release(&sums);
@@ -587,7 +603,7 @@ static int begin(const struct cbx_caller *by, struct cbx_session *s, const cJSON
 		in->via = *by->via;
 	in->wanted = wanted;
 	in->sums = sums;
-	in->npm = cbx_is_npm(wanted.all[0].name);
+	in->kind = cbx_kind_of(wanted.all[0].name);
 	in->principal = (struct cbx_principal){ .tenant = "-packages" }; /* nobody can have this name */
 	in->caller = (struct cbx_caller){ .engine = s->engine, .principal = &in->principal };
 	in->job.fd = -1;

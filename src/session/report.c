@@ -92,6 +92,14 @@ static cJSON *network(const struct cbx_session *s)
 	return o;
 }
 
+static bool has_packages(const struct cbx_packages *p)
+{
+	for (size_t i = 0; p && i < ARRAY_SIZE(p->had); i++)
+		if (p->had[i].wheels)
+			return true;
+	return false;
+}
+
 /* Those that it has installed. */
 static cJSON *packages(const struct cbx_packages *p)
 {
@@ -204,7 +212,7 @@ cJSON *cbx_session_list_entry(const struct cbx_session *s)
 	cbx_json_set(o, "policy", cbx_session_terms_json(s));
 	if (s->mounts.n)
 		cbx_json_set(o, "mounts", cbx_mounts_json(&s->mounts));
-	if (s->packages && (s->packages->had[false].wheels || s->packages->had[true].wheels))
+	if (has_packages(s->packages))
 		cbx_json_set(o, "packages", packages(s->packages));
 	cbx_json_set(o, "network", network(s));
 	cbx_json_set(o, "protections", protections(s));

@@ -52,8 +52,10 @@ static char *ask_for(const struct cbx_install *in, const cJSON *question)
 	_cleanup_buf_ struct cbx_buf text = { 0 };
 
 	cbx_json_print(&text, question);
+	for (size_t i = 0; in->kind == CBX_KIND_CONDA && i < p->nchannels; i++)
+		cbx_buf_addf(&text, "\n%s", p->channels[i]);
 	cbx_buf_addf(&text, "\n%s\n%s\n%s\n%d", in->target->spec.image, p->index ? p->index : "",
-		     p->registry ? p->registry : "", in->npm);
+		     p->registry ? p->registry : "", in->kind);
 	return cbx_buf_steal(&text);
 }
 

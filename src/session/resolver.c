@@ -12,13 +12,16 @@
 
 #include "base/clean.h"
 #include "base/cleanup.h"
-#include "packages/npm.h"
+#include "packages/conda.h"
 #include "session/install.h"
 
 #define ASKS_MAX    12 /* of one resolver at once */
 #define LINE_MAX    MIB(4)
 #define TRACE_MAX   2000
 #define RESOLVE	    "import runpy; runpy.run_path('" CBX_INSIDE_RUNTIMES "/python/resolve.py', run_name='__main__')"
+#define FACTS	    "import runpy; runpy.run_path('" CBX_INSIDE_RUNTIMES "/python/facts.py', run_name='__main__')"
+#define SOLVE	    "import runpy; runpy.run_path('" CBX_INSIDE_RUNTIMES "/python/solve.py', run_name='__main__')"
+#define HELPER	    "conda" /* the image in which that runs */
 #define RESOLVE_NPM "void require('" CBX_INSIDE_RUNTIMES "/javascript/resolve.js')"
 
 struct cbx_ask {
@@ -148,7 +151,8 @@ void cbx_resolver_go_on(struct cbx_install *in)
 
 static bool may_build(const struct cbx_install *in)
 {
-	return in->target->policy->values[CBX_KEY_SOURCE_BUILDS].ceiling && !in->npm && !in->elsewhere;
+	return in->target->policy->values[CBX_KEY_SOURCE_BUILDS].ceiling && in->kind == CBX_KIND_PYTHON &&
+	       !in->elsewhere;
 }
 
 /* A piece of a wheel that was built: its bytes are codebox-packages's to judge. */
@@ -168,6 +172,33 @@ static bool take_piece(const struct cbx_install *in, const cJSON *line, cJSON *a
 	return true;
 }
 
+/* What a resolver of this kind has to know. */
+static bool is_question(const struct cbx_install *in, const char *project, const char *url, const char *built)
+{
+	const struct cbx_policy *p = in->target->policy;
+
+	if (!!project + !!url + !!built != 1 || strlen(project ? project : url ? url : "") > CBX_INSTALL_ADDRESS_MAX)
+		return false;
+	if (in->kind != CBX_KIND_CONDA)
+		return project ? cbx_kind_of(project) == in->kind : in->kind == CBX_KIND_PYTHON;
+	for (size_t i = 0; url && i < p->nchannels; i++) {
+		const char *path = cbx_conda_within(p->channels[i], url);
+
+		if (path && cbx_conda_is_list(path))
+			return true;
+	}
+	return false;
+}
+
+cJSON *cbx_channels_json(const struct cbx_policy *p)
+{
+	cJSON *list = cbx_json_new_arr();
+
+	for (size_t i = 0; i < p->nchannels; i++)
+		cbx_json_push_str(list, p->channels[i]);
+	return list;
+}
+
 static int add_ask(struct cbx_install *in, const cJSON *line, struct cbx_err *err)
 {
 	const char *project = cbx_json_text(line, "project"), *url = cbx_json_text(line, "url"),
@@ -176,9 +207,8 @@ static int add_ask(struct cbx_install *in, const cJSON *line, struct cbx_err *er
 	struct cbx_ask *a;
 	uint64_t id = 0;
 
-	if (cbx_json_get_u64(line, "ask", 1, UINT32_MAX, &id, err) <= 0 || !!project + !!url + !!built != 1 ||
-	    (!built && strlen(project ? project : url) > CBX_INSTALL_ADDRESS_MAX) ||
-	    (project ? cbx_is_npm(project) != in->npm : in->npm) || (built && !take_piece(in, line, what)))
+	if (cbx_json_get_u64(line, "ask", 1, UINT32_MAX, &id, err) <= 0 || !is_question(in, project, url, built) ||
+	    (built && !take_piece(in, line, what)))
 		return cbx_refuse(err, "invalid_lock", EBADMSG, "the resolver asks for something impossible");
 	if (cbx_install_allowed(in->target, err) < 0)
 		return -err->code;
@@ -192,12 +222,14 @@ static int add_ask(struct cbx_install *in, const cJSON *line, struct cbx_err *er
 	a->job.fd = -1;
 	a->job.done = answered;
 	a->job.some = coming;
-	a->job.max = CBX_INSTALL_PAGE_MAX + KIB(64);
+	a->job.max = (in->kind == CBX_KIND_CONDA ? CBX_CHANNEL_PAGE_MAX : CBX_INSTALL_PAGE_MAX) + KIB(64);
 	a->what = take_ptr(&what);
 	cbx_json_set_str(a->what, "job", "ask");
 	cbx_json_set_str(a->what, "index", in->target->policy->index);
 	cbx_json_set_u64(a->what, "cache", in->target->policy->values[CBX_KEY_CACHE].ceiling);
 	cbx_json_set_str(a->what, "registry", in->target->policy->registry);
+	if (in->kind == CBX_KIND_CONDA)
+		cbx_json_set(a->what, "channels", cbx_channels_json(in->target->policy));
 	cbx_json_set_str(a->what, "project", project);
 	cbx_json_set_str(a->what, "url", url);
 	TAILQ_INSERT_TAIL(&in->waiting, a, entry);
@@ -223,10 +255,20 @@ static int take_line(struct cbx_install *in, const char *p, size_t n, struct cbx
 		return cbx_refuse(err, "invalid_lock", EBADMSG, "the resolver's answer cannot be read");
 	if (cbx_json_text(doc.root, "refused"))
 		return refusal(doc.root, err);
+	if (in->kind == CBX_KIND_CONDA && !in->resolving) {
+		in->facts = take_ptr(&doc.root);
+		return 1;
+	}
 	if (cJSON_GetObjectItemCaseSensitive(doc.root, "ask"))
 		return add_ask(in, doc.root, err);
 	in->found = take_ptr(&doc.root);
 	return 1;
+}
+
+/* And nothing else is expected of that sandbox. */
+static bool has_facts(const struct cbx_install *in)
+{
+	return in->facts && !in->resolving;
 }
 
 static void resolver_said(struct cbx_install *in, const char *stream, const char *p, size_t n)
@@ -235,7 +277,7 @@ static void resolver_said(struct cbx_install *in, const char *stream, const char
 	const char *end_of;
 	int r = 0;
 
-	if (in->over || in->found)
+	if (in->over || in->found || has_facts(in))
 		return;
 	if (strcmp(stream, "stdout") != 0) {
 		cbx_buf_add(&in->trace, p, n);
@@ -276,7 +318,7 @@ static void resolver_ended(struct cbx_install *in, struct cbx_execution *x)
 	cbx_err_sanitize(&err);
 	/* When its sandbox has gone the session is freed right after this, without an answer. */
 	cbx_session_close(NULL, take_ptr(&in->resolver), "its resolver has ended");
-	if (!in->found)
+	if (!in->found && !has_facts(in))
 		cbx_install_end(in, &err);
 }
 
@@ -293,13 +335,13 @@ static void resolver_does(struct cbx_watch_op *op, struct cbx_execution *x, cons
 }
 
 /* Those of the kind that is looked for. */
-static cJSON *rules_json(const struct cbx_requirements *list, bool npm)
+static cJSON *rules_json(const struct cbx_requirements *list, enum cbx_kind kind)
 {
 	cJSON *all = cbx_requirements_json(list), *next;
 
 	for (cJSON *v = all->child; v; v = next) {
 		next = v->next;
-		if (cbx_is_npm(v->valuestring) != npm)
+		if (cbx_kind_of(v->valuestring) != kind)
 			cJSON_Delete(cJSON_DetachItemViaPointer(all, v));
 	}
 	return all;
@@ -308,7 +350,7 @@ static cJSON *rules_json(const struct cbx_requirements *list, bool npm)
 static cJSON *question(const struct cbx_install *in)
 {
 	const struct cbx_package_rules *rules = &in->target->policy->packages;
-	const struct cbx_had *had = in->target->packages ? &in->target->packages->had[in->npm] : NULL;
+	const struct cbx_had *had = in->target->packages ? &in->target->packages->had[in->kind] : NULL;
 	cJSON *o = cbx_json_new_obj(), *r = cbx_json_new_obj(), *newest = cbx_json_new_arr();
 	_cleanup_free_ char *builds = cbx_xasprintf(CBX_BUILT "%s/", in->built);
 
@@ -322,44 +364,79 @@ static cJSON *question(const struct cbx_install *in)
 		cbx_json_push_str(newest, in->wanted.all[i].name);
 	cbx_json_set(o, "newest", newest);
 	if (rules->only)
-		cbx_json_set(r, "allow", rules_json(&rules->allow, in->npm));
-	cbx_json_set(r, "block", rules_json(&rules->block, in->npm));
-	cbx_json_set(r, "versions", rules_json(&rules->versions, in->npm));
+		cbx_json_set(r, "allow", rules_json(&rules->allow, in->kind));
+	cbx_json_set(r, "block", rules_json(&rules->block, in->kind));
+	cbx_json_set(r, "versions", rules_json(&rules->versions, in->kind));
 	cbx_json_set(o, "rules", r);
 	cbx_json_set(o, "locked", cbx_sums_json(&in->sums));
 	cbx_json_set_bool(o, "only_locked", in->sums.only);
 	return o;
 }
 
-int cbx_resolver_begin(struct cbx_install *in, struct cbx_err *err)
+static int begin_cell(struct cbx_install *in, const char *image, bool helper, const char *code, const char *language,
+		      struct cbx_err *err)
 {
 	struct cbx_cell_spec cell = {
-		.code = RESOLVE, .language = "python", .ours = true, .unlimited = true, .streamed = true, .input = true
+		.code = code, .language = language, .ours = true, .unlimited = true, .streamed = true, .input = true
 	};
-	_cleanup_json_ cJSON *asked = NULL;
 	struct cbx_session_spec spec;
 	struct cbx_execution *x;
 	int r;
 
-	if (in->npm) {
-		cell.code = RESOLVE_NPM;
-		cell.language = "javascript";
-	}
+	cbx_session_spec_init(&spec);
+	snprintf(spec.image, sizeof(spec.image), "%s", image);
+	spec.one_shot = true;
+	spec.helper = helper;
+	r = cbx_session_create(&in->caller, &spec, NULL, &in->resolver, err);
+	if (r < 0)
+		return r;
+	in->input = (struct cbx_input_op){ .op.ops = &in->caller.ops, .done = fed };
+	in->watch = (struct cbx_watch_op){ .op.ops = &in->caller.ops, .on_progress = resolver_does };
+	return cbx_session_start(in->resolver, &cell, &in->watch, &x, err);
+}
+
+static void ask_resolver(struct cbx_install *in, const cJSON *asked)
+{
+	cbx_json_print(&in->feed, asked);
+	cbx_buf_addc(&in->feed, '\n');
+}
+
+/* What the helper's Python has to know of the session's: its version, and that of the C library. */
+void cbx_resolver_next(struct cbx_install *in)
+{
+	_cleanup_json_ cJSON *asked = question(in);
+	struct cbx_err err;
+
+	cbx_resolver_close(in);
+	cbx_buf_release(&in->line);
+	cbx_buf_release(&in->trace);
+	in->resolving = true;
+	cbx_json_set(asked, "facts", cJSON_Duplicate(in->facts, 1));
+	cbx_json_set(asked, "channels", cbx_channels_json(in->target->policy));
+	ask_resolver(in, asked);
+	if (begin_cell(in, HELPER, true, SOLVE, "python", &err) >= 0)
+		return;
+	if (strcmp(err.kind, "image_not_found") == 0)
+		cbx_refuse(&err, "no_packages", ENOENT,
+			   "packages of conda need the image " HELPER
+			   ", in which is found out what they need, and it is not there; use packages of PyPI, or "
+			   "ask whoever runs codebox to make it: codebox image build " HELPER);
+	cbx_install_end(in, &err);
+}
+
+int cbx_resolver_begin(struct cbx_install *in, struct cbx_err *err)
+{
+	static const char *const codes[CBX_KINDS] = { RESOLVE, RESOLVE_NPM, FACTS };
+	_cleanup_json_ cJSON *asked = NULL;
+
 	cbx_random_name(in->built, sizeof(in->built) - 1);
 	asked = question(in);
 	if (cbx_resolved_find(in, asked)) {
 		event_active(in->work, EV_READ, 1);
 		return 0;
 	}
-	cbx_session_spec_init(&spec);
-	snprintf(spec.image, sizeof(spec.image), "%s", in->target->spec.image);
-	spec.one_shot = true;
-	r = cbx_session_create(&in->caller, &spec, NULL, &in->resolver, err);
-	if (r < 0)
-		return r;
-	cbx_json_print(&in->feed, asked);
-	cbx_buf_addc(&in->feed, '\n');
-	in->input = (struct cbx_input_op){ .op.ops = &in->caller.ops, .done = fed };
-	in->watch = (struct cbx_watch_op){ .op.ops = &in->caller.ops, .on_progress = resolver_does };
-	return cbx_session_start(in->resolver, &cell, &in->watch, &x, err);
+	if (in->kind != CBX_KIND_CONDA)
+		ask_resolver(in, asked);
+	return begin_cell(in, in->target->spec.image, false, codes[in->kind],
+			  in->kind == CBX_KIND_NPM ? "javascript" : "python", err);
 }

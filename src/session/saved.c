@@ -26,7 +26,7 @@ cJSON *cbx_wheels_said(const cJSON *packages)
 
 int cbx_session_packages(const struct cbx_session *s, cJSON **ret, struct cbx_err *err)
 {
-	const struct cbx_had *p = s->packages ? &s->packages->had[false] : NULL;
+	const struct cbx_had *p = s->packages ? &s->packages->had[CBX_KIND_PYTHON] : NULL;
 	cJSON *o;
 
 	if (!s->policy->values[CBX_KEY_SAVE].ceiling)
@@ -38,12 +38,11 @@ int cbx_session_packages(const struct cbx_session *s, cJSON **ret, struct cbx_er
 	if (s->install)
 		return cbx_refuse(err, "busy", EBUSY,
 				  "session %s: packages are being installed; wait for the end of that", s->spec.id);
-	if (p && s->packages->had[true].token[0])
-		return cbx_refuse(
-			err, "no_packages", ENOTSUP,
-			"session %s has packages of npm, which cannot become part of an image; save a session "
-			"that has packages of Python alone",
-			s->spec.id);
+	if (p && (s->packages->had[CBX_KIND_NPM].token[0] || s->packages->had[CBX_KIND_CONDA].token[0]))
+		return cbx_refuse(err, "no_packages", ENOTSUP,
+				  "session %s has packages of %s, which cannot become part of an image; save a session "
+				  "that has packages of Python alone",
+				  s->spec.id, s->packages->had[CBX_KIND_NPM].token[0] ? "npm" : "conda");
 	if (!p || !p->token[0])
 		return cbx_refuse(
 			err, "no_packages", ENOENT,

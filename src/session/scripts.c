@@ -47,7 +47,7 @@ int cbx_install_scripts(struct cbx_install *in, struct cbx_err *err)
 	struct cbx_command_spec spec = { .argv = argv, .ours = true, .timeout_ms = CBX_INSTALL_TIMEOUT_S * 1000ull };
 	struct cbx_command *c;
 
-	cbx_json_push_str(argv, cbx_wanted_program(in->target, true));
+	cbx_json_push_str(argv, cbx_wanted_program(in->target, CBX_KIND_NPM));
 	cbx_json_push_str(argv, SCRIPTS);
 	cbx_json_push_str(argv, in->token);
 	in->command = (struct cbx_command_op){ .op.ops = &in->caller.ops, .on_output = output, .done = done };

@@ -16,14 +16,14 @@ PIP = "codebox-pip.pth"  # by which `python -m pip` is codebox's, too
 SAVED = "/opt/codebox/saved.pth"  # of an image that was made of a session's packages; image/saved.h
 SAVED_LINK = "codebox-saved.pth"  # for programs that code starts; behind the session's own by its name
 OWN = "/codebox-packages.pth"  # written to in place, which a directory's time does not tell
+PREFIX = "/codebox-prefix.pth"  # likewise, of packages of conda; behind it by its name
 
 
 class UserSite:
     def __init__(self):
         self.path = None
         self.changed = None  # times of the directory's and our own file's last changes that were seen
-        self.own = None      # our own file; told: its time when stale modules were last named
-        self.told = None
+        self.told = None     # times of our own files when stale modules were last named
         self.read = {}       # .pth files that have been read, and of what time
         self._stat = os.stat
         self.saved = self._find_saved()
@@ -43,7 +43,7 @@ class UserSite:
         return saved
 
     def command(self, program, arguments):
-        """What %pip and %uv are, for a shell."""
+        """What %pip, %uv and %conda are, for a shell."""
         import shlex
         own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", program)
         return "%s %s %s" % (shlex.quote(sys.executable or "python3"), shlex.quote(own), arguments)
@@ -64,7 +64,7 @@ class UserSite:
             self.changed = None if set(there) - {PIP, SAVED_LINK} else self._times(path)
         except OSError:
             return  # a home that cannot be written to: pip cannot either
-        self.path, self.own = path, path + OWN
+        self.path = path
         if path not in sys.path:
             places = [i for i, name in enumerate(sys.path) if name in self.saved or name in site.getsitepackages()]
             sys.path.insert(places[0] if places else len(sys.path), path)
@@ -88,12 +88,16 @@ class UserSite:
         return None
 
     def _times(self, path):
-        own = None
-        try:
-            own = self._stat(path + OWN).st_mtime_ns
-        except OSError:
-            pass
-        return self._stat(path).st_mtime_ns, own
+        return self._stat(path).st_mtime_ns, self._own_times(path)
+
+    def _own_times(self, path):
+        times = []
+        for name in OWN, PREFIX:
+            try:
+                times.append(self._stat(path + name).st_mtime_ns)
+            except OSError:
+                times.append(None)
+        return times
 
     def _forget(self):
         """What finders have cached, as by importlib.invalidate_caches(), which imports importlib.metadata: the import that
@@ -122,25 +126,28 @@ class UserSite:
 
     def _place(self, new):
         """What has come is where the next interpreter will have it: behind the user's directory, ahead of the image's. Of
-        codebox's own directories the last one counts; what was imported from another stays."""
+        codebox's own directories the last one of each kind counts, pip's ahead of conda's; what was imported from another
+        stays."""
         ours = [p for p in new if p.startswith(INSTALLED)]
+        kinds = {p.endswith("/site") for p in ours}
         if ours:
+            ours += [p for p in sys.path if p.startswith(INSTALLED) and p.endswith("/site") not in kinds]
+            ours.sort(key=lambda p: not p.endswith("/site"))
             sys.path[:] = [p for p in sys.path if not p.startswith(INSTALLED)]
             at = sys.path.index(self.path) + 1 if self.path in sys.path else len(sys.path)
             sys.path[at:at] = ours
-            bins = [os.path.join(os.path.dirname(p), "bin") for p in ours]
+            bins = ["%s%s/bin" % (INSTALLED, p[len(INSTALLED):].partition("/")[0]) for p in ours]
             rest = [p for p in os.environ.get("PATH", "").split(":") if not p.startswith(INSTALLED)]
             first = [p for p in rest[:1] if p == PROGRAMS]  # codebox's own pip
             os.environ["PATH"] = ":".join(first + bins + rest[len(first):])
 
     def installed_since(self):
         """Whether codebox has installed something since this was last asked, or the session began."""
-        try:
-            time = self._stat(self.own).st_mtime_ns
-        except (OSError, TypeError):
+        times = self._own_times(self.path) if self.path else [None]
+        if not any(times):
             return False
-        told, self.told = self.told, time
-        return time != told
+        told, self.told = self.told, times
+        return times != told
 
     def note(self):
         """At the end of a cell, which may have installed packages in any way."""

@@ -474,13 +474,13 @@ class IPythonShell:
         self.ip.loop_runner = driver.events.run
         self.ip.events.register("post_execute", self.show_figures)
         self.ip.exiter = Exit(self.ip)
-        for program in "pip", "uv":
+        for program in "pip", "uv", "conda", "mamba":
             self.ip.register_magic_function(self.installer(program), "line", program)
         self.ip.register_magic_function(self.sql(), "line_cell", "sql")
         self.ip.push({"exit": self.ip.exiter, "quit": self.ip.exiter}, interactive=False)  # nothing for %who
 
     def installer(self, program):
-        """%pip and %uv, without IPython's advice to restart a kernel."""
+        """%pip, %uv and %conda, without IPython's advice to restart a kernel."""
         def magic(line):
             self.ip.system(self.driver.packages.command(program, line))
 

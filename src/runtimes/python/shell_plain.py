@@ -21,7 +21,7 @@ METHODS = (
     ("application/json", "_repr_json_"),
 )
 AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-NO_MAGIC = "%s needs IPython, which this image does not have. Available here: !command, %%cd, %%pip, %%uv, %%sql, %%env, %%time, " \
+NO_MAGIC = "%s needs IPython, which this image does not have. Available here: !command, %%cd, %%pip, %%uv, %%conda, %%sql, %%env, %%time, " \
     "%%%%bash and %%%%sh."
 QUESTION = re.compile(r"\s*(?:\?\s*([A-Za-z_][\w.]*)|([A-Za-z_][\w.]*)\s*\?{1,2})\s*$")  # "?len", "len?"
 
@@ -239,7 +239,7 @@ class PlainShell:
 
     def _transform(self, code):
         """`!command` and `%magic` lines as calls. Only code that is not Python is looked at."""
-        if "!" not in code and "%" not in code and "pip install " not in code:
+        if "!" not in code and "%" not in code and "pip install " not in code and "conda install " not in code:
             return _dedent(code)
         stripped = code.lstrip()
         if stripped.startswith("%%"):
@@ -264,7 +264,7 @@ class PlainShell:
         text = line.lstrip()
         indent = line[:len(line) - len(text)]
         call = indent + "%s__codebox__.%s(%r)"
-        if text.startswith(("pip install ", "uv pip install ")):
+        if text.startswith(("pip install ", "uv pip install ", "conda install ")):
             text = "%" + text
         if text[:1] in ("!", "%"):
             self._expose()
@@ -318,7 +318,7 @@ class PlainShell:
         if name == "cd":
             os.chdir(os.path.expanduser(rest.strip("'\"") or "~"))
             print(os.getcwd())
-        elif name in ("pip", "uv"):
+        elif name in ("pip", "uv", "conda", "mamba"):
             self.system(self.driver.packages.command(name, rest))
         elif name == "env":
             key, _, value = rest.partition("=")
