@@ -296,6 +296,14 @@ static int link_record(int tree, const struct cbx_prefix *prefix, const struct c
 	return cbx_link_as(info, "index.json", to, name);
 }
 
+int cbx_conda_begin(const struct cbx_prefix *prefix, struct cbx_err *err)
+{
+	_cleanup_free_ char *path = cbx_xasprintf("lib/python%s/site-packages", prefix->version);
+	_cleanup_fd_ int site = cbx_link_place(prefix->to, path), bin = cbx_link_place(prefix->to, "bin");
+
+	return site < 0 || bin < 0 ? cbx_fail(err, site < 0 ? -site : -bin, "make a prefix") : 0;
+}
+
 int cbx_conda_link(int tree, struct cbx_prefix *prefix, const struct cbx_wheel *w, struct cbx_err *err)
 {
 	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };

@@ -615,6 +615,8 @@ static int link_all(void *arg, struct cbx_err *err)
 	if (have_scripts(in))
 		r = put_apart(in, &to, err);
 	prefix.to = to;
+	if (r >= 0 && in->lock.wheels[0].build)
+		r = cbx_conda_begin(&prefix, err);
 	for (size_t i = 0; r >= 0 && i < in->lock.n; i++) {
 		const struct cbx_wheel *w = &in->lock.wheels[i];
 		_cleanup_fd_ int tree = open_stored(in, w);

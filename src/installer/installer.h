@@ -219,6 +219,8 @@ int cbx_conda_unpack(int fd, const struct cbx_store_dirs *store, const char *nam
 		     const struct cbx_unpack_options *o, struct cbx_err *err);
 /* Whether the tree of an unpacked archive is that of this package, and holds nothing that leads out of it. */
 int cbx_conda_check(int tree, const struct cbx_wheel *w, struct cbx_err *err);
+/* What each prefix has, also where no package puts anything into it: a place for Python's modules, and for programs. */
+int cbx_conda_begin(const struct cbx_prefix *prefix, struct cbx_err *err);
 /* Give a session's prefix hard links to its files, and copies of those that name the prefix. */
 int cbx_conda_link(int tree, struct cbx_prefix *prefix, const struct cbx_wheel *w, struct cbx_err *err);
 /* Whether it has scripts for its installation, which do not run. */

@@ -87,11 +87,11 @@ int cbx_conda_requirement(const char *text, bool rule, struct cbx_requirement *r
 		return refused(text, "a channel that the name brings along", err);
 	if (strpbrk(name, "/\\"))
 		return refused(text, "a path", err);
-	if (cbx_ends_with(name, ".conda") || cbx_ends_with(name, ".tar.bz2"))
-		return refused(text, "a path", err);
 	snprintf(ret->name, sizeof(ret->name), CBX_CONDA "%.*s", (int)n, name);
 	for (char *p = ret->name; *p; p++)
 		*p = (char)tolower((unsigned char)*p);
+	if (cbx_ends_with(ret->name, ".conda") || cbx_ends_with(ret->name, ".tar.bz2"))
+		return refused(text, "a path", err);
 	spec = name + n + strspn(name + n, " \t");
 	/* "numpy 1.26": without an operator, what stands apart is the version. */
 	if (!cbx_conda_name(ret->name + PREFIX, strlen(ret->name + PREFIX)) || n + PREFIX >= sizeof(ret->name) ||

@@ -166,7 +166,7 @@ int cbx_conda_version_compare(const struct cbx_conda_version *a, const struct cb
 
 /* ---- what is said of them ---- */
 
-/* Whether they are the same as far as b goes; its last word may go on in a. */
+/* Whether they are the same as far as b goes; its last word may be longer in a. */
 static bool begins_with(const struct cbx_conda_version *a, const struct cbx_conda_version *b)
 {
 	static const struct cbx_conda_atom none;

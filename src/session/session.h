@@ -87,8 +87,7 @@ struct cbx_session_spec {
 	const cJSON *environment;     /* variables, checked; borrowed until cbx_session_create() returns. NULL: none */
 	bool settled;                 /* the values are in force: the policy was applied */
 	bool one_shot;                /* belongs to a connection: not listed as re-attachable */
-	bool helper;		      /* codebox uses it itself, whatever images the policy has */
-	bool disposable;              /* made by a call that named no session: the first to go where there is no room */
+	bool disposable, helper; /* of a call that named no session, so the first to go; codebox's own, of any image */
 };
 
 /* Nothing asked for; fields are as without a policy. */

@@ -258,7 +258,7 @@ static const struct cbx_tool install_packages = {
 	.name = "install_packages",
 	.title = "Install packages",
 	.description =
-		"Install packages for a session: wheels of PyPI, as %pip install does, or npm:NAME.",
+		"Install packages for a session: of PyPI, as %pip install does, npm:NAME or conda:NAME.",
 	.hints = CBX_TOOL_OPEN_WORLD,
 	.input = INPUT("[\"packages\"]", INSTALL_PACKAGES),
 	.strict_input = INPUT("[\"session_id\",\"packages\"]", INSTALL_PACKAGES),

@@ -37,6 +37,7 @@ ELSEWHERE = {
     r"^codebox image (build|lock)": "is many seconds of work, or wants an index; tests/integration/build.py, "
                                     "tests/cli/image_wheels.py",
     r"^codebox (image pull|run --image python-3)": "needs a registry; tests/cli/image_pull.py has one",
+    r"^codebox (conda install|run --session geo -c 'from)": "needs a channel of conda; tests/integration/conda.py has one",
     r"^codebox run --image (ruby|frames|tools) ": "needs an image that is built there; tests/runtimes/added.py, "
                                                   "tests/cli/saved.py, test_recipes()",
     r"^codebox token create --tenant ops ": "writes to /etc/prometheus; tests/http/metrics.py",

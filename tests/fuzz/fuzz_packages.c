@@ -7,7 +7,9 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "fuzz.h"
+#include "packages/conda.h"
 #include "packages/files.h"
+#include "packages/kind.h"
 #include "packages/npm.h"
 
 static void judge_list(int r, const cJSON *list, const struct cbx_err *err)
@@ -73,6 +75,32 @@ static void judge_npm(const char *text)
 	}
 }
 
+static void judge_conda(const char *text)
+{
+	_cleanup_free_ char *asked = cbx_xasprintf(CBX_CONDA "%s", text), *channel = cbx_conda_channel(text);
+	struct cbx_conda_version a, b;
+	struct cbx_requirement q, again;
+	struct cbx_err err;
+
+	if (cbx_conda_version_parse(text, strlen(text), &a)) {
+		must(cbx_conda_version_compare(&a, &a) == 0);
+		must(cbx_conda_version_parse("1.0rc1", 6, &b));
+		must((cbx_conda_version_compare(&a, &b) < 0) == (cbx_conda_version_compare(&b, &a) > 0));
+	}
+	if (cbx_conda_spec_holds(text, "1.2.3rc1"))
+		must(cbx_conda_spec_valid(text));
+	if (cbx_requirement_rule(asked, &q, &err) >= 0) {
+		_cleanup_free_ char *said = cbx_xasprintf("%s%s", q.name, q.specifiers);
+
+		must(cbx_conda_name(cbx_kind_bare(q.name), strlen(cbx_kind_bare(q.name))));
+		must(cbx_requirement_rule(said, &again, &err) >= 0 && strcmp(again.specifiers, q.specifiers) == 0);
+		(void)cbx_conda_spec_holds(q.specifiers, "1.2.3");
+	}
+	if (channel)
+		must(channel[strlen(channel) - 1] == '/' && !strstr(channel, ".."));
+	(void)cbx_conda_within("https://h/c/", text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = malloc(size + 1);
@@ -85,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	judge_file("x.py", text);
 	judge_version(text);
 	judge_npm(text);
+	judge_conda(text);
 	free(text);
 	return 0;
 }

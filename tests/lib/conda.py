@@ -24,7 +24,7 @@ def zstd(data):
 
 
 def zstd_zeros(head, size):
-    """A frame that holds `head`, and then so many zeros."""
+    """A frame that holds `head`, and then zeros of that size."""
     out = [zstd(head)[:-len(head) - 3], struct.pack("<I", len(head) << 3)[:3], head]
     for i in range(0, size, BLOCK):
         out.append(struct.pack("<I", (i + BLOCK >= size) | 1 << 1 | BLOCK << 3)[:3] + b"\0")

@@ -9,7 +9,7 @@ import os
 import re
 
 MOST = 500
-MAGICS = ("%cd", "%pip", "%env", "%sql", "%time", "%%bash", "%%sh", "%%sql", "%%time")
+MAGICS = ("%cd", "%pip", "%conda", "%env", "%sql", "%time", "%%bash", "%%sh", "%%sql", "%%time")
 IMPORT = re.compile(r"\s*import\s+(?:[\w.]+(?:\s+as\s+\w+)?\s*,\s*)*([\w.]*)$")
 FROM = re.compile(r"\s*from\s+([\w.]*)$")
 FROM_IMPORT = re.compile(r"\s*from\s+([\w.]+)\s+import\s+\(?\s*(?:\w+(?:\s+as\s+\w+)?\s*,\s*)*(\w*)$")

@@ -76,7 +76,8 @@ class Arguments:
         self.names += [line for line in (line.split("#")[0].strip() for line in lines) if line]
 
 
-def install(words, upgrade):
+def install(program, given):
+    words, upgrade = given[1:], given[0] != "install"
     arguments = Arguments(words)
     for i, name in enumerate(arguments.names):
         channel, colons, bare = name.partition("::")
@@ -89,6 +90,8 @@ def install(words, upgrade):
     answer = pip["ask"](["-U"] * upgrade + ["--channel %s" % c for c in dict.fromkeys(arguments.channels)] +
                         ["conda:%s" % name for name in arguments.names])
     if answer is None or answer.get("error", {}).get("kind") == "not_here":
+        if own(program):
+            return real(program, given)
         raise Refused("packages cannot be installed in this session: its policy does not let that be (packages.install); "
                       "use what the image has")
     if "error" in answer:
@@ -127,10 +130,14 @@ def listing():
     return 0
 
 
-def real(program, words):
+def own(program):
+    """The image's; None: it has none."""
     import shutil
-    path = os.pathsep.join(p for p in os.environ.get("PATH", "").split(os.pathsep) if p != PROGRAMS)
-    found = shutil.which(program, path=path)
+    return shutil.which(program, path=os.pathsep.join(p for p in os.environ.get("PATH", "").split(os.pathsep) if p != PROGRAMS))
+
+
+def real(program, words):
+    found = own(program)
     if found:
         os.execv(found, [found] + words)
     command = next((w for w in words if not w.startswith("-")), "")
@@ -143,7 +150,7 @@ def main(program, words):
     command = words[0] if words else ""
     try:
         if command in ("install", "update", "upgrade") and not {"-h", "--help"} & set(words):
-            return install(words[1:], command != "install")
+            return install(program, words)
         if command == "list" and prefix():
             return listing()
         if command in ("--version", "-V"):

@@ -58,12 +58,13 @@ class Lists:
                 self.unpack(url, data, out)
             else:
                 out.write(data)
-        self.index.answers.clear()  # they are large
         return path
 
     def get(self, url):
         try:
-            return self.index.get(url=url)[1]
+            head, data = self.index.get(url=url)
+            self.index.answers[self.index.want(url=url)] = head, b""  # it is large, and not asked for again
+            return data
         except Refused as e:
             if e.kind != "not_found":
                 raise
@@ -244,6 +245,10 @@ def search(question, lists, facts):
     raise why
 
 
+def unusable(error):
+    return Refused("index_refused", "the lists of packages cannot be used: %s" % (str(error).split("\n")[0] or type(error).__name__))
+
+
 def parents(specs, records):
     """The shortest way from what was asked for to each."""
     needs = {r.name.normalized: [d.split()[0].lower() for d in r.depends] for r in records}
@@ -288,7 +293,12 @@ def main():
         platform = PLATFORMS.get(facts.get("machine")) if glibc(facts) and facts.get("bits") == 64 else None
         lists = Lists(index, channels, [platform, "noarch"] if platform else ["noarch"])
         lists.add_python(facts["python"])
-        specs, records = search(question, lists, facts)
+        try:
+            specs, records = search(question, lists, facts)
+        except Refused:
+            raise
+        except Exception as e:  # of rattler, which reads a record when it is needed
+            raise unusable(e)
         say(describe(specs, records, channels, facts))
     except Refused as e:
         say({"refused": str(e)[:WHY_MAX], "kind": e.kind})
