@@ -22,7 +22,8 @@ import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-TARGETS = {"fuzz_json": ["fuzz_json.c"], "fuzz_rpc": ["fuzz_rpc.c", "../unit/fake_engine.c", "../unit/fake_files.c"],
+TARGETS = {"fuzz_json": ["fuzz_json.c"],
+           "fuzz_rpc": ["fuzz_rpc.c"] + ["../unit/fake_%s.c" % s for s in ("absent", "cells", "engine", "files")],
            "fuzz_frame": ["fuzz_frame.c"],
            "fuzz_policy": ["fuzz_policy.c"], "fuzz_runtime": ["fuzz_runtime.c"],
            "fuzz_cgroup": ["fuzz_cgroup.c"], "fuzz_http": ["fuzz_http.c"], "fuzz_proxy": ["fuzz_proxy.c"], "fuzz_jwt": ["fuzz_jwt.c"],

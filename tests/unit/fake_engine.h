@@ -33,15 +33,7 @@ size_t fake_engine_running(const struct cbx_engine *e);
 size_t fake_engine_interrupts(const struct cbx_engine *e);
 #define FAKE_DISK 1000000 /* bytes that a file can have when it is written */
 
-/* Put a file into a session. The functions for files are in fake_files.c, which asks for the rest. */
+/* Put a file into a session. */
 void fake_session_put(struct cbx_engine *e, const char *id, const char *path, const void *data, size_t n);
-struct fake_files *fake_files_new(void);
-void fake_files_free(struct fake_files *f);
-struct fake_files *fake_session_files(struct cbx_session *s);
-struct cbx_engine *fake_session_engine(struct cbx_session *s);
-bool fake_session_closed(const struct cbx_session *s);
-struct event_base *fake_engine_base(struct cbx_engine *e);
-TAILQ_HEAD(fake_listeners, cbx_engine_listener);
-struct fake_listeners *fake_engine_listeners(struct cbx_engine *e);
 
 #endif

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "fake_engine.h"
+#include "fake_state.h"
 #include "session/commands.h"
 
 struct file {
@@ -74,7 +74,7 @@ void fake_session_put(struct cbx_engine *e, const char *id, const char *path, co
 	struct cbx_err err;
 
 	if (cbx_session_find(&caller, id, &s, &err) >= 0)
-		put(fake_session_files(s), path, data, n);
+		put(s->files, path, data, n);
 }
 
 struct fake_files *fake_files_new(void)
@@ -100,9 +100,8 @@ void fake_files_free(struct fake_files *files)
 
 static int refuse_closed(struct cbx_session *s, struct cbx_err *err)
 {
-	return fake_session_closed(s) ? cbx_refuse(err, "session_expired", ENOTCONN, "session %s has been closed",
-						   cbx_session_id(s))
-				      : 0;
+	return s->closed ? cbx_refuse(err, "session_expired", ENOTCONN, "session %s has been closed", cbx_session_id(s))
+			 : 0;
 }
 
 static void call(evutil_socket_t fd, short what, void *arg)
@@ -136,13 +135,13 @@ static struct later *later(struct cbx_session *s, struct cbx_file_op *op, struct
 	l = cbx_xcalloc(1, sizeof(*l));
 	l->session = s;
 	cbx_op_begin(&op->op, &l->op);
-	event_base_once(fake_engine_base(fake_session_engine(s)), -1, EV_TIMEOUT, call, l, &now);
+	event_base_once(s->engine->base, -1, EV_TIMEOUT, call, l, &now);
 	return l;
 }
 
 static struct file *regular(struct cbx_session *s, const char *path, struct later *l)
 {
-	struct file *f = find(fake_session_files(s), path);
+	struct file *f = find(s->files, path);
 
 	if (!f)
 		cbx_refuse(&l->err, "file_not_found", ENOENT, "%s: No such file or directory", path);
@@ -180,12 +179,12 @@ int cbx_session_file_write(struct cbx_session *s, const char *path, uint64_t off
 			   size_t n, struct cbx_file_op *op, struct cbx_err *err)
 {
 	struct later *l = later(s, op, err);
-	struct file *f = find(fake_session_files(s), path);
+	struct file *f = find(s->files, path);
 
 	if (!l)
 		return -err->code;
 	if (!f)
-		f = put(fake_session_files(s), path, "", 0);
+		f = put(s->files, path, "", 0);
 	if (!S_ISREG(f->mode)) {
 		cbx_refuse(&l->err, "is_a_directory", EISDIR, "%s: Is a directory", path);
 		return 0;
@@ -214,7 +213,7 @@ static void add_entry(struct later *l, const struct file *f, const char *name)
 int cbx_session_file_stat(struct cbx_session *s, const char *path, struct cbx_file_op *op, struct cbx_err *err)
 {
 	struct later *l = later(s, op, err);
-	struct file *f = find(fake_session_files(s), path);
+	struct file *f = find(s->files, path);
 
 	if (!l)
 		return -err->code;
@@ -236,11 +235,11 @@ static int list(struct cbx_session *s, const char *path, uint64_t skip, bool dee
 
 	if (!l)
 		return -err->code;
-	if (find(fake_session_files(s), path)) {
+	if (find(s->files, path)) {
 		cbx_refuse(&l->err, "not_a_directory", ENOTDIR, "%s: Not a directory", path);
 		return 0;
 	}
-	TAILQ_FOREACH(f, &fake_session_files(s)->list, entry) {
+	TAILQ_FOREACH(f, &s->files->list, entry) {
 		const char *name = f->path + strlen(dir);
 
 		if (!cbx_starts_with(f->path, dir) ||
@@ -271,12 +270,12 @@ int cbx_session_file_scan(struct cbx_session *s, const char *path, uint64_t skip
 void cbx_engine_listen(struct cbx_caller *caller, struct cbx_engine_listener *l)
 {
 	l->principal = caller->principal;
-	TAILQ_INSERT_TAIL(fake_engine_listeners(caller->engine), l, entry);
+	TAILQ_INSERT_TAIL(&caller->engine->listeners, l, entry);
 }
 
 void cbx_engine_unlisten(struct cbx_caller *caller, struct cbx_engine_listener *l)
 {
-	TAILQ_REMOVE(fake_engine_listeners(caller->engine), l, entry);
+	TAILQ_REMOVE(&caller->engine->listeners, l, entry);
 }
 
 /* ---- the network: there is none ---- */
