@@ -143,20 +143,10 @@ static int describe(const struct options *o, struct cbx_token *t, struct cbx_err
 
 static cJSON *token_json(const struct cbx_token *t)
 {
-	cJSON *o = cbx_json_new_obj();
-	char when[32];
+	cJSON *o = cbx_token_json(t);
 
-	cbx_json_set_str(o, "id", t->id);
-	cbx_json_set_str(o, "tenant", t->tenant);
-	cbx_json_set_str(o, "name", t->name[0] ? t->name : NULL);
-	cbx_json_set_str(o, "scopes", cbx_scopes_name(t->scopes));
-	cbx_format_time(t->created, when);
-	cbx_json_set_str(o, "created", when);
-	if (t->expires) {
-		cbx_format_time(t->expires, when);
-		cbx_json_set_str(o, "expires", when);
+	if (t->expires)
 		cbx_json_set_bool(o, "expired", t->expires <= time(NULL));
-	}
 	return o;
 }
 

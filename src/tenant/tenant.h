@@ -49,8 +49,8 @@ struct cbx_tokens {
 /* Errors: kind "invalid_tokens", beginning with "label:line:column: ". *ret is all zero then. */
 int cbx_tokens_parse(const char *text, size_t len, const char *label, struct cbx_tokens *ret, struct cbx_err *err);
 void cbx_tokens_print(const struct cbx_tokens *tokens, struct cbx_buf *out);
+cJSON *cbx_token_json(const struct cbx_token *t); /* all but its digest */
 void cbx_tokens_release(struct cbx_tokens *tokens);
-#define _cleanup_tokens_ __attribute__((cleanup(cbx_tokens_release)))
 /* One more; `like` has all but id and digest. Its text is shown once, and kept nowhere. Error: "too_many_tokens". */
 int cbx_tokens_make(struct cbx_tokens *tokens, const struct cbx_token *like, char text[CBX_TOKEN_TEXT + 1],
 		    struct cbx_err *err);

@@ -195,25 +195,33 @@ int cbx_tokens_parse(const char *text, size_t len, const char *label, struct cbx
 	return r;
 }
 
+cJSON *cbx_token_json(const struct cbx_token *t)
+{
+	cJSON *o = cbx_json_new_obj();
+	char when[32];
+
+	cbx_json_set_str(o, "id", t->id);
+	cbx_json_set_str(o, "tenant", t->tenant);
+	cbx_json_set_str(o, "name", t->name[0] ? t->name : NULL);
+	cbx_json_set_str(o, "scopes", cbx_scopes_name(t->scopes));
+	cbx_format_time(t->created, when);
+	cbx_json_set_str(o, "created", when);
+	if (t->expires) {
+		cbx_format_time(t->expires, when);
+		cbx_json_set_str(o, "expires", when);
+	}
+	return o;
+}
+
 void cbx_tokens_print(const struct cbx_tokens *tokens, struct cbx_buf *out)
 {
 	cbx_buf_adds(out, "{ \"tokens\": [\n");
 	for (size_t i = 0; i < tokens->n; i++) {
 		const struct cbx_token *t = &tokens->all[i];
-		_cleanup_json_ cJSON *o = cbx_json_new_obj();
-		char when[32], hex[65];
+		_cleanup_json_ cJSON *o = cbx_token_json(t);
+		char hex[65];
 
 		cbx_hex(t->digest, sizeof(t->digest), hex);
-		cbx_json_set_str(o, "id", t->id);
-		cbx_json_set_str(o, "tenant", t->tenant);
-		cbx_json_set_str(o, "name", t->name[0] ? t->name : NULL);
-		cbx_json_set_str(o, "scopes", cbx_scopes_name(t->scopes));
-		cbx_format_time(t->created, when);
-		cbx_json_set_str(o, "created", when);
-		if (t->expires) {
-			cbx_format_time(t->expires, when);
-			cbx_json_set_str(o, "expires", when);
-		}
 		cbx_json_set_str(o, "sha256", hex);
 		cbx_buf_adds(out, i ? ",\n\t" : "\t");
 		cbx_json_print(out, o);
