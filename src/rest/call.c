@@ -233,6 +233,22 @@ bool cbx_rest_session(struct cbx_rest_call *call, struct cbx_session **ret)
 	return false;
 }
 
+static void answered(struct cbx_answer_op *op, const cJSON *answer, const struct cbx_err *err)
+{
+	struct cbx_rest_call *call = cbx_container_of(op, struct cbx_rest_call, answer);
+
+	if (err)
+		cbx_rest_fail(call, err);
+	else
+		cbx_rest_answer(call, 200, cJSON_Duplicate(answer, 1));
+}
+
+struct cbx_answer_op *cbx_rest_answer_op(struct cbx_rest_call *call)
+{
+	call->answer = (struct cbx_answer_op){ .op.ops = &call->caller.ops, .done = answered };
+	return &call->answer;
+}
+
 void cbx_rest_time(uint64_t ms, char out[32])
 {
 	char text[32];

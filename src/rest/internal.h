@@ -74,6 +74,7 @@ struct cbx_rest_call {
 void cbx_rest_call_free(struct cbx_rest_call *call);
 /* The last thing that is done with a call. */
 void cbx_rest_answer(struct cbx_rest_call *call, int status, cJSON *body); /* takes the body */
+struct cbx_answer_op *cbx_rest_answer_op(struct cbx_rest_call *call);	   /* whose answer is the call's */
 void cbx_rest_answer_text(struct cbx_rest_call *call, const char *type, const struct cbx_buf *text);
 void cbx_rest_fail(struct cbx_rest_call *call, const struct cbx_err *err);
 void cbx_rest_not_found(struct cbx_rest_call *call, const char *kind, const char *detail);

@@ -123,24 +123,13 @@ int cbx_rest_list_images(struct cbx_rest_call *call, struct cbx_err *err)
 	return 0;
 }
 
-static void described(struct cbx_answer_op *op, const cJSON *answer, const struct cbx_err *err)
-{
-	struct cbx_rest_call *call = cbx_container_of(op, struct cbx_rest_call, answer);
-
-	if (err)
-		cbx_rest_fail(call, err);
-	else
-		cbx_rest_answer(call, 200, cJSON_Duplicate(answer, 1));
-}
-
 int cbx_rest_get_session(struct cbx_rest_call *call, struct cbx_err *err)
 {
 	struct cbx_session *s;
 
 	if (!cbx_rest_session(call, &s))
 		return 0;
-	call->answer = (struct cbx_answer_op){ .op.ops = &call->caller.ops, .done = described };
-	if (!cbx_session_describe(s, &call->answer))
+	if (!cbx_session_describe(s, cbx_rest_answer_op(call)))
 		cbx_rest_answer(call, 200, cbx_session_to_json(s));
 	return 0;
 }
@@ -214,6 +203,5 @@ int cbx_rest_install_packages(struct cbx_rest_call *call, struct cbx_err *err)
 		return cbx_refuse(err, "invalid_argument", EINVAL, "missing field: packages");
 	if (!cbx_rest_session(call, &s))
 		return 0;
-	call->answer = (struct cbx_answer_op){ .op.ops = &call->caller.ops, .done = described };
-	return cbx_session_install(&call->caller, s, packages, &call->answer, err);
+	return cbx_session_install(&call->caller, s, packages, cbx_rest_answer_op(call), err);
 }

@@ -6,16 +6,6 @@
 #include "session/artifacts.h"
 #include "session/databases.h"
 
-static void answered(struct cbx_answer_op *op, const cJSON *answer, const struct cbx_err *err)
-{
-	struct cbx_rest_call *call = cbx_container_of(op, struct cbx_rest_call, answer);
-
-	if (err)
-		cbx_rest_fail(call, err);
-	else
-		cbx_rest_answer(call, 200, cJSON_Duplicate(answer, 1));
-}
-
 static const char *header_of(void *conn, const char *name)
 {
 	return cbx_http_header(conn, name);
@@ -55,8 +45,7 @@ int cbx_rest_sql(struct cbx_rest_call *call, struct cbx_err *err)
 		spec.string = NULL;
 	if (of_session && !cbx_rest_session(call, &spec.session))
 		return 0;
-	call->answer = (struct cbx_answer_op){ .op.ops = &call->caller.ops, .done = answered };
-	return cbx_engine_query(&call->caller, &spec, &call->answer, err);
+	return cbx_engine_query(&call->caller, &spec, cbx_rest_answer_op(call), err);
 }
 
 int cbx_rest_list_databases(struct cbx_rest_call *call, struct cbx_err *err)
@@ -72,8 +61,7 @@ int cbx_rest_get_database(struct cbx_rest_call *call, struct cbx_err *err)
 {
 	struct cbx_query_spec spec = { .connection = call->target.connection, .schema = true };
 
-	call->answer = (struct cbx_answer_op){ .op.ops = &call->caller.ops, .done = answered };
-	return cbx_engine_query(&call->caller, &spec, &call->answer, err);
+	return cbx_engine_query(&call->caller, &spec, cbx_rest_answer_op(call), err);
 }
 
 /* Its path is made absolute: a name could be that of a database of the policy. */
@@ -84,6 +72,5 @@ int cbx_rest_get_file_database(struct cbx_rest_call *call, struct cbx_err *err)
 
 	if (!cbx_rest_session(call, &spec.session))
 		return 0;
-	call->answer = (struct cbx_answer_op){ .op.ops = &call->caller.ops, .done = answered };
-	return cbx_engine_query(&call->caller, &spec, &call->answer, err);
+	return cbx_engine_query(&call->caller, &spec, cbx_rest_answer_op(call), err);
 }
