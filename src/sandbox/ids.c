@@ -113,44 +113,33 @@ static int run_helper(const char *helper, pid_t pid, uint32_t own, uint32_t firs
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EPERM;
 }
 
-static int write_one(const struct cbx_ids *ids, pid_t pid, struct cbx_err *err)
-{
-	char text[64];
-	int r;
-
-	snprintf(text, sizeof(text), "0 %u 1\n", (unsigned)ids->uid);
-	r = write_file(pid, "uid_map", text, err);
-	if (r < 0)
-		return r;
-	/* Without it an ordinary user may not write a gid map: dropping groups could lift a refusal
-	 * (user_namespaces(7)). */
-	r = write_file(pid, "setgroups", "deny", err);
-	if (r < 0)
-		return r;
-	snprintf(text, sizeof(text), "0 %u 1\n", (unsigned)ids->gid);
-	return write_file(pid, "gid_map", text, err);
-}
-
-static int write_ranges_as_root(const struct cbx_ids *ids, pid_t pid, struct cbx_err *err)
+static int write_map(pid_t pid, const char *file, unsigned own, unsigned first, unsigned count, struct cbx_err *err)
 {
 	char text[96];
-	int r;
+	int n = snprintf(text, sizeof(text), "0 %u 1\n", own);
 
-	snprintf(text, sizeof(text), "0 %u 1\n1 %u %u\n", (unsigned)ids->uid, ids->first_uid, ids->count);
-	r = write_file(pid, "uid_map", text, err);
-	if (r < 0)
-		return r;
-	r = write_file(pid, "setgroups", "deny", err);
-	if (r < 0)
-		return r;
-	snprintf(text, sizeof(text), "0 %u 1\n1 %u %u\n", (unsigned)ids->gid, ids->first_gid, ids->count);
-	return write_file(pid, "gid_map", text, err);
+	if (count)
+		snprintf(text + n, sizeof(text) - (size_t)n, "1 %u %u\n", first, count);
+	return write_file(pid, file, text, err);
+}
+
+/* ranges: those of subordinate ids, too. */
+static int write_maps(const struct cbx_ids *ids, pid_t pid, bool ranges, struct cbx_err *err)
+{
+	unsigned count = ranges ? ids->count : 0;
+	int r = write_map(pid, "uid_map", (unsigned)ids->uid, ids->first_uid, count, err);
+
+	/* Without it an ordinary user may not write a gid map: dropping groups could lift a refusal
+	 * (user_namespaces(7)). */
+	if (r >= 0)
+		r = write_file(pid, "setgroups", "deny", err);
+	return r < 0 ? r : write_map(pid, "gid_map", (unsigned)ids->gid, ids->first_gid, count, err);
 }
 
 int cbx_ids_write_outer(struct cbx_ids *ids, pid_t pid, struct cbx_err *err)
 {
 	if (ids->count && ids->from_root)
-		return write_ranges_as_root(ids, pid, err);
+		return write_maps(ids, pid, true, err);
 	if (ids->count) {
 		if (run_helper("/usr/bin/newuidmap", pid, ids->uid, ids->first_uid, ids->count) == 0) {
 			if (run_helper("/usr/bin/newgidmap", pid, ids->gid, ids->first_gid, ids->count) == 0)
@@ -161,7 +150,7 @@ int cbx_ids_write_outer(struct cbx_ids *ids, pid_t pid, struct cbx_err *err)
 		}
 		ids->count = 0;
 	}
-	return write_one(ids, pid, err);
+	return write_maps(ids, pid, false, err);
 }
 
 int cbx_ids_write_sandbox(pid_t pid, uint32_t outer_id, struct cbx_err *err)
