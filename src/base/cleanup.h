@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #define _cleanup_(f) __attribute__((cleanup(f)))
-#define _unused_ __attribute__((unused))
 
 static inline void cbx_close_p(int *fd)
 {

@@ -361,6 +361,16 @@ int cbx_json_parse(const char *text, size_t len, struct cbx_json_doc *ret, struc
 	return cbx_json_parse_most(text, len, CBX_JSON_VALUES_MAX, ret, err);
 }
 
+int cbx_json_parse_sound(const char *text, size_t len, struct cbx_json_doc *ret, struct cbx_err *err)
+{
+	int r = cbx_json_parse(text, len, ret, err);
+
+	if (r < 0 || !ret->problem.code)
+		return r;
+	*err = ret->problem;
+	return -err->code;
+}
+
 void cbx_json_doc_release(struct cbx_json_doc *doc)
 {
 	cJSON_Delete(doc->root);
@@ -489,6 +499,15 @@ int cbx_json_error(const cJSON *obj, const char *kind, int code, struct cbx_err 
 	cbx_refuse(err, own ? own : kind, code, "%s", message ? message : "no reason was given");
 	cbx_err_sanitize(err);
 	return -err->code;
+}
+
+cJSON *cbx_json_of_error(const struct cbx_err *err)
+{
+	cJSON *o = cbx_json_new_obj();
+
+	cbx_json_set_str(o, "kind", err->kind);
+	cbx_json_set_str(o, "message", err->msg);
+	return o;
 }
 
 double cbx_json_number(const cJSON *obj, const char *key, double otherwise)

@@ -36,6 +36,8 @@ struct cbx_json_doc {
 /* 0, or -errno with a syntax fault in err (kind "invalid_json", with the byte offset, which is in ret->at too). A tree
  * needs many times the memory of its text: more than CBX_JSON_VALUES_MAX values are a syntax fault, too. */
 int cbx_json_parse(const char *text, size_t len, struct cbx_json_doc *ret, struct cbx_err *err);
+/* The same, but a content fault is an error, too. */
+int cbx_json_parse_sound(const char *text, size_t len, struct cbx_json_doc *ret, struct cbx_err *err);
 /* The same with another number of values. */
 int cbx_json_parse_most(const char *text, size_t len, size_t values_max, struct cbx_json_doc *ret, struct cbx_err *err);
 void cbx_json_doc_release(struct cbx_json_doc *doc);
@@ -67,6 +69,7 @@ double cbx_json_number(const cJSON *obj, const char *key, double otherwise);
 uint64_t cbx_json_u64(const cJSON *obj, const char *key);
 /* The error of another process, {"kind","message"}: untrusted, made safe. kind: where it has none. Returns -code. */
 int cbx_json_error(const cJSON *obj, const char *kind, int code, struct cbx_err *err);
+cJSON *cbx_json_of_error(const struct cbx_err *err); /* which that reads */
 /* Refuse members that are not in the NULL-terminated list; the error names the member and what is accepted. */
 int cbx_json_only(const cJSON *obj, const char *const *keys, struct cbx_err *err);
 

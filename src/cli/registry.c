@@ -73,12 +73,8 @@ static int edit_open(struct edit *e, const char *text, size_t len, struct cbx_er
 		text = "{}\n";
 		len = 3;
 	}
-	if (cbx_json_parse(text, len, &e->doc, err) < 0)
+	if (cbx_json_parse_sound(text, len, &e->doc, err) < 0)
 		return -err->code;
-	if (e->doc.problem.code) {
-		*err = e->doc.problem;
-		return -err->code;
-	}
 	if (!cJSON_IsObject(e->doc.root))
 		return cbx_refuse(err, "wrong_type", EINVAL,
 				  "it is JSON, but not an object; correct it, or move it away");

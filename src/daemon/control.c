@@ -29,15 +29,12 @@ static void send_json(struct cbx_control *c, const cJSON *o)
 static void send_error(struct cbx_control *c, const uint64_t *id, const struct cbx_err *err)
 {
 	_cleanup_json_ cJSON *o = cbx_json_new_obj();
-	cJSON *e = cbx_json_new_obj();
 
 	if (id)
 		cbx_json_set_u64(o, "id", *id);
 	else
 		cbx_json_set_null(o, "id");
-	cbx_json_set_str(e, "kind", err->kind);
-	cbx_json_set_str(e, "message", err->msg);
-	cbx_json_set(o, "error", e);
+	cbx_json_set(o, "error", cbx_json_of_error(err));
 	send_json(c, o);
 }
 

@@ -284,11 +284,9 @@ static int main_ls(const struct cbx_dirs *dirs, int argc, char **argv)
 	if (cbx_image_become(dirs, false, &err) >= 0 && cbx_image_ls(dirs->images, json, &err) >= 0)
 		return 0;
 	if (json) {
-		_cleanup_json_ cJSON *e = cbx_json_new_obj();
+		_cleanup_json_ cJSON *e = cbx_json_of_error(&err);
 		_cleanup_buf_ struct cbx_buf line = { 0 };
 
-		cbx_json_set_str(e, "kind", err.kind);
-		cbx_json_set_str(e, "message", err.msg);
 		cbx_json_print(&line, e);
 		printf("{\"error\":%s}\n", cbx_buf_str(&line));
 	}

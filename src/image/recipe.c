@@ -217,11 +217,7 @@ int cbx_recipe_read(int fd, const char *where, struct cbx_recipe *ret, struct cb
 	if (r < 0)
 		r = invalid(err, "longer than %zu bytes", CBX_RECIPE_MAX);
 	else
-		r = cbx_json_parse(cbx_buf_str(&text), text.len, &ret->doc, err);
-	if (r == 0 && ret->doc.problem.code) {
-		*err = ret->doc.problem;
-		r = -err->code;
-	}
+		r = cbx_json_parse_sound(cbx_buf_str(&text), text.len, &ret->doc, err);
 	if (r == 0)
 		r = check(ret, err);
 	if (r == 0)

@@ -122,11 +122,7 @@ int cbx_wheellock_read(int fd, const char *where, const struct cbx_recipe *recip
 	if (r < 0)
 		r = r == -EFBIG ? invalid(err, "longer than %zu bytes", CBX_LOCK_MAX) : cbx_fail(err, -r, "read");
 	else
-		r = cbx_json_parse(cbx_buf_str(&text), text.len, &ret->doc, err);
-	if (r == 0 && ret->doc.problem.code) {
-		*err = ret->doc.problem;
-		r = -err->code;
-	}
+		r = cbx_json_parse_sound(cbx_buf_str(&text), text.len, &ret->doc, err);
 	if (r == 0)
 		r = check(ret, recipe, err);
 	if (r == 0)

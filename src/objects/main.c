@@ -86,7 +86,7 @@ static void serve(int sock, void *setting)
 {
 	struct cbx_upload u = { .sock = sock, .fd = -1 };
 	_cleanup_buf_ struct cbx_buf text = { 0 }, line = { 0 };
-	_cleanup_json_ cJSON *answer = cbx_json_new_obj();
+	_cleanup_json_ cJSON *answer = NULL;
 	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
 	struct cbx_err err = { 0 };
 	int r = cbx_read_whole(sock, KIB(64), &text);
@@ -98,12 +98,9 @@ static void serve(int sock, void *setting)
 	cbx_buf_wipe(&text);
 	if (r >= 0)
 		r = carry_out(&u, setting, doc.root, &err);
-	if (r < 0) {
-		cbx_json_set_str(answer, "kind", err.kind);
-		cbx_json_set_str(answer, "message", err.msg);
-	} else {
+	answer = r < 0 ? cbx_json_of_error(&err) : cbx_json_new_obj();
+	if (r >= 0)
 		cbx_json_set_u64(answer, "tries", u.failures);
-	}
 	cbx_json_print(&line, answer);
 	cbx_buf_addc(&line, '\n');
 	(void)cbx_write_all(sock, line.data, line.len);

@@ -262,15 +262,10 @@ int main(void)
 		r = read_request(&q, &err);
 	if (r >= 0)
 		r = fetch(&q, CBX_PULL_DIR_FD, top, &err);
-	if (r >= 0) {
+	if (r >= 0)
 		cbx_json_set_str(result, "digest", top);
-	} else {
-		cJSON *e = cbx_json_new_obj();
-
-		cbx_json_set_str(e, "kind", err.kind);
-		cbx_json_set_str(e, "message", err.msg);
-		cbx_json_set(result, "error", e);
-	}
+	else
+		cbx_json_set(result, "error", cbx_json_of_error(&err));
 	print_line(take_ptr(&result));
 	cbx_registry_release(&q.registry);
 	free(q.reference);

@@ -32,12 +32,8 @@ static int read_body(struct cbx_rest_call *call, struct cbx_err *err)
 		return cbx_refuse(err, "invalid_argument", EINVAL, "Content-Type: must be application/json");
 	if (!call->body_len)
 		return cbx_refuse(err, "invalid_argument", EINVAL, "missing body: send a JSON object");
-	if (cbx_json_parse(call->body, call->body_len, &call->doc, err) < 0)
+	if (cbx_json_parse_sound(call->body, call->body_len, &call->doc, err) < 0)
 		return -err->code;
-	if (call->doc.problem.code) {
-		*err = call->doc.problem;
-		return -err->code;
-	}
 	if (!cJSON_IsObject(call->doc.root))
 		return cbx_refuse(err, "invalid_argument", EINVAL, "the body must be a JSON object");
 	return 0;

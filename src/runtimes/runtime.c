@@ -152,15 +152,11 @@ static int read_members(struct cbx_runtime *rt, struct cbx_err *err)
 int cbx_runtime_parse(const char *text, size_t n, const char *language, struct cbx_runtime *ret, struct cbx_err *err)
 {
 	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
-	int r = cbx_json_parse(text, n, &doc, err);
+	int r = cbx_json_parse_sound(text, n, &doc, err);
 
 	memset(ret, 0, sizeof(*ret));
 	if (r < 0)
 		return r;
-	if (doc.problem.code) {
-		*err = doc.problem;
-		return -err->code;
-	}
 	if (!cJSON_IsObject(doc.root))
 		return cbx_refuse(err, "invalid_runtime", EINVAL, "it is not an object; write one");
 	ret->manifest = take_ptr(&doc.root);

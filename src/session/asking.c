@@ -41,11 +41,8 @@ static void tell(struct cbx_session *s, const cJSON *answer)
 static void refuse(struct cbx_session *s, const struct cbx_err *err)
 {
 	_cleanup_json_ cJSON *answer = cbx_json_new_obj();
-	cJSON *e = cbx_json_new_obj();
 
-	cbx_json_set_str(e, "kind", err->kind);
-	cbx_json_set_str(e, "message", err->msg);
-	cbx_json_set(answer, "error", e);
+	cbx_json_set(answer, "error", cbx_json_of_error(err));
 	tell(s, answer);
 }
 

@@ -105,11 +105,9 @@ static void begin(int sock, void *filter)
 	struct cbx_err err = { 0 }, ignored;
 
 	if (serve(&s, filter, &err) < 0) {
-		_cleanup_json_ cJSON *o = cbx_json_new_obj();
+		_cleanup_json_ cJSON *o = cbx_json_of_error(&err);
 		_cleanup_buf_ struct cbx_buf text = { 0 };
 
-		cbx_json_set_str(o, "kind", err.kind);
-		cbx_json_set_str(o, "message", err.msg);
 		cbx_json_print(&text, o);
 		(void)cbx_sql_send(&s, CBX_SQL_END, text.data, text.len, &ignored);
 	}
