@@ -166,7 +166,7 @@
 					 * status 429 [http/tar.py:many_at_once] */
 #define CBX_HTTP_TRANSFERS_TENANT 32     /* http: likewise of one tenant [http/tar.py:many_at_once] */
 #define CBX_HTTP_STREAM_MAX MIB(4)       /* http: waiting for a client that does not read; then: cut off
-					 * [http/listener.py:clients_that_do_not_read] */
+					 * [http/mcp.py:clients_that_do_not_read] */
 #define CBX_HTTP_WAITING_MAX KIB(64)     /* http: notifications kept for a session without a stream; more: dropped */
 #define CBX_HTTP_KEPT_SESSION MIB(4)     /* http: events kept of an Mcp-Session-Id, for who comes again; more: the oldest
 					 * are forgotten */
@@ -175,7 +175,7 @@
 					 * oldest ends [http/resume.py:bounds] */
 #define CBX_HTTP_KEPT_S 60               /* http: of a stream after its answer; then: forgotten */
 #define CBX_HTTP_SESSIONS_MAX 256        /* http: Mcp-Session-Ids of a tenant, the local user being one; more: its
-					 * longest idle one ends, or status 503 [http/listener.py:many_sessions] */
+					 * longest idle one ends, or status 503 [http/mcp.py:many_sessions] */
 #define CBX_HTTP_SESSIONS_ALL 8192       /* http: of all tenants; more: likewise */
 #define CBX_HTTP_SESSION_IDLE_S 3600     /* http: of a session without a request or stream; then: ended
 					 * [daemon/times.py:connections_and_sessions_that_are_left] */
@@ -195,7 +195,7 @@
 #define CBX_REST_INPUT_MAX MIB(1)        /* rest: of a command's input, in one request; more: status 413
 					 * [http/commands.py:refusals] */
 #define CBX_REST_PARTS_MAX 256           /* rest: files of a multipart/form-data body; more: status 400
-					 * [http/rest.py:forms_with_files] */
+					 * [http/rest_files.py:forms_with_files] */
 #define CBX_REST_TAR_ENTRIES 1000000     /* rest: entries of an archive that is unpacked; more: status 413 */
 #define CBX_REST_TAR_BYTES GIB(64)       /* rest: bytes of its files; more: status 413 [http/tar.py:hostile_archives] */
 #define CBX_REST_TAR_HEADER KIB(64)      /* rest: one of its extended headers, of which an entry has few; longer: status 400
@@ -204,8 +204,8 @@
 #define CBX_REST_TAR_PAGES 8             /* rest: directories, from the one that is packed upwards, whose entries are in
 					 * memory; more: they are read again [http/tar.py:deep_and_wide] */
 #define CBX_REST_PART_LINE_MAX 4096      /* rest: bytes of a line of a part's headers; more: status 400
-					 * [http/rest.py:forms_with_files] */
-#define CBX_REST_PART_LINES_MAX 16       /* rest: such lines; more: status 400 [http/rest.py:forms_with_files] */
+					 * [http/rest_files.py:forms_with_files] */
+#define CBX_REST_PART_LINES_MAX 16       /* rest: such lines; more: status 400 [http/rest_files.py:forms_with_files] */
 
 /* What is counted for /metrics (metrics). */
 #define CBX_METRICS_TENANTS_MAX 1024     /* metrics: tenants with series of their own; more: are counted as "(others)"

@@ -239,3 +239,8 @@ class Modern(Client):
 
 def sentinel(text):
     return "=?base64?" + base64.b64encode(text.encode()).decode() + "?="
+
+
+def server_memory(pid):
+    with open(f"/proc/{pid}/status") as f:
+        return int(re.search(r"VmRSS:\s+(\d+) kB", f.read()).group(1)) << 10
