@@ -28,7 +28,7 @@
 #define CBX_SQL_TIMEOUT_DEFAULT_MS 60000 /* sql: time of a query, unless a policy says otherwise; then it is cancelled
 					 * [integration/sql.py:limits] */
 #define CBX_SQL_CANCEL_MS 5000           /* sql: for an answer to a cancellation; then the connection is closed
-					 * [integration/sql.py:the_network_stalls] */
+					 * [integration/sqlends.py:the_network_stalls] */
 #define CBX_SQL_TEXT_MAX KIB(64)         /* sql: bytes of a query; more: error [unit/test_sql.c:limits] */
 #define CBX_SQL_COLUMNS_MAX 1000         /* sql: columns of a result; more: error [integration/sql.py:limits] */
 #define CBX_SQL_SCHEMA_TABLES 500        /* sql: tables of a schema that are named; more: a note says how many

@@ -15,93 +15,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cbxtest import Box, Skip, children, command, run, wait_until  # noqa: E402
 from control import Control  # noqa: E402
-from databases import PASSWORD, MariaDB, PostgreSQL, Relay  # noqa: E402
-from model import Model  # noqa: E402
+from databases import PASSWORD  # noqa: E402
+from shop import CONNECTIONS, NAMES, ask, box, box_with, cell, gone, image, lite, my, parts, pg, place, running  # noqa: E402
 from statements import EVERYWHERE, HARMLESS, WRITES  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 UNJUDGED = os.path.join(os.environ.get("BUILD_DIR", os.getcwd()), "tests", "integration", "sql_unjudged")
-
-pg = PostgreSQL()
-my = MariaDB()
-place = tempfile.mkdtemp(prefix="cbx-lite-")
-os.chmod(place, 0o755)
-lite = os.path.join(place, "a.db")
-
-
-def fill():
-    quoted = PASSWORD.replace("'", "''")
-    pg.sql("CREATE DATABASE shop")
-    pg.sql(f"""CREATE ROLE reader LOGIN PASSWORD '{quoted}';
-        CREATE TABLE t (id int, name text); INSERT INTO t SELECT i, 'name, "' || i || '"' FROM generate_series(1, 5) i;
-        CREATE SEQUENCE s; GRANT ALL ON t, s TO reader; GRANT ALL ON SCHEMA public TO reader;
-        CREATE ROLE root LOGIN SUPERUSER PASSWORD '{quoted}';
-        CREATE TABLE big AS SELECT i, 'name ' || i AS name, i * 1.5 AS x FROM generate_series(1, 100000) i;
-        CREATE TABLE kinds (a bigint, b numeric(10,2), c boolean, d bytea, e date, f varchar(10), g jsonb, h text);
-        INSERT INTO kinds VALUES (9007199254740993, 1.50, true, '\\x00ff', '2020-02-29', 'ä', '{{"a": 1}}', E'a\\r\\n"b"'),
-        (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL), (0, 0, false, '', '2020-01-01', '', 'null', '');
-        GRANT SELECT ON big, kinds TO reader""", "shop")
-    # One whose texts, and names of columns, are bytes of no encoding.
-    pg.sql("CREATE DATABASE latin TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'")
-    pg.sql("""DO $$ BEGIN EXECUTE format('CREATE TABLE t (%I text, b int)', convert_from('\\x636166e9', 'SQL_ASCII')); END $$;
-        INSERT INTO t VALUES (convert_from('\\x74687ee9', 'SQL_ASCII'), 1); GRANT SELECT ON t TO reader""", "latin")
-    quoted = PASSWORD.replace("\\", "\\\\").replace("'", "\\'")
-    my.sql(f"""CREATE DATABASE shop; CREATE USER reader@localhost IDENTIFIED BY '{quoted}';
-        GRANT ALL PRIVILEGES ON shop.* TO reader@localhost;
-        CREATE USER mighty@localhost IDENTIFIED BY '{quoted}'; GRANT FILE ON *.* TO mighty@localhost; GRANT SELECT ON shop.* TO mighty@localhost""")
-    my.sql("""CREATE TABLE t (id int, name text); INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, NULL), (4, ''), (5, 'ä');
-        CREATE SEQUENCE s; CREATE TABLE big AS SELECT seq AS i, CONCAT('name ', seq) AS name FROM seq_1_to_100000""", "shop")
-    db = sqlite3.connect(lite)
-    db.executescript("CREATE TABLE t (id integer, name text); INSERT INTO t VALUES (1, 'a'), (2, NULL), (3, '')")
-    names = "ä" * 400, "x" * 255, "y" * 256, "z" * 5000
-    db.execute("CREATE TABLE names (%s)" % ", ".join('"%s" integer' % n for n in names))
-    db.execute("INSERT INTO names VALUES (1, 2, 3, 4)")
-    db.commit()
-    db.close()
-    os.chmod(lite, 0o644)
-
-
-fill()
-CONNECTIONS = {
-    "pg": pg.connection(),
-    "my": my.connection(),
-    "lite": {"type": "sqlite", "database": lite},
-    "ms": {"type": "sqlserver", "server": "127.0.0.1", "port": 1, "database": "shop", "user": "reader"},
-    "latin": pg.connection(database="latin"),
-    "root": pg.connection("root"),
-    "mighty": my.connection("mighty"),
-    "gone": {"type": "postgresql", "server": "/nowhere", "database": "d", "user": "u"},
-}
-NAMES = {"postgresql": "pg", "mysql": "my", "sqlite": "lite", "sqlserver": "ms"}
-
-
-def box_with(**sql):
-    b = Box(CODEBOX_POOL="0", SHOP_PASSWORD=PASSWORD)
-    policy = os.path.join(b.dir, "policy.json")
-    with open(policy, "w") as f:
-        json.dump({"include": ["default"], "sql": {"connections": CONNECTIONS, **sql}}, f)
-    b.env["CODEBOX_POLICY"] = policy
-    return b
-
-
-box = box_with()
-image = box.image("python", "python-minimal")
-
-
-def ask(query, connection="pg", b=box, **params):
-    """The answer, or the error as kind and message."""
-    with Control(b) as c:
-        want = c.send("sql", connection=connection, code=query, **params)
-        while True:
-            said = c.recv()
-            if said.get("id") == want:
-                return said.get("result") or said["error"]
-
 
 def many(queries, connection):
     """The answers to all of them, several at a time."""
@@ -116,12 +39,6 @@ def many(queries, connection):
             if said.get("id") in waiting:
                 answers[waiting.pop(said["id"])] = said.get("result") or said["error"]
     return [answers[i] for i in range(len(queries))]
-
-
-def cell(code, session="s", b=box):
-    r = b("run", "--image", image, "--session", session, "-c", code)
-    assert r.returncode == 0, (r.stdout, r.stderr)
-    return r.stdout
 
 
 def digests():
@@ -476,10 +393,6 @@ def test_other_formats_are_whole_or_not_there():
     box("session", "rm", "arrow2", check=True)
 
 
-def parts(b=box, session="s"):
-    return cell("import glob, os; sorted(p for p in os.listdir() if p.startswith('.') or 'partial' in p)", session, b)
-
-
 def test_limits():
     b = box_with(rows=50, inline_rows=10, result_size="2K", query_timeout="2s")
     cell("pass", b=b)
@@ -507,169 +420,6 @@ def test_limits():
         ids = {c.send("sql", connection="pg", code="SELECT pg_sleep(1)") for _ in range(17)}
         kinds = [c.recv().get("error", {}).get("kind") for _ in ids]
     assert kinds.count("busy") == 1, kinds
-    b.stop()
-
-
-# ---- ends ----
-
-def running(connection):
-    if connection == "pg":
-        return pg.sql("SELECT count(*) FROM pg_stat_activity WHERE usename = 'reader' AND state = 'active'") != "0"
-    return my.sql("SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'reader' AND command <> 'Sleep'") != "0"
-
-
-SLOW = "SELECT COUNT(*) FROM big a, big b, big c"
-
-
-def gone(connection, how):
-    """Wait for the server to run it no longer, and report how long that took."""
-    begun = time.monotonic()
-    assert wait_until(lambda: not running(connection), 60), (connection, how)
-    print(f"# {connection}, {how}: gone after {time.monotonic() - begun:.2f} s", flush=True)
-
-
-def begin(connection, **params):
-    c = Control(box)
-    want = c.send("sql", connection=connection, code=SLOW, **params)
-    assert wait_until(lambda: running(connection), 60), connection
-    return c, want
-
-
-def test_a_query_whose_client_leaves_is_gone_from_the_server():
-    for connection in "pg", "my":
-        c, _ = begin(connection)
-        c.sock.shutdown(socket.SHUT_RDWR)
-        c.file.close()
-        c.sock.close()
-        gone(connection, "the client leaves")
-
-
-def test_a_call_that_is_cancelled_is_gone_from_the_server():
-    m = Model(box)
-    for connection in "pg", "my":
-        m.n += 1
-        arguments = {"connection": connection, "query": SLOW}
-        m.send({"id": m.n, "method": "tools/call", "params": {"name": "run_sql", "arguments": arguments}})
-        assert wait_until(lambda: running(connection), 60), connection
-        m.send({"method": "notifications/cancelled", "params": {"requestId": m.n}})
-        gone(connection, "the call is cancelled")
-    m.close()
-
-
-def test_by_the_servers_clock_a_cancelled_query_is_gone_within_a_second():
-    """pg_stat_activity is read until the query is not in it: at each look the server says what time it is, and when it saw the query
-    last; the moment of cancelling is one of its own clock, too, taken before the call is cancelled."""
-    m = Model(box)
-    look = ("SELECT extract(epoch FROM clock_timestamp()), count(*) FILTER (WHERE state = 'active' AND query LIKE '%big a%') "
-            "FROM pg_stat_activity WHERE usename = 'reader'")
-    longest = []
-    for _ in range(5):
-        m.n += 1
-        m.send({"id": m.n, "method": "tools/call", "params": {"name": "run_sql", "arguments": {"connection": "pg", "query": SLOW}}})
-        assert wait_until(lambda: running("pg"), 60)
-        watch = pg.watch(look)
-        begun = watch()
-        assert begun[1] > 0, begun
-        m.send({"method": "notifications/cancelled", "params": {"requestId": m.n}})
-        while True:
-            now, left = watch()
-            if not left:
-                break
-        longest.append(now - begun[0])
-        watch.end()
-    m.close()
-    print("# gone after, by the server's clock: " + ", ".join("%.3f s" % s for s in longest), flush=True)
-    assert min(longest) < 1, longest
-
-
-def test_a_query_whose_session_is_closed_is_gone_from_the_server():
-    for connection in "pg", "my":
-        cell("pass", "closing")
-        c, want = begin(connection, session_id="closing")
-        box("session", "rm", "closing", check=True)
-        gone(connection, "the session is closed")
-        said = c.recv()
-        assert said["id"] == want and said["error"]["kind"] == "session_expired", said
-        c.sock.close()
-
-
-def test_a_query_whose_process_is_killed_is_gone_from_the_server():
-    """Nobody cancels it, but PostgreSQL looks for its client. MariaDB ends it when the statement's own time is over."""
-    c, want = begin("pg")
-    workers = [p for p in children(box.daemon_pid()) if command(p) == "codebox-sql" and not children(p)]
-    assert workers
-    for p in workers:
-        os.kill(p, 9)
-    gone("pg", "its process is killed")
-    said = c.recv()
-    assert said["id"] == want and "without an answer" in said["error"]["message"], said
-    c.sock.close()
-
-
-def test_codeboxd_is_killed():
-    b = box_with()
-    c = Control(b)
-    c.send("sql", connection="pg", code="SELECT COUNT(*) FROM big a, big b, big c")
-    assert wait_until(lambda: running("pg"), 20)
-    os.kill(b.daemon_pid(), 9)
-    assert wait_until(lambda: not running("pg"), 10)
-    b.stop()
-
-
-def test_disk_full():
-    box("run", "--image", image, "--disk", "16M", "--session", "full", "-c", "pass", check=True)
-    a = ask("SELECT i, repeat('x', 1000) FROM big", session_id="full", path="partial.csv")
-    assert a["kind"] in ("disk_full", "file_error"), a
-    assert parts(session="full").strip() == "[]"
-    box("session", "rm", "full", check=True)
-
-
-def test_the_server_dies():
-    cell("pass")
-    with Control(box) as c:
-        want = c.send("sql", connection="pg", code="SELECT a.i, repeat('x', 1000), pg_sleep(0.001) FROM big a", session_id="s", path="partial.csv")
-        assert wait_until(lambda: running("pg"), 20)
-        assert wait_until(lambda: "partial" in parts(), 20)
-        pg.kill()
-        said = c.recv()
-    assert said["id"] == want and said["error"]["kind"] == "query_failed", said
-    assert parts().strip() == "[]", parts()
-    os.unlink(os.path.join(pg.dir, "data", "postmaster.pid"))
-    pg.serve(*pg.argv)
-    assert ask("SELECT 1")["rows"] == [[1]]
-    assert ask("SELECT 1", "gone")["kind"] == "connection_failed"
-
-
-def test_the_other_server_dies():
-    cell("pass")
-    with Control(box) as c:
-        slow = "SELECT i, REPEAT('x', 1000), SLEEP(0.001) FROM big"
-        want = c.send("sql", connection="my", code=slow, session_id="s", path="partial.csv")
-        assert wait_until(lambda: running("my"), 60)
-        my.kill()
-        said = c.recv()
-    assert said["id"] == want and said["error"]["kind"] == "query_failed", said
-    assert parts().strip() == "[]", parts()
-    my.serve(*my.argv)
-    assert ask("SELECT 1", "my")["rows"] == [[1]]
-
-
-def test_the_network_stalls():
-    """In the middle of a result, so that the driver cannot even say that the query is cancelled."""
-    relay = Relay(os.path.join(place, ".s.PGSQL.5432"), os.path.join(pg.dir, ".s.PGSQL.5432"))
-    b = box_with(query_timeout="4s", connections={"far": {**CONNECTIONS["pg"], "server": place}})
-    cell("pass", b=b)
-    assert ask("SELECT 1", "far", b=b)["rows"] == [[1]]
-    for _ in range(10):
-        relay.left = 3 << 20
-        a = ask("SELECT a.i, repeat('x', 1000) FROM big a, t", "far", b=b, session_id="s", path="partial.csv")
-        assert a["kind"] == "timeout", a
-        if relay.stalled.is_set():  # else the machine was too busy for this number of bytes
-            break
-    assert "answers neither the query nor that it is cancelled" in a["message"], a
-    assert parts(b).strip() == "[]", parts(b)
-    relay.end()
-    gone("pg", "the network stalls")
     b.stop()
 
 
