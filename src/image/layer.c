@@ -38,11 +38,6 @@ static uint64_t *number(struct cbx_unpack_stats *stats, size_t i)
 	return (uint64_t *)((char *)stats + numbers[i].at);
 }
 
-static int open_dir(int dir, const char *path)
-{
-	return cbx_tree_openat(dir, path, O_RDONLY | O_DIRECTORY, 0);
-}
-
 /* Its directory: "<where>/<digits of the digest>". */
 static void path_of(const char *where, const char *digest, char out[CBX_OCI_DIGEST + 16])
 {
@@ -55,7 +50,7 @@ bool cbx_layer_there(int store, const char *digest)
 	_cleanup_fd_ int fd = -1;
 
 	path_of(CBX_LAYERS_STORE, digest, path);
-	fd = cbx_oci_digest_valid(digest) ? open_dir(store, path) : -1;
+	fd = cbx_oci_digest_valid(digest) ? cbx_tree_open_dir(store, path) : -1;
 	return fd >= 0;
 }
 
@@ -106,11 +101,11 @@ static int look(int dir, const char *path, const char *digest, struct cbx_scan_k
 	struct cbx_err ignored;
 	int r;
 
-	*ret = (struct cbx_layer){ .tree = -1, .dir = open_dir(dir, path) };
+	*ret = (struct cbx_layer){ .tree = -1, .dir = cbx_tree_open_dir(dir, path) };
 	if (ret->dir == -ENOENT)
 		return 0;
 	strcpy(ret->digest, digest);
-	ret->tree = ret->dir < 0 ? -1 : open_dir(ret->dir, TREE);
+	ret->tree = ret->dir < 0 ? -1 : cbx_tree_open_dir(ret->dir, TREE);
 	r = ret->tree < 0 ? -EUCLEAN : read_record(ret, then);
 	if (r == 0 && known)
 		r = list(ret, known, now, &ignored) < 0 || strcmp(then, now) != 0 ? -EUCLEAN : 0;
@@ -148,9 +143,9 @@ int cbx_layer_begin(int stage, const char *digest, struct cbx_layer *ret, struct
 	if (mkdirat(stage, CBX_LAYERS_FRESH, 0755) < 0 && errno != EEXIST)
 		return cbx_fail(err, errno, "make a directory for layers");
 	if (mkdirat(stage, path, 0755) == 0)
-		ret->dir = open_dir(stage, path);
+		ret->dir = cbx_tree_open_dir(stage, path);
 	if (ret->dir >= 0 && mkdirat(ret->dir, TREE, 0755) == 0)
-		ret->tree = open_dir(ret->dir, TREE);
+		ret->tree = cbx_tree_open_dir(ret->dir, TREE);
 	if (ret->tree >= 0)
 		return 0;
 	cbx_fail(err, errno, "make a directory for the layer %s", digest);

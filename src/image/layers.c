@@ -15,11 +15,6 @@
 #include "image/store.h"
 #include "image/tree.h"
 
-static int open_dir(int dir, const char *name)
-{
-	return cbx_tree_openat(dir, name, O_RDONLY | O_DIRECTORY, 0);
-}
-
 static int keep_all(int fresh, int kept, struct cbx_err *err)
 {
 	char **names;
@@ -37,14 +32,14 @@ static int keep_all(int fresh, int kept, struct cbx_err *err)
 
 int cbx_layers_keep(int stage, int store, struct cbx_err *err)
 {
-	_cleanup_fd_ int fresh = open_dir(stage, CBX_LAYERS_FRESH), kept = -1;
+	_cleanup_fd_ int fresh = cbx_tree_open_dir(stage, CBX_LAYERS_FRESH), kept = -1;
 	int r;
 
 	if (fresh == -ENOENT)
 		return 0;
 	if (mkdirat(store, CBX_LAYERS_STORE, 0755) < 0 && errno != EEXIST)
 		return cbx_fail(err, errno, "make a directory for layers in the image store");
-	kept = open_dir(store, CBX_LAYERS_STORE);
+	kept = cbx_tree_open_dir(store, CBX_LAYERS_STORE);
 	if (fresh < 0 || kept < 0)
 		return cbx_fail(err, fresh < 0 ? -fresh : -kept, "open the directory of layers");
 	r = keep_all(fresh, kept, err);
@@ -75,7 +70,7 @@ static const char **used_names(const cJSON *list, size_t *ret_n)
 
 void cbx_layers_sweep(int store, const char *images_dir)
 {
-	_cleanup_fd_ int kept = open_dir(store, CBX_LAYERS_STORE);
+	_cleanup_fd_ int kept = cbx_tree_open_dir(store, CBX_LAYERS_STORE);
 	_cleanup_json_ cJSON *list = NULL;
 	_cleanup_free_ const char **used = NULL;
 	struct cbx_err ignored;
@@ -95,7 +90,7 @@ void cbx_layers_sweep(int store, const char *images_dir)
 
 cJSON *cbx_layers_list(int store)
 {
-	_cleanup_fd_ int kept = open_dir(store, CBX_LAYERS_STORE);
+	_cleanup_fd_ int kept = cbx_tree_open_dir(store, CBX_LAYERS_STORE);
 	cJSON *list = cbx_json_new_arr();
 	struct cbx_err ignored;
 	char **names;

@@ -235,6 +235,11 @@ int cbx_tree_names(int dir, char ***ret, size_t *ret_n, struct cbx_err *err)
 	return 0;
 }
 
+int cbx_tree_open_dir(int dir, const char *path)
+{
+	return cbx_tree_openat(dir, path, O_RDONLY | O_DIRECTORY, 0);
+}
+
 void cbx_tree_names_free(char **names, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

@@ -21,6 +21,7 @@
 
 /* openat2() with CBX_RESOLVE_SAFE, retried on EAGAIN and EINTR. A descriptor, or -errno. */
 int cbx_tree_openat(int root, const char *path, int flags, mode_t mode);
+int cbx_tree_open_dir(int root, const char *path); /* to be read */
 
 /*
  * Open (O_PATH) the directory that holds the last component of `path`; *ret_name points at that component in `path`.

@@ -59,12 +59,3 @@ int cbx_azure_upload(struct cbx_upload *u, struct cbx_err *err)
 	list.length = text.len;
 	return r < 0 ? r : put(u, &list, err);
 }
-
-int cbx_azure_remove(struct cbx_upload *u, struct cbx_err *err)
-{
-	struct cbx_request q = { .method = "DELETE", .query = "", .text = "" };
-	int r = cbx_upload_request(u, &q, err);
-
-	cbx_buf_release(&q.body);
-	return r < 0 && q.status == 404 ? 0 : r;
-}

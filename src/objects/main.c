@@ -76,9 +76,9 @@ static int carry_out(struct cbx_upload *u, const struct setting *setting, const 
 	u->easy = curl_easy_init();
 	if (!u->easy)
 		return cbx_fail(err, ENOMEM, "begin a transfer");
-	if (u->store.azure)
-		return upload ? cbx_azure_upload(u, err) : cbx_azure_remove(u, err);
-	return upload ? cbx_s3_upload(u, err) : cbx_s3_remove(u, err);
+	if (!upload)
+		return cbx_upload_remove(u, err);
+	return u->store.azure ? cbx_azure_upload(u, err) : cbx_s3_upload(u, err);
 }
 
 /* The process of one job. */

@@ -124,12 +124,3 @@ int cbx_s3_upload(struct cbx_upload *u, struct cbx_err *err)
 	cbx_buf_release(&p.list);
 	return r;
 }
-
-int cbx_s3_remove(struct cbx_upload *u, struct cbx_err *err)
-{
-	struct cbx_request q = { .method = "DELETE", .query = "", .text = "" };
-	int r = cbx_upload_request(u, &q, err);
-
-	cbx_buf_release(&q.body);
-	return r < 0 && q.status == 404 ? 0 : r;
-}

@@ -329,3 +329,12 @@ int cbx_upload_request(struct cbx_upload *u, struct cbx_request *q, struct cbx_e
 		return cbx_refuse(err, "timeout", ETIMEDOUT, "there was no time left for it");
 	return explain(u, q, code, text, tries, err);
 }
+
+int cbx_upload_remove(struct cbx_upload *u, struct cbx_err *err)
+{
+	struct cbx_request q = { .method = "DELETE", .query = "", .text = "" };
+	int r = cbx_upload_request(u, &q, err);
+
+	cbx_buf_release(&q.body);
+	return r < 0 && q.status == 404 ? 0 : r;
+}

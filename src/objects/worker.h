@@ -49,10 +49,10 @@ struct cbx_request {
  * says what the store said, and status is what it was, or 0. */
 int cbx_upload_request(struct cbx_upload *u, struct cbx_request *q, struct cbx_err *err);
 
+/* What is there no more is removed. */
+int cbx_upload_remove(struct cbx_upload *u, struct cbx_err *err);
 int cbx_s3_upload(struct cbx_upload *u, struct cbx_err *err);
-int cbx_s3_remove(struct cbx_upload *u, struct cbx_err *err);
 int cbx_azure_upload(struct cbx_upload *u, struct cbx_err *err);
-int cbx_azure_remove(struct cbx_upload *u, struct cbx_err *err);
 
 int cbx_upload_confine(const struct cbx_filter *filter, const char *certificates, struct cbx_err *err);
 

@@ -23,11 +23,6 @@ struct cbx_file_op *cbx_rest_file_op(struct cbx_rest_call *call,
 	return &call->file;
 }
 
-static struct cbx_rest_call *call_of(struct cbx_file_op *op)
-{
-	return cbx_container_of(op, struct cbx_rest_call, file);
-}
-
 /* Ask for what comes next; the session may have gone. */
 #define NEXT(call, ask)                                                                                                \
 	do {                                                                                                           \
@@ -56,7 +51,7 @@ static void time_of(int64_t ns, char out[32])
 
 static void listed(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err)
 {
-	struct cbx_rest_call *call = call_of(op);
+	struct cbx_rest_call *call = cbx_rest_call_of_file(op);
 	cJSON *o, *list;
 
 	if (err) {
@@ -147,7 +142,7 @@ static void drained(void *arg)
 
 static void piece_read(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err)
 {
-	struct cbx_rest_call *call = call_of(op);
+	struct cbx_rest_call *call = cbx_rest_call_of_file(op);
 
 	if (err || !reply->len || reply->len > call->end - call->offset) {
 		cbx_rest_cut(call); /* it has become shorter, or cannot be read: there is no way to say so now */
@@ -208,7 +203,7 @@ static void reply_empty(struct cbx_rest_call *call, int status)
 
 static void found(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err)
 {
-	struct cbx_rest_call *call = call_of(op);
+	struct cbx_rest_call *call = cbx_rest_call_of_file(op);
 	const struct cbx_file_entry *e = reply ? reply->entries : NULL;
 	const char *range = cbx_http_header(call->conn, "Range"), *if_range = cbx_http_header(call->conn, "If-Range");
 	struct cbx_err wrong;
@@ -319,7 +314,7 @@ static void answer_written(struct cbx_rest_call *call)
 
 static void piece_written(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err)
 {
-	struct cbx_rest_call *call = call_of(op);
+	struct cbx_rest_call *call = cbx_rest_call_of_file(op);
 
 	if (err) {
 		cbx_rest_tell_news(call);
@@ -355,7 +350,7 @@ static void write_piece(struct cbx_rest_call *call)
 
 static void looked(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err)
 {
-	struct cbx_rest_call *call = call_of(op);
+	struct cbx_rest_call *call = cbx_rest_call_of_file(op);
 
 	if (err && err->code != ENOENT) {
 		cbx_rest_fail(call, err);
@@ -412,7 +407,7 @@ int cbx_rest_post_files(struct cbx_rest_call *call, struct cbx_err *err)
 
 static void removed(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err)
 {
-	struct cbx_rest_call *call = call_of(op);
+	struct cbx_rest_call *call = cbx_rest_call_of_file(op);
 	cJSON *o;
 
 	if (err) {

@@ -106,6 +106,10 @@ int cbx_rest_link_seconds(struct cbx_rest_call *call, uint32_t *ret, struct cbx_
 struct cbx_file_op *cbx_rest_file_op(struct cbx_rest_call *call,
 				     void (*done)(struct cbx_file_op *op, const struct cbx_file_reply *reply,
 						  const struct cbx_err *err));
+static inline struct cbx_rest_call *cbx_rest_call_of_file(struct cbx_file_op *op)
+{
+	return cbx_container_of(op, struct cbx_rest_call, file);
+}
 /* What target.path is, of `end` bytes, is news; told, with others before it, later. */
 void cbx_rest_add_news(struct cbx_rest_call *call);
 void cbx_rest_tell_news(struct cbx_rest_call *call);

@@ -58,11 +58,6 @@ static void release(struct cbx_rest_call *call)
 	free(p);
 }
 
-static struct cbx_rest_call *call_of(struct cbx_file_op *op)
-{
-	return cbx_container_of(op, struct cbx_rest_call, file);
-}
-
 static void walk(struct cbx_rest_call *call);
 
 /* ---- what goes out ---- */
@@ -148,7 +143,7 @@ static void keep_page(struct level *l, const struct cbx_file_reply *reply)
 static void listed(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err)
 {
 	static const struct cbx_file_reply nothing;
-	struct cbx_rest_call *call = call_of(op);
+	struct cbx_rest_call *call = cbx_rest_call_of_file(op);
 	struct cbx_rest_pack *p = call->pack;
 
 	if (err && (!p->begun || (err->code != ENOENT && err->code != ENOTDIR))) {
@@ -175,7 +170,7 @@ static bool is_gone(const struct cbx_err *err)
 static void file_read(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err)
 {
 	static const char zeros[CBX_TAR_BLOCK];
-	struct cbx_rest_call *call = call_of(op);
+	struct cbx_rest_call *call = cbx_rest_call_of_file(op);
 	struct cbx_rest_pack *p = call->pack;
 
 	if (err && !p->offset && is_gone(err)) {
@@ -202,7 +197,7 @@ static void file_read(struct cbx_file_op *op, const struct cbx_file_reply *reply
 
 static void link_read(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err)
 {
-	struct cbx_rest_call *call = call_of(op);
+	struct cbx_rest_call *call = cbx_rest_call_of_file(op);
 	struct cbx_tar_entry *e = &call->pack->entry;
 
 	if (err && !is_gone(err)) {

@@ -178,11 +178,6 @@ static int refill(struct cbx_rest_call *call, struct cbx_err *err)
 
 /* ---- entries out ---- */
 
-static struct cbx_rest_call *call_of(struct cbx_file_op *op)
-{
-	return cbx_container_of(op, struct cbx_rest_call, file);
-}
-
 /* A path of the archive as one of the workspace. */
 static void whole(const struct cbx_rest_unpack *u, const char *path, char ret[CBX_REST_PATH_MAX + 1])
 {
@@ -214,7 +209,7 @@ static void add_news(struct cbx_rest_call *call)
 
 static void placed(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err)
 {
-	struct cbx_rest_call *call = call_of(op);
+	struct cbx_rest_call *call = cbx_rest_call_of_file(op);
 	struct cbx_rest_unpack *u = call->unpack;
 
 	if (err) {
@@ -232,7 +227,7 @@ static void placed(struct cbx_file_op *op, const struct cbx_file_reply *reply, c
 
 static void written(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err)
 {
-	struct cbx_rest_call *call = call_of(op);
+	struct cbx_rest_call *call = cbx_rest_call_of_file(op);
 
 	if (err) {
 		fail_entry(call, err);
@@ -245,7 +240,7 @@ static void written(struct cbx_file_op *op, const struct cbx_file_reply *reply, 
 /* The directories above a file are there. */
 static void ready(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err)
 {
-	struct cbx_rest_call *call = call_of(op);
+	struct cbx_rest_call *call = cbx_rest_call_of_file(op);
 
 	if (err) {
 		fail_entry(call, err);
@@ -404,7 +399,7 @@ char cbx_rest_archive_kind(const char *type)
 
 static void into_is_there(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err)
 {
-	struct cbx_rest_call *call = call_of(op);
+	struct cbx_rest_call *call = cbx_rest_call_of_file(op);
 
 	if (err)
 		cbx_rest_fail(call, err);

@@ -33,22 +33,17 @@ void cbx_tool_command_outcome(struct cbx_tool_call *call, struct cbx_command *c)
 
 /* ---- waiting ---- */
 
-static void stop_timer(struct cbx_tool_call *call)
-{
-	cbx_event_free_p(&call->timer);
-}
-
 static void on_end(struct cbx_command_op *op, struct cbx_command *c, const struct cbx_err *err)
 {
 	struct cbx_tool_call *call = cbx_container_of(op, struct cbx_tool_call, command);
 
-	stop_timer(call);
+	cbx_event_free_p(&call->timer);
 	call->command_answer(call, c); /* which says, too, why it could not begin, or did not end by itself */
 }
 
 static struct cbx_command *stop(struct cbx_tool_call *call)
 {
-	stop_timer(call);
+	cbx_event_free_p(&call->timer);
 	if (!cbx_op_pending(&call->command.op))
 		return NULL;
 	cbx_op_cancel(&call->command.op);
@@ -64,12 +59,6 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 		call->command_answer(call, c);
 }
 
-static void started(struct cbx_tool_call *call)
-{
-	if (call->default_session && strcmp(call->client->default_session, call->session_id) == 0)
-		call->client->default_used = true;
-}
-
 int cbx_tool_command_wait(struct cbx_tool_call *call, struct cbx_command *c, uint64_t ms, struct cbx_err *err)
 {
 	struct timeval tv = { .tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000) };
@@ -77,7 +66,7 @@ int cbx_tool_command_wait(struct cbx_tool_call *call, struct cbx_command *c, uin
 
 	call->execution_id = cbx_command_id(c);
 	snprintf(call->session_id, sizeof(call->session_id), "%s", cbx_session_id(cbx_command_session(c)));
-	started(call);
+	cbx_tool_started(call);
 	if (ms == 0 || cbx_command_status(c) > CBX_RUNNING) {
 		call->command_answer(call, c);
 		return 0;

@@ -39,6 +39,7 @@ int cbx_tool_session(struct cbx_tool_call *call, const char *id, struct cbx_sess
 int cbx_tool_wait(struct cbx_tool_call *call, struct cbx_execution *x, uint64_t ms, struct cbx_err *err);
 /* Wait no longer. The execution, or NULL when there is none to stop waiting for. */
 struct cbx_execution *cbx_tool_wait_stop(struct cbx_tool_call *call);
+void cbx_tool_started(struct cbx_tool_call *call); /* its session is used from now on */
 
 /* The same for a command, with call->command_answer. */
 int cbx_tool_command_wait(struct cbx_tool_call *call, struct cbx_command *c, uint64_t ms, struct cbx_err *err);

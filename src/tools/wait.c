@@ -12,20 +12,15 @@
 #include "base/timer.h"
 #include "tools/internal.h"
 
-static void started(struct cbx_tool_call *call)
+void cbx_tool_started(struct cbx_tool_call *call)
 {
 	if (call->default_session && strcmp(call->client->default_session, call->session_id) == 0)
 		call->client->default_used = true;
 }
 
-static void stop_timer(struct cbx_tool_call *call)
-{
-	cbx_event_free_p(&call->timer);
-}
-
 static void ended(struct cbx_tool_call *call, struct cbx_execution *x)
 {
-	stop_timer(call);
+	cbx_event_free_p(&call->timer);
 	call->answer(call, x);
 }
 
@@ -34,7 +29,7 @@ static void on_progress(struct cbx_watch_op *op, struct cbx_execution *x, const 
 	struct cbx_tool_call *call = cbx_container_of(op, struct cbx_tool_call, watch);
 
 	if (progress->what == CBX_STARTED)
-		started(call);
+		cbx_tool_started(call);
 	else if (progress->what == CBX_PRINTED && call->events->printed)
 		call->events->printed(call, progress->stream, progress->p, progress->n);
 	else if (progress->what == CBX_ENDED)
@@ -43,7 +38,7 @@ static void on_progress(struct cbx_watch_op *op, struct cbx_execution *x, const 
 
 struct cbx_execution *cbx_tool_wait_stop(struct cbx_tool_call *call)
 {
-	stop_timer(call);
+	cbx_event_free_p(&call->timer);
 	if (!cbx_op_pending(&call->watch.op))
 		return NULL;
 	cbx_op_cancel(&call->watch.op);
@@ -57,7 +52,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 	if (!x)
 		return;
-	started(call); /* nobody watches it any more, and it will start */
+	cbx_tool_started(call); /* nobody watches it any more, and it will start */
 	call->answer(call, x);
 }
 
@@ -72,7 +67,7 @@ int cbx_tool_wait(struct cbx_tool_call *call, struct cbx_execution *x, uint64_t 
 	over = cbx_execution_status(x) > CBX_RUNNING;
 	if (ms == 0 || over) {
 		if (!over)
-			started(call);
+			cbx_tool_started(call);
 		call->answer(call, x);
 		return 0;
 	}
