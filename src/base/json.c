@@ -492,6 +492,23 @@ const char *cbx_json_text(const cJSON *obj, const char *key)
 	return cJSON_IsString(v) ? v->valuestring : NULL;
 }
 
+const char *cbx_json_str(const cJSON *obj, const char *key)
+{
+	const char *text = cbx_json_text(obj, key);
+
+	return text ? text : "";
+}
+
+bool cbx_json_lists(const cJSON *list, const char *text)
+{
+	const cJSON *v;
+
+	cJSON_ArrayForEach(v, list)
+		if (cJSON_IsString(v) && strcmp(v->valuestring, text) == 0)
+			return true;
+	return false;
+}
+
 int cbx_json_error(const cJSON *obj, const char *kind, int code, struct cbx_err *err)
 {
 	const char *own = cbx_json_text(obj, "kind"), *message = cbx_json_text(obj, "message");

@@ -64,6 +64,8 @@ int cbx_json_get_obj(const cJSON *obj, const char *key, const cJSON **ret, struc
 int cbx_json_get_arr(const cJSON *obj, const char *key, const cJSON **ret, struct cbx_err *err);
 /* For what may just as well be absent as of another type: the text, or NULL, borrowed; the number, or `otherwise`. */
 const char *cbx_json_text(const cJSON *obj, const char *key);
+const char *cbx_json_str(const cJSON *obj, const char *key); /* the same, "" instead of NULL */
+bool cbx_json_lists(const cJSON *list, const char *text);    /* it is one of the strings of a list */
 double cbx_json_number(const cJSON *obj, const char *key, double otherwise);
 /* Numbers of trees that were built here, too, in which they are raw text; 0 when absent. */
 uint64_t cbx_json_u64(const cJSON *obj, const char *key);

@@ -120,16 +120,6 @@ static int show_file(const cJSON *result)
 
 /* ---- a schema ---- */
 
-static bool has(const cJSON *list, const char *name)
-{
-	const cJSON *v;
-
-	cJSON_ArrayForEach(v, list)
-		if (cJSON_IsString(v) && strcmp(v->valuestring, name) == 0)
-			return true;
-	return false;
-}
-
 static void put_list(struct cbx_buf *out, const cJSON *names)
 {
 	const cJSON *v;
@@ -166,7 +156,7 @@ static void put_column(struct cbx_buf *out, const cJSON *column, const cJSON *pr
 	cbx_escape(out, cbx_cli_str(column, "type"));
 	if (!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(column, "nullable")))
 		cbx_buf_adds(out, ", not null");
-	if (has(primary, cbx_cli_str(column, "name")))
+	if (cbx_json_lists(primary, cbx_cli_str(column, "name")))
 		cbx_buf_adds(out, ", primary key");
 	cbx_buf_addc(out, '\n');
 }

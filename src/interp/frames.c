@@ -9,16 +9,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/str.h"
 
 #define COUNT_MAX 9e15 /* exact as a double */
-
-static const char *text_of(const cJSON *frame, const char *key)
-{
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(frame, key);
-
-	return cJSON_IsString(v) ? v->valuestring : NULL;
-}
 
 static bool number_of(const cJSON *frame, const char *key, double min, double max, double *ret)
 {
@@ -41,9 +35,9 @@ static void get_count(const cJSON *json, struct cbx_frame *f)
 
 static bool get_ready(const cJSON *json, struct cbx_frame *f)
 {
-	f->language = text_of(json, "language");
-	f->version = text_of(json, "version");
-	f->type = text_of(json, "kind");
+	f->language = cbx_json_text(json, "language");
+	f->version = cbx_json_text(json, "version");
+	f->type = cbx_json_text(json, "kind");
 	return f->language && f->version && f->type;
 }
 
@@ -56,9 +50,9 @@ static bool get_bundle(const cJSON *json, struct cbx_frame *f)
 
 static bool get_error(const cJSON *json, struct cbx_frame *f)
 {
-	f->name = text_of(json, "name");
-	f->value = text_of(json, "value");
-	f->traceback = text_of(json, "traceback");
+	f->name = cbx_json_text(json, "name");
+	f->value = cbx_json_text(json, "value");
+	f->traceback = cbx_json_text(json, "traceback");
 	return f->name && f->value && f->traceback;
 }
 
@@ -82,7 +76,7 @@ static bool get_done(const cJSON *json, struct cbx_frame *f)
 		[CBX_DONE_INTERRUPTED] = "interrupted",
 		[CBX_DONE_EXIT] = "exit",
 	};
-	const char *status = text_of(json, "status"), *workspace = text_of(json, "workspace");
+	const char *status = cbx_json_text(json, "status"), *workspace = cbx_json_text(json, "workspace");
 	int i = cbx_find_word(status, known, ARRAY_SIZE(known));
 	double v;
 
@@ -116,7 +110,7 @@ static bool get(const cJSON *json, struct cbx_frame *f)
 		f->refused = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "refused"));
 		return true;
 	case CBX_FRAME_ASK:
-		f->prompt = text_of(json, "prompt");
+		f->prompt = cbx_json_text(json, "prompt");
 		f->password = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "password"));
 		return f->prompt;
 	case CBX_FRAME_IS_COMPLETE:
@@ -138,7 +132,7 @@ int cbx_frame_decode(const cJSON *json, struct cbx_frame *f, struct cbx_err *err
 		[CBX_FRAME_IS_COMPLETE] = "is_complete", [CBX_FRAME_COMPLETE] = "complete",
 		[CBX_FRAME_STALE] = "stale",	 [CBX_FRAME_INSPECT] = "inspect",
 	};
-	const char *ev = text_of(json, "ev");
+	const char *ev = cbx_json_text(json, "ev");
 	double id = 0;
 	int i = cbx_find_word(ev, kinds, ARRAY_SIZE(kinds));
 

@@ -124,16 +124,9 @@ cJSON *cbx_query_next(struct cbx_queries *qs)
 	return frame;
 }
 
-static const char *text_of(const cJSON *o, const char *key)
-{
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-
-	return cJSON_IsString(v) ? v->valuestring : "";
-}
-
 static cJSON *completeness(const cJSON *frame)
 {
-	const char *status = text_of(frame, "status"), *indent = text_of(frame, "indent");
+	const char *status = cbx_json_str(frame, "status"), *indent = cbx_json_str(frame, "indent");
 	cJSON *o;
 
 	if (strcmp(status, "complete") != 0 && strcmp(status, "incomplete") != 0 && strcmp(status, "invalid") != 0)
@@ -169,7 +162,7 @@ static cJSON *completions(const cJSON *frame)
 /* A text that is too long ends early. */
 static cJSON *inspection(const cJSON *frame)
 {
-	const char *text = text_of(frame, "text");
+	const char *text = cbx_json_str(frame, "text");
 	size_t n = strlen(text);
 	cJSON *o = cbx_json_new_obj();
 
@@ -196,8 +189,8 @@ static cJSON *stale(const cJSON *frame)
 
 		if (!o)
 			break;
-		cbx_json_set_str(o, "name", text_of(p, "name"));
-		cbx_json_set_str(o, "version", text_of(p, "version"));
+		cbx_json_set_str(o, "name", cbx_json_str(p, "name"));
+		cbx_json_set_str(o, "version", cbx_json_str(p, "version"));
 		cbx_json_push(list, o);
 	}
 	return list;

@@ -20,13 +20,6 @@ static const char *const members[] = {
 	"SharedAccessSignature",    "QueueEndpoint", "TableEndpoint", "FileEndpoint"
 };
 
-static const char *text_of(const cJSON *o, const char *key)
-{
-	const char *s = cbx_json_text(o, key);
-
-	return s ? s : "";
-}
-
 static int refuse(struct cbx_err *err, const char *what)
 {
 	return cbx_refuse(err, "invalid_argument", EINVAL, "%s", what);
@@ -64,10 +57,11 @@ static char *endpoint_of(const cJSON *said)
 {
 	const char *protocol = cbx_json_text(said, "DefaultEndpointsProtocol"),
 		   *suffix = cbx_json_text(said, "EndpointSuffix");
-	char *endpoint = cbx_json_text(said, "BlobEndpoint")
-				 ? cbx_xstrdup(cbx_json_text(said, "BlobEndpoint"))
-				 : cbx_xasprintf("%s://%s.blob.%s", protocol ? protocol : "https",
-						 text_of(said, "AccountName"), suffix ? suffix : "core.windows.net");
+	char *endpoint =
+		cbx_json_text(said, "BlobEndpoint")
+			? cbx_xstrdup(cbx_json_text(said, "BlobEndpoint"))
+			: cbx_xasprintf("%s://%s.blob.%s", protocol ? protocol : "https",
+					cbx_json_str(said, "AccountName"), suffix ? suffix : "core.windows.net");
 	size_t n = strlen(endpoint);
 
 	if (n && endpoint[n - 1] == '/')
@@ -81,7 +75,7 @@ static char *account_of(const cJSON *said, const char *endpoint)
 	const char *host = strstr(endpoint, "://"), *path;
 
 	if (cbx_json_text(said, "AccountName") || !host)
-		return cbx_xstrdup(text_of(said, "AccountName"));
+		return cbx_xstrdup(cbx_json_str(said, "AccountName"));
 	host += 3;
 	path = strchr(host, '/');
 	return path ? cbx_xstrdup(path + 1) : cbx_xasprintf("%.*s", (int)strcspn(host, ".:"), host);
@@ -122,7 +116,7 @@ static int build(const struct cbx_servers *allowed, const cJSON *said, const cha
 	if (r < 0)
 		snprintf(err->kind, sizeof(err->kind), "invalid_argument"); /* a request's, not a policy's */
 	else
-		r = check_host(allowed, text_of(store.json, "endpoint"), err);
+		r = check_host(allowed, cbx_json_str(store.json, "endpoint"), err);
 	if (r >= 0)
 		*ret = take_ptr(&store.json);
 	cbx_object_store_release(&store);

@@ -66,13 +66,6 @@ static const char *parse_endpoint(const char *s, bool azure, struct cbx_buf *ret
 	return NULL;
 }
 
-static const char *text_of(const cJSON *v, const char *key)
-{
-	const char *s = cbx_json_text(v, key);
-
-	return s ? s : "";
-}
-
 static int only(const cJSON *v, const char *const *known, const char *fault, const cJSON **ret_bad, struct cbx_err *err)
 {
 	const cJSON *m;
@@ -91,25 +84,25 @@ static int only(const cJSON *v, const char *const *known, const char *fault, con
 static int parse_azure(const cJSON *v, struct cbx_object_store *s, const cJSON **ret_bad, struct cbx_err *err)
 {
 	static const char *const known[] = { "type", "endpoint", "account", "container", "prefix", "secret", NULL };
-	const char *account = text_of(v, "account"), *fault, *path;
+	const char *account = cbx_json_str(v, "account"), *fault, *path;
 	_cleanup_buf_ struct cbx_buf endpoint = { 0 };
 	int r = only(v, known, "unknown key; accepted are: type, endpoint, account, container, prefix, secret", ret_bad,
 		     err);
 
 	if (r < 0)
 		return r;
-	fault = parse_endpoint(text_of(v, "endpoint"), true, &endpoint);
+	fault = parse_endpoint(cbx_json_str(v, "endpoint"), true, &endpoint);
 	path = fault ? NULL : strchr(strstr(cbx_buf_str(&endpoint), "://") + 3, '/');
 	if (!fault && !made_of(account, "", 64))
 		fault = "account: give the name of the storage account";
 	if (!fault && path && strcmp(path + 1, account) != 0)
 		fault = "endpoint: behind the host only the account may stand, as emulators want it";
-	if (!fault && !made_of(text_of(v, "container"), "", 63))
+	if (!fault && !made_of(cbx_json_str(v, "container"), "", 63))
 		fault = "container: give its name, up to 63 characters";
 	if (fault)
 		return wrong(v, ret_bad, err, fault);
 	cbx_json_set_str(s->json, "endpoint", cbx_buf_str(&endpoint));
-	cbx_json_set_str(s->json, "bucket", text_of(v, "container"));
+	cbx_json_set_str(s->json, "bucket", cbx_json_str(v, "container"));
 	cbx_json_set_str(s->json, "user", account);
 	return 0;
 }
@@ -118,41 +111,41 @@ static int parse_s3(const cJSON *v, struct cbx_object_store *s, const cJSON **re
 {
 	static const char *const known[] = { "type",   "endpoint",   "region", "bucket",
 					     "prefix", "access_key", "secret", NULL };
-	const char *region = text_of(v, "region"), *fault;
+	const char *region = cbx_json_str(v, "region"), *fault;
 	_cleanup_buf_ struct cbx_buf endpoint = { 0 };
 	int r = only(v, known, "unknown key; accepted are: type, endpoint, region, bucket, prefix, access_key, secret",
 		     ret_bad, err);
 
 	if (r < 0)
 		return r;
-	fault = parse_endpoint(text_of(v, "endpoint"), false, &endpoint);
+	fault = parse_endpoint(cbx_json_str(v, "endpoint"), false, &endpoint);
 	if (!fault && !made_of(region, "", 64))
 		fault = "region: give one such as \"us-east-1\", which most stores other than Amazon's take";
-	if (!fault && !made_of(text_of(v, "bucket"), "", 63))
+	if (!fault && !made_of(cbx_json_str(v, "bucket"), "", 63))
 		fault = "bucket: give its name, up to 63 characters";
-	if (!fault && !made_of(text_of(v, "access_key"), "", 128))
+	if (!fault && !made_of(cbx_json_str(v, "access_key"), "", 128))
 		fault = "access_key: give the id of an access key; its secret is named by \"secret\"";
 	if (fault)
 		return wrong(v, ret_bad, err, fault);
 	cbx_json_set_str(s->json, "endpoint", cbx_buf_str(&endpoint));
 	cbx_json_set_str(s->json, "region", region);
-	cbx_json_set_str(s->json, "bucket", text_of(v, "bucket"));
-	cbx_json_set_str(s->json, "user", text_of(v, "access_key"));
+	cbx_json_set_str(s->json, "bucket", cbx_json_str(v, "bucket"));
+	cbx_json_set_str(s->json, "user", cbx_json_str(v, "access_key"));
 	return 0;
 }
 
 int cbx_object_store_parse_place(const cJSON *v, struct cbx_object_store *s, const cJSON **ret_bad, struct cbx_err *err)
 {
-	const char *prefix = text_of(v, "prefix");
-	bool azure = strcmp(text_of(v, "type"), "azure") == 0;
+	const char *prefix = cbx_json_str(v, "prefix");
+	bool azure = strcmp(cbx_json_str(v, "type"), "azure") == 0;
 	int r;
 
 	cbx_object_store_release(s);
 	*ret_bad = v;
-	if (!cJSON_IsObject(v) || (!azure && strcmp(text_of(v, "type"), "s3") != 0))
+	if (!cJSON_IsObject(v) || (!azure && strcmp(cbx_json_str(v, "type"), "s3") != 0))
 		return wrong(v, ret_bad, err, "give an object whose \"type\" is \"s3\" or \"azure\"");
 	s->json = cbx_json_new_obj();
-	cbx_json_set_str(s->json, "type", text_of(v, "type"));
+	cbx_json_set_str(s->json, "type", cbx_json_str(v, "type"));
 	r = azure ? parse_azure(v, s, ret_bad, err) : parse_s3(v, s, ret_bad, err);
 	if (r < 0)
 		return r;
@@ -193,7 +186,7 @@ void cbx_object_store_to_json(const struct cbx_object_store *s, cJSON *group)
 	static const struct {
 		const char *name, *s3, *azure;
 	} names[] = { { "user", "access_key", "account" }, { "bucket", "bucket", "container" } };
-	bool azure = strcmp(text_of(s->json, "type"), "azure") == 0;
+	bool azure = strcmp(cbx_json_str(s->json, "type"), "azure") == 0;
 	cJSON *o, *m;
 
 	if (!s->json)

@@ -116,19 +116,13 @@ static int says_yes(const char *word)
 	return -1;
 }
 
-static const char *text_of(const cJSON *o, const char *key)
-{
-	const char *s = cbx_json_text(o, key);
-
-	return s ? s : "";
-}
-
 /* "tcp:HOST,PORT", as SQL Server has it, or "HOST", and the key Port. */
 static int set_server(cJSON *o, const cJSON *said, const char *type, const struct cbx_sql_rules *rules,
 		      struct cbx_err *err)
 {
 	/* rules NULL: there may be any. */
-	const char *text = text_of(said, "server"), *number = cbx_json_text(said, "port"), *comma = strrchr(text, ',');
+	const char *text = cbx_json_str(said, "server"), *number = cbx_json_text(said, "port"),
+		   *comma = strrchr(text, ',');
 	uint16_t port = standard_port(type);
 	struct cbx_host host;
 
@@ -223,12 +217,12 @@ int cbx_sql_connection_of_string(const struct cbx_sql_rules *rules, const char *
 	r = read_string(text, said, ret_password, err);
 	if (r < 0)
 		return r;
-	type = type_of(text_of(said, "driver"));
+	type = type_of(cbx_json_str(said, "driver"));
 	if (!type)
 		return refuse(err, "Driver: name one of SQL Server, PostgreSQL, MySQL or MariaDB");
 	cbx_json_set_str(o, "type", type);
-	cbx_json_set_str(o, "database", text_of(said, "database"));
-	cbx_json_set_str(o, "user", text_of(said, "user"));
+	cbx_json_set_str(o, "database", cbx_json_str(said, "database"));
+	cbx_json_set_str(o, "user", cbx_json_str(said, "user"));
 	r = set_server(o, said, type, rules, err);
 	if (r >= 0)
 		r = set_tls(o, said, err);

@@ -81,16 +81,9 @@ static int check_string(const cJSON *v, struct cbx_sql_connection *c, const cJSO
 	return r;
 }
 
-static const char *text_of(const cJSON *obj, const char *key)
-{
-	const char *s = cbx_json_text(obj, key);
-
-	return s ? s : "";
-}
-
 static int check_sqlite(const cJSON *v, struct cbx_sql_connection *c, const cJSON **ret_bad, struct cbx_err *err)
 {
-	const char *path = text_of(v, "database");
+	const char *path = cbx_json_str(v, "database");
 	const cJSON *m;
 
 	cJSON_ArrayForEach(m, v)
@@ -115,7 +108,7 @@ static const char *standard_tls(const char *server)
 static int check_server(const cJSON *v, struct cbx_sql_connection *c, const cJSON **ret_bad, struct cbx_err *err)
 {
 	static const char *const known[] = { "type", "server", "port", "database", "user", "password", "tls", "ca", NULL };
-	const char *server = text_of(v, "server"), *user = text_of(v, "user"), *tls = cbx_json_text(v, "tls");
+	const char *server = cbx_json_str(v, "server"), *user = cbx_json_str(v, "user"), *tls = cbx_json_text(v, "tls");
 	const cJSON *m, *port = cJSON_GetObjectItemCaseSensitive(v, "port");
 	uint64_t number = 0;
 	int r = 0;
@@ -124,10 +117,10 @@ static int check_server(const cJSON *v, struct cbx_sql_connection *c, const cJSO
 		if (!word_of(known, m->string))
 			return wrong(m, ret_bad, err,
 				     "unknown key; accepted are: type, server, port, database, user, password, tls, ca");
-	if (!server_valid(text_of(v, "type"), server))
+	if (!server_valid(cbx_json_str(v, "type"), server))
 		return wrong(v, ret_bad, err,
 			     "server: give a host, an address, or the directory or path of a unix socket");
-	if (!text_valid(text_of(v, "database")))
+	if (!text_valid(cbx_json_str(v, "database")))
 		return wrong(v, ret_bad, err, "database: give its name, without ; { } = and quotes");
 	if (!text_valid(user))
 		return wrong(v, ret_bad, err, "user: give a name, without ; { } = and quotes");
@@ -138,12 +131,12 @@ static int check_server(const cJSON *v, struct cbx_sql_connection *c, const cJSO
 	cbx_json_set_str(c->json, "server", server);
 	if (number)
 		cbx_json_set_u64(c->json, "port", number);
-	cbx_json_set_str(c->json, "database", text_of(v, "database"));
+	cbx_json_set_str(c->json, "database", cbx_json_str(v, "database"));
 	cbx_json_set_str(c->json, "user", user);
 	tls = tls ? tls : standard_tls(server);
 	cbx_json_set_str(c->json, "tls", tls);
 	m = cJSON_GetObjectItemCaseSensitive(v, "ca");
-	if (m && !path_valid(text_of(v, "ca")))
+	if (m && !path_valid(cbx_json_str(v, "ca")))
 		return wrong(m, ret_bad, err,
 			     "ca: give the absolute path of a file of certificates (PEM), without spaces, ; { } = and quotes");
 	if (m && strcmp(tls, "verify") != 0)
@@ -158,7 +151,7 @@ static int check_server(const cJSON *v, struct cbx_sql_connection *c, const cJSO
 
 int cbx_sql_connection_parse(const cJSON *v, struct cbx_sql_connection *c, const cJSON **ret_bad, struct cbx_err *err)
 {
-	const char *type = text_of(v, "type");
+	const char *type = cbx_json_str(v, "type");
 
 	if (!cbx_name_valid(v->string))
 		return wrong(v, ret_bad, err,

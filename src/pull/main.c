@@ -174,16 +174,6 @@ static int write_layout(int dir, const struct request *q, const char *digest, ui
 	return r < 0 ? r : write_file(dir, "oci-layout", marker, strlen(marker), err);
 }
 
-static bool is_there(const cJSON *have, const char *digest)
-{
-	const cJSON *v;
-
-	cJSON_ArrayForEach(v, have)
-		if (cJSON_IsString(v) && strcmp(v->valuestring, digest) == 0)
-			return true;
-	return false;
-}
-
 static int fetch_layers(struct request *q, int blobs, const cJSON *manifest, struct cbx_err *err)
 {
 	size_t n = 0;
@@ -194,7 +184,7 @@ static int fetch_layers(struct request *q, int blobs, const cJSON *manifest, str
 	if (r == 0) {
 		all[n++] = m->config;
 		for (size_t i = 0; i < m->n; i++)
-			if (!is_there(q->have, m->layers[i].digest))
+			if (!cbx_json_lists(q->have, m->layers[i].digest))
 				all[n++] = m->layers[i];
 		r = cbx_blobs_fetch(&q->registry, blobs, all, n, on_progress, err);
 	}

@@ -19,13 +19,6 @@
 #define MESSAGE_CHARS 2000
 #define FILES_SHOWN   20 /* as content; structured content has all that the engine lists */
 
-static const char *text_or_empty(const cJSON *obj, const char *key)
-{
-	const char *s = cbx_json_text(obj, key);
-
-	return s ? s : "";
-}
-
 /* ---- text ---- */
 
 cJSON *cbx_render_add_block(cJSON *content, const char *type)
@@ -103,7 +96,7 @@ static void add_files(struct cbx_render *r)
 	const cJSON *f;
 
 	cJSON_ArrayForEach(f, cJSON_GetObjectItemCaseSensitive(r->e->x, "files")) {
-		const char *path = text_or_empty(f, "path"), *mime = text_or_empty(f, "mime_type");
+		const char *path = cbx_json_str(f, "path"), *mime = cbx_json_str(f, "mime_type");
 		char size[32];
 		cJSON *copy;
 
@@ -124,7 +117,7 @@ static void add_files(struct cbx_render *r)
 		cbx_escape(&r->text, path);
 		cbx_buf_addf(&r->text, ", %s, %s", size, mime);
 		if (cbx_json_text(f, "link"))
-			cbx_buf_addf(&r->text, "; for the user, until %s: %s", text_or_empty(f, "link_expires"),
+			cbx_buf_addf(&r->text, "; for the user, until %s: %s", cbx_json_str(f, "link_expires"),
 				     cbx_json_text(f, "link"));
 		if (cbx_json_text(f, "not_kept")) {
 			cbx_buf_adds(&r->text, "; not kept after the session: ");
@@ -159,7 +152,7 @@ static const char queued[] = "The cell has not started yet: the cells of a sessi
 /* A cell that waits for its turn is on its way, too. */
 static bool is_running(const cJSON *x)
 {
-	const char *status = text_or_empty(x, "status");
+	const char *status = cbx_json_str(x, "status");
 
 	return strcmp(status, "running") == 0 || strcmp(status, "queued") == 0;
 }
@@ -168,7 +161,7 @@ static const char *where_it_is(const cJSON *x)
 {
 	if (cJSON_GetObjectItemCaseSensitive(x, "argv"))
 		return command;
-	return strcmp(text_or_empty(x, "status"), "queued") == 0 ? queued : running;
+	return strcmp(cbx_json_str(x, "status"), "queued") == 0 ? queued : running;
 }
 
 /* Where in the output the n-th display was made; without that it was behind all of it. */
@@ -187,7 +180,7 @@ static void build_output(struct cbx_render *r)
 {
 	const cJSON *omitted = cJSON_GetObjectItemCaseSensitive(r->e->x, "omitted");
 	const cJSON *places = cJSON_GetObjectItemCaseSensitive(r->e->x, "display_places"), *d;
-	const char *output = text_or_empty(r->e->x, "output"), *where = cbx_json_text(omitted, "where");
+	const char *output = cbx_json_str(r->e->x, "output"), *where = cbx_json_text(omitted, "where");
 	uint64_t before = cbx_json_u64(omitted, "bytes");
 	size_t from = 0, end = strlen(output), bounds[CBX_DISPLAYS_MAX], n = 0, at = 0;
 	_cleanup_buf_ struct cbx_buf screen = { 0 };
@@ -236,9 +229,9 @@ static void build_text(struct cbx_render *r)
 		if (traceback && traceback[0]) {
 			cbx_render_cut(&r->text, traceback, r->value_max, 0, NULL);
 		} else {
-			cbx_render_cut(&r->text, text_or_empty(error, "name"), NAME_CHARS, 0, NULL);
+			cbx_render_cut(&r->text, cbx_json_str(error, "name"), NAME_CHARS, 0, NULL);
 			cbx_buf_adds(&r->text, ": ");
-			cbx_render_cut(&r->text, text_or_empty(error, "value"), r->value_max, 0, NULL);
+			cbx_render_cut(&r->text, cbx_json_str(error, "value"), r->value_max, 0, NULL);
 		}
 	}
 	if (message) {
@@ -291,7 +284,7 @@ static cJSON *build_structured(struct cbx_render *r)
 	static const char *const last[] = { "exit_code", "state_kept", "duration_ms", "usage", NULL };
 	const cJSON *error = cJSON_GetObjectItemCaseSensitive(r->e->x, "error");
 	const cJSON *omitted = cJSON_GetObjectItemCaseSensitive(r->e->x, "omitted");
-	const char *out = text_or_empty(r->e->x, "stdout"), *errout = text_or_empty(r->e->x, "stderr");
+	const char *out = cbx_json_str(r->e->x, "stdout"), *errout = cbx_json_str(r->e->x, "stderr");
 	const char *where = cbx_json_text(omitted, "where");
 	uint64_t gone = cbx_json_u64(omitted, "bytes"), to_out, gone_here;
 	cJSON *s = cbx_json_new_obj();
@@ -308,9 +301,9 @@ static cJSON *build_structured(struct cbx_render *r)
 	if (error) {
 		cJSON *e = cbx_json_new_obj();
 
-		set_cut(e, "name", text_or_empty(error, "name"), NAME_CHARS, 0, NULL);
-		set_cut(e, "value", text_or_empty(error, "value"), r->value_max, 0, NULL);
-		set_cut(e, "traceback", text_or_empty(error, "traceback"), r->value_max, 0, NULL);
+		set_cut(e, "name", cbx_json_str(error, "name"), NAME_CHARS, 0, NULL);
+		set_cut(e, "value", cbx_json_str(error, "value"), r->value_max, 0, NULL);
+		set_cut(e, "traceback", cbx_json_str(error, "traceback"), r->value_max, 0, NULL);
 		cbx_json_set(s, "error", e);
 	}
 	set_cut(s, "message", is_running(r->e->x) ? where_it_is(r->e->x) : cbx_json_text(r->e->x, "message"),
