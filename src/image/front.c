@@ -85,7 +85,8 @@ int cbx_image_open_recipe(const struct cbx_dirs *dirs, const char *what, char **
 	if (!file && code == ENOENT)
 		return cbx_refuse(err, "recipe_not_found", ENOENT,
 				  "there is no recipe \"%.60s\" in %.200s/recipes; use python, python-science, "
-				  "python-debian, python-minimal, full, javascript or host; a name with a \"/\" is the path of a recipe file",
+				  "python-debian, python-minimal, full, javascript, conda or host; a name with a \"/\" "
+				  "is the path of a recipe file",
 				  what, dirs->share);
 	return cbx_fail(err, code, "open the recipe %s", path);
 }

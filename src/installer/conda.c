@@ -15,6 +15,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -189,6 +191,69 @@ int cbx_conda_check(int tree, const struct cbx_wheel *w, struct cbx_err *err)
 	    !build || strcmp(build, w->build) != 0)
 		return unsafe(err, "the archive says of itself that it is another package");
 	return check_links(tree, 0, err);
+}
+
+/* A file that the archive has under several names becomes several: by how many names a file of the store has is seen
+ * whether a session has it (trim.c). */
+static int split_file(int dir, const char *name, const struct stat *st, const struct cbx_unpack_options *o)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, st->st_mtim };
+	_cleanup_fd_ int in = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), out = -1;
+	char random[13], temporary[20], chunk[65536];
+	ssize_t n = 0;
+
+	if (atomic_fetch_add(o->together, (uint64_t)st->st_size) + (uint64_t)st->st_size > o->max_bytes)
+		return -EFBIG;
+	cbx_random_name(random, 12);
+	snprintf(temporary, sizeof(temporary), ".%s", random);
+	out = in < 0 ? -1 : openat(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (out < 0)
+		return -errno;
+	while ((n = cbx_read_full(in, chunk, sizeof(chunk))) > 0) {
+		int r = cbx_write_all(out, chunk, (size_t)n);
+
+		if (r < 0)
+			return r;
+	}
+	if (n < 0)
+		return (int)n;
+	return fchmod(out, st->st_mode & 0777) < 0 || futimens(out, times) < 0 ||
+			       renameat(dir, temporary, dir, name) < 0
+		       ? -errno
+		       : 0;
+}
+
+static int split(int tree, unsigned depth, const struct cbx_unpack_options *o)
+{
+	int fd = openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	_cleanup_closedir_ DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
+	if (!d || depth > DEPTH_MAX)
+		return d ? -ELOOP : -errno;
+	while (r == 0 && (e = readdir(d))) {
+		_cleanup_fd_ int below = -1;
+		struct stat st;
+
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return -errno;
+		if (S_ISREG(st.st_mode) && st.st_nlink > 1)
+			r = split_file(fd, e->d_name, &st, o);
+		if (!S_ISDIR(st.st_mode))
+			continue;
+		below = openat(fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		r = below < 0 ? -errno : split(below, depth + 1, o);
+	}
+	return r;
+}
+
+int cbx_conda_split(int tree, const struct cbx_unpack_options *o, struct cbx_err *err)
+{
+	int r = split(tree, 0, o);
+
+	return r < 0 ? cbx_fail(err, -r, "give each of its files one name") : 0;
 }
 
 /* ---- links ---- */

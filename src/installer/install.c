@@ -281,6 +281,7 @@ struct checking {
 	const struct cbx_store_dirs *store;
 	int tree;
 	const struct cbx_wheel *wheel;
+	const struct cbx_unpack_options *options;
 };
 
 static int check_package(int tree, const struct cbx_wheel *w, struct cbx_err *err)
@@ -297,6 +298,8 @@ static int check_tree(void *arg, struct cbx_err *err)
 
 	if (r >= 0)
 		r = check_package(c->tree, c->wheel, err);
+	if (r >= 0 && c->wheel->build)
+		r = cbx_conda_split(c->tree, c->options, err);
 	if (r < 0)
 		return r;
 	r = cbx_tree_keep(c->store, c->tree, c->wheel->sum);
@@ -329,7 +332,7 @@ static int unpack(const struct installation *in, const struct cbx_wheel *w, int 
 					.together = &in->spent->unpacked };
 	struct cbx_unpack_stats stats;
 	_cleanup_fd_ int tree = -1;
-	struct checking c = { .store = in->store, .wheel = w };
+	struct checking c = { .store = in->store, .wheel = w, .options = &o };
 	int r;
 
 	if (fstat(fd, &st) < 0 || mkdirat(in->store->own, path, 0755) < 0 ||

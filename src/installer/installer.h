@@ -217,6 +217,8 @@ struct cbx_prefix {
  * beside it for a time, in store->own. */
 int cbx_conda_unpack(int fd, const struct cbx_store_dirs *store, const char *name, const struct cbx_wheel *w, int tree,
 		     const struct cbx_unpack_options *o, struct cbx_err *err);
+/* Of a new tree: files that have several names get one each, as far as the options allow bytes. */
+int cbx_conda_split(int tree, const struct cbx_unpack_options *o, struct cbx_err *err);
 /* Whether the tree of an unpacked archive is that of this package, and holds nothing that leads out of it. */
 int cbx_conda_check(int tree, const struct cbx_wheel *w, struct cbx_err *err);
 /* What each prefix has, also where no package puts anything into it: a place for Python's modules, and for programs. */

@@ -166,6 +166,8 @@ def fill_others():
         channel.add(name + "-b", "1.0", [name], files={})
     channel.add("special", "1.0", files={"share/s": ""}, raw=lambda tar: [
         entry("dev/null", tarfile.CHRTYPE)(tar), entry("bin/setuid", mode=0o6755)(tar), entry("fifo", tarfile.FIFOTYPE)(tar)])
+    channel.add("twice", "1.0", files={"bin/twice": (0o755, "#!/bin/sh\necho twice\n")}, raw=lambda tar: [
+        entry("bin/again", tarfile.LNKTYPE, "bin/twice")(tar), entry("share/again", tarfile.LNKTYPE, "bin/again")(tar)])
     channel.add("turn-a", "1.0", files={"share/turn": {"link": "../etc"}, "etc/x": ""})
     channel.add("turn-b", "1.0", files={"share/turn/evil": "x"})
 
@@ -324,6 +326,12 @@ def test_archives_that_are_hostile_or_not_what_was_promised():
     out, err = cell("import glob, os; r = glob.glob('/run/codebox-packages/*/')[0]\n"
                     "print(sorted(os.listdir(r)), oct(os.stat(r + 'bin/setuid').st_mode))", "h2")
     assert out == "['bin', 'conda-meta', 'lib', 'share'] 0o100755\n", (out, err)
+    # Files with several names have one each in the store, by which it knows what sessions have.
+    assert isinstance(install("twice", session="h4"), dict)
+    assert cell("!again; sh $(dirname $(dirname $(command -v again)))/share/again", "h4")[0] == "twice\ntwice\n"
+    store = os.path.join(data, "packages", "w")
+    kept = next(d for d in os.listdir(store) if os.path.exists(os.path.join(store, d, "bin", "again")))
+    assert len({os.stat(os.path.join(store, kept, path)).st_ino for path in ("bin/twice", "bin/again", "share/again")}) == 3
     # A directory of one package that is a link of another.
     answer = install("turn-a", "turn-b", session="h3")
     assert isinstance(answer, str) and "put a package in its place" in answer, answer
