@@ -148,8 +148,8 @@ static int open_parent(int at, const char *path, bool make, const char **ret_nam
 	return fd < 0 ? -errno : take_fd(&fd);
 }
 
-static void replace_text(struct cbx_buf *out, const char *p, size_t n, const char *from,
-			 const struct cbx_prefix *prefix)
+/* A file of placeholders alone could become many times as long. */
+static int replace_text(struct cbx_buf *out, const char *p, size_t n, const char *from, const struct cbx_prefix *prefix)
 {
 	size_t len = strlen(from), python;
 	const char *end = p + n, *hit;
@@ -166,11 +166,14 @@ static void replace_text(struct cbx_buf *out, const char *p, size_t n, const cha
 		}
 	}
 	while ((hit = memmem(p, (size_t)(end - p), from, len))) {
+		if (out->len > FILE_MAX)
+			return -EFBIG;
 		cbx_buf_add(out, p, (size_t)(hit - p));
 		cbx_buf_adds(out, prefix->at);
 		p = hit + len;
 	}
 	cbx_buf_add(out, p, (size_t)(end - p));
+	return 0;
 }
 
 /* In each string that has it. */
@@ -214,6 +217,13 @@ static int write_copy(int dir, const char *name, const struct stat *st, const st
 	return r;
 }
 
+static int too_large(struct cbx_err *err)
+{
+	return cbx_refuse(err, "too_large", EFBIG,
+			  "the files that name the directory they are in are too large to be copied; use another build "
+			  "of the package");
+}
+
 int cbx_prefix_copy(int tree, const cJSON *file, const char *to, struct cbx_prefix *prefix, struct cbx_err *err)
 {
 	const char *path = cbx_json_text(file, "path"), *placeholder = cbx_json_text(file, "placeholder"), *name, *last;
@@ -227,9 +237,7 @@ int cbx_prefix_copy(int tree, const cJSON *file, const char *to, struct cbx_pref
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return unsafe(err, "it does not have a file that its list of files has");
 	if ((uint64_t)st.st_size > FILE_MAX || prefix->copied + (uint64_t)st.st_size > prefix->max)
-		return cbx_refuse(err, "too_large", EFBIG,
-				  "the files that name the directory they are in are too large to be copied; use "
-				  "another build of the package");
+		return too_large(err);
 	r = cbx_read_whole(fd, FILE_MAX, &had);
 	if (r < 0)
 		return cbx_fail(err, -r, "read a file of the package");
@@ -237,8 +245,8 @@ int cbx_prefix_copy(int tree, const cJSON *file, const char *to, struct cbx_pref
 		out = &had;
 		if (replace_binary(had.data, had.len, placeholder, prefix->at) < 0)
 			return unsafe(err, "the prefix in one of its files has too little room");
-	} else if (had.len) {
-		replace_text(&text, had.data, had.len, placeholder, prefix);
+	} else if (had.len && replace_text(&text, had.data, had.len, placeholder, prefix) < 0) {
+		return too_large(err);
 	}
 	prefix->copied += out->len;
 	dir = open_parent(prefix->to, to, true, &last);

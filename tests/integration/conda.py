@@ -124,6 +124,8 @@ def hostile():
                                                                        "file_mode": "text"}]})}}, "has a path or prefix that is not one"),
         ("by-link", {"files": {"a": {"link": "share"}, "share/f": "/opt/prefix/x"}, "info": {"info/paths.json": json.dumps(
             {"paths": [{"_path": "a/f", "prefix_placeholder": "/opt/prefix", "file_mode": "text"}]})}}, "does not have a file that its list"),
+        ("grows", {"files": {"share/f": "/opt/pre" * (2 << 20)}, "info": {"info/paths.json": json.dumps(
+            {"paths": [{"_path": "share/f", "prefix_placeholder": "/opt/pre", "file_mode": "text"}]})}}, "too large to be copied"),
         ("not-there", {"info": {"info/paths.json": json.dumps({"paths": [{"_path": "x", "prefix_placeholder": "/opt/prefix"}]})}},
          "does not have a file that its list"),
         ("bad-list", {"info": {"info/paths.json": "{"}}, "its list of files cannot be read"),
