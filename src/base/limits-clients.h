@@ -166,7 +166,7 @@
 					 * status 429 [http/tar.py:many_at_once] */
 #define CBX_HTTP_TRANSFERS_TENANT 32     /* http: likewise of one tenant [http/tar.py:many_at_once] */
 #define CBX_HTTP_STREAM_MAX MIB(4)       /* http: waiting for a client that does not read; then: cut off
-					 * [http/mcp.py:clients_that_do_not_read] */
+					 * [http/over_http.py:clients_that_do_not_read] */
 #define CBX_HTTP_WAITING_MAX KIB(64)     /* http: notifications kept for a session without a stream; more: dropped */
 #define CBX_HTTP_KEPT_SESSION MIB(4)     /* http: events kept of an Mcp-Session-Id, for who comes again; more: the oldest
 					 * are forgotten */
@@ -175,7 +175,7 @@
 					 * oldest ends [http/resume.py:bounds] */
 #define CBX_HTTP_KEPT_S 60               /* http: of a stream after its answer; then: forgotten */
 #define CBX_HTTP_SESSIONS_MAX 256        /* http: Mcp-Session-Ids of a tenant, the local user being one; more: its
-					 * longest idle one ends, or status 503 [http/mcp.py:many_sessions] */
+					 * longest idle one ends, or status 503 [http/over_http.py:many_sessions] */
 #define CBX_HTTP_SESSIONS_ALL 8192       /* http: of all tenants; more: likewise */
 #define CBX_HTTP_SESSION_IDLE_S 3600     /* http: of a session without a request or stream; then: ended
 					 * [daemon/times.py:connections_and_sessions_that_are_left] */
