@@ -6,6 +6,7 @@ changed at random, in the request line, headers, bodies, and in how the bytes ar
 CBX_HTTP_SECONDS is for how long, 10 if omitted; CBX_HTTP_SEED repeats a run, whose seed is printed.
 No answer is a 5xx, none is malformed, none tells of the other tenant's session, and codeboxd lives and serves afterwards.
 """
+import http.client
 import json
 import os
 import random
@@ -38,7 +39,10 @@ class Fuzz:
     def __init__(self, d):
         self.d, self.r, self.seen = d, random.Random(SEED), {}
         self.tokens = {t: d.token(t) for t in ("acme", "beta")}
-        paths = json.loads(self.ask(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")[2])["paths"]
+        c = http.client.HTTPConnection("127.0.0.1", d.port)
+        c.request("GET", "/openapi.json")
+        paths = json.load(c.getresponse())["paths"]
+        c.close()
         self.routes = [(m.upper(), p) for p, methods in paths.items() for m in methods if m in ("get", "post", "put", "delete")]
         self.routes += [(m, p) for m in ("GET", "POST", "DELETE") for p in ("/mcp", "/ui", "/ui/page.js")]
 
