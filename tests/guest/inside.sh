@@ -287,12 +287,14 @@ probes() {
 }
 # What root had before there was an account "codebox" is not that account's: said, with a command that gives it over.
 given_over() {
-	local dir remedy
+	local said dir remedy
+	said=$(codebox image build --force host 2>&1)
+	printf '%s\n' "$said"
 	for dir in /run/codebox /var/lib/codebox; do
-		remedy=$(codebox image ls 2>&1 | tee /dev/stderr | grep -om1 "chown -Rh --from=[0-9]* codebox $dir\$")
+		remedy=$(grep -om1 "chown -Rh --from=[0-9]* codebox $dir\$" <<<"$said")
 		[ -n "$remedy" ] && $remedy || return 1
 	done
-	codebox image ls
+	codebox image build --force host
 }
 # codebox-server(7), command by command: with the packages, or what else was installed in their place.
 server() {
