@@ -20,6 +20,7 @@
 #include "base/str.h"
 #include "installer/installer.h"
 #include "packages/conda.h"
+#include "packages/kind.h"
 #include "packages/npm.h"
 
 #define ACCEPT "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
@@ -310,12 +311,16 @@ void cbx_answer_question(const cJSON *job, const struct cbx_store_dirs *store, i
 	_cleanup_(cbx_indexes_release) struct cbx_indexes from = { 0 };
 	_cleanup_(cbx_index_release) struct cbx_index registry = { 0 };
 	struct cbx_err err;
-	int r = cbx_json_text(job, "built")			    ? take_piece(&q, job, &err)
-		: cJSON_GetObjectItemCaseSensitive(job, "channels") ? answer_channel(&q, job, &from, &text, &err)
-		: project && cbx_is_npm(project)		    ? answer_npm(&q, cbx_json_text(job, "registry"),
-										 project + strlen(CBX_NPM), &registry, &text, &err)
-								    : answer_index(&q, job, &from, &text, &err);
+	int r;
 
+	if (cbx_json_text(job, "built"))
+		r = take_piece(&q, job, &err);
+	else if (cJSON_GetObjectItemCaseSensitive(job, "channels"))
+		r = answer_channel(&q, job, &from, &text, &err);
+	else if (project && cbx_kind_of(project) == CBX_KIND_NPM)
+		r = answer_npm(&q, cbx_json_text(job, "registry"), cbx_kind_bare(project), &registry, &text, &err);
+	else
+		r = answer_index(&q, job, &from, &text, &err);
 	if (r < 0) {
 		cbx_err_sanitize(&err);
 		cbx_json_set_str(o, "kind", err.kind);

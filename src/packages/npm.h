@@ -6,11 +6,6 @@
 #include "packages/rules.h"
 #include "packages/semver.h"
 
-static inline bool cbx_is_npm(const char *name)
-{
-	return name[0] == 'n' && name[1] == 'p' && name[2] == 'm' && name[3] == ':';
-}
-
 /* "npm:@scope/name@^1.2 || 3"; a tag ("@next") where it is not a rule. The name keeps its "npm:", and what is said of
  * versions its "@". */
 int cbx_npm_requirement(const char *text, bool rule, struct cbx_requirement *ret, struct cbx_err *err);

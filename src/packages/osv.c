@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/jsonscan.h"
 #include "base/str.h"
+#include "packages/kind.h"
 #include "packages/npm.h"
 
 #define VALUES_MAX 500000 /* of one advisory */
@@ -26,7 +27,7 @@ static bool has_name(const struct cbx_wheel *w, const char *name, size_t n)
 {
 	char normal[CBX_PROJECT_MAX];
 
-	if (cbx_is_npm(w->name))
+	if (cbx_kind_of(w->name) == CBX_KIND_NPM)
 		return strlen(w->name) == n + strlen(CBX_NPM) && memcmp(w->name + strlen(CBX_NPM), name, n) == 0;
 	return cbx_project_name(name, n, normal) && strcmp(w->name, normal) == 0;
 }
@@ -205,7 +206,7 @@ static int is_affected(struct search *s, const cJSON *affected, const struct cbx
 
 	if ((ranges && !cJSON_IsArray(ranges)) || (versions && !cJSON_IsArray(versions)))
 		return invalid(err, "ranges and versions are lists");
-	if (!parse(w->version, cbx_is_npm(w->name), &v))
+	if (!parse(w->version, cbx_kind_of(w->name) == CBX_KIND_NPM, &v))
 		return 0; /* a lock has none such */
 	v.python.local[0] = '\0';
 	cJSON_ArrayForEach(e, ranges) {
@@ -252,7 +253,7 @@ static int compare_all(struct search *s, const cJSON *affected, const char *ecos
 		const struct cbx_wheel *w = &s->lock->wheels[i];
 		int r;
 
-		if (cbx_is_npm(w->name) != npm || !has_name(w, name, strlen(name)))
+		if ((cbx_kind_of(w->name) == CBX_KIND_NPM) != npm || !has_name(w, name, strlen(name)))
 			continue;
 		r = is_affected(s, affected, w, err);
 		if (r < 0)

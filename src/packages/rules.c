@@ -97,7 +97,7 @@ static int parse(const char *text, bool rule, struct cbx_requirement *ret, struc
 	bool parenthesis;
 
 	*ret = (struct cbx_requirement){ 0 };
-	if (cbx_is_npm(p))
+	if (cbx_kind_of(p) == CBX_KIND_NPM)
 		return cbx_npm_requirement(p, rule, ret, err);
 	if (cbx_kind_of(p) == CBX_KIND_CONDA)
 		return cbx_conda_requirement(p, rule, ret, err);
@@ -285,9 +285,16 @@ static int read_package(const cJSON *o, struct cbx_wheel *w, struct cbx_err *err
 
 	if (!cJSON_IsObject(o) || !name)
 		return bad_lock(err, "a package has no name");
-	r = cbx_is_npm(name)			  ? cbx_npm_read(o, w, err)
-	    : cbx_kind_of(name) == CBX_KIND_CONDA ? cbx_conda_read(o, w, err)
-						  : read_wheel(o, name, w, err);
+	switch (cbx_kind_of(name)) {
+	case CBX_KIND_NPM:
+		r = cbx_npm_read(o, w, err);
+		break;
+	case CBX_KIND_CONDA:
+		r = cbx_conda_read(o, w, err);
+		break;
+	default:
+		r = read_wheel(o, name, w, err);
+	}
 	if (r < 0)
 		return r;
 	if (url ? !usable_url(url) : w->place != NULL)

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "packages/kind.h"
 #include "packages/npm.h"
 #include "packages/semver.h"
 
@@ -71,7 +72,7 @@ static int about(const char *text, struct cbx_sum *ret, struct cbx_err *err)
 	if (r < 0)
 		return r;
 	snprintf(ret->name, sizeof(ret->name), "%s", q.name);
-	if (cbx_is_npm(q.name)) {
+	if (cbx_kind_of(q.name) == CBX_KIND_NPM) {
 		if (version[0] != '@' || strlen(version + 1) >= sizeof(ret->version) ||
 		    !cbx_semver_parse(version + 1, strlen(version + 1), &v))
 			return refuse(text, "what a lock has is one version", err);
@@ -85,7 +86,7 @@ static int about(const char *text, struct cbx_sum *ret, struct cbx_err *err)
 /* "--hash=sha256:… --hash sha256:…" */
 static int hashes(struct cbx_sums *sums, struct cbx_sum *sum, const char *text, const char *p, struct cbx_err *err)
 {
-	bool npm = cbx_is_npm(sum->name);
+	bool npm = cbx_kind_of(sum->name) == CBX_KIND_NPM;
 	size_t had = sums->n;
 
 	while (*(p += strspn(p, " \t"))) {
@@ -138,7 +139,7 @@ int cbx_sums_take(struct cbx_sums *sums, const char *text, char **ret, struct cb
 		;
 	bare = strndup(from, n);
 	r = about(bare, &sum, err);
-	if (r == 0 && cbx_is_npm(sum.name) != locked)
+	if (r == 0 && (cbx_kind_of(sum.name) == CBX_KIND_NPM) != locked)
 		r = refuse(text, "a hash of this kind of package does not stand here", err);
 	if (r == 0)
 		r = hashes(sums, &sum, bare, hash, err);

@@ -3,12 +3,13 @@
  * Theory of operation: packages are installed in five steps, of which the session itself sees only the last.
  *
  *  1  A sandbox is made as every session's is, of the same image, so that its Python knows which wheels fit. In it a
- *     resolver runs (runtimes/python/resolve.py; for npm, runtimes/javascript/resolve.js). For conda, that sandbox only
- *     says which Python it has; the resolver has an image of its own (runtimes/python/solve.py). It has no network:
- * what it wants to know of the index it asks for on its standard output, by the name of a project or an address that
- * the index named, and codebox-packages looks. What was asked a moment ago is not asked again (resolved.c). 2  Its
- * answer, all packages that are needed, is read strictly and judged by the policy. The sandbox is closed. 3
- * codebox-packages compares them with advisories and popular names, fetches what the store lacks, checks it against
+ *     resolver runs (runtimes/python/resolve.py; for npm, runtimes/javascript/resolve.js). It has no network: what it
+ *     wants to know of the index it asks for on its standard output, by the name of a project or an address that the
+ *     index named, and codebox-packages looks. For conda, that sandbox only says which Python it has; the resolver
+ *     (runtimes/python/solve.py) then runs in one of the image conda. What was asked a moment ago is not asked again
+ *     (resolved.c).
+ *  2  Its answer, all packages that are needed, is read strictly and judged by the policy. The sandbox is closed.
+ *  3  codebox-packages compares them with advisories and popular names, fetches what the store lacks, checks it against
  *     what was judged, and makes a directory of links.
  *  4  The supervisor mounts that directory in the session's sandbox.
  *  5  A .pth file in the session's home names the mount, for the interpreter that runs and those that follow. The one

@@ -417,10 +417,11 @@ void cbx_resolver_next(struct cbx_install *in)
 	if (begin_cell(in, HELPER, true, SOLVE, "python", &err) >= 0)
 		return;
 	if (strcmp(err.kind, "image_not_found") == 0)
-		cbx_refuse(&err, "no_packages", ENOENT,
-			   "packages of conda need the image " HELPER
-			   ", in which is found out what they need, and it is not there; use packages of PyPI, or "
-			   "ask whoever runs codebox to make it: codebox image build " HELPER);
+		cbx_refuse(
+			&err, "no_packages", ENOENT,
+			"packages of conda are resolved in the image " HELPER
+			", which is not there; use packages of PyPI, or ask whoever runs codebox to make it: codebox "
+			"image build " HELPER);
 	cbx_install_end(in, &err);
 }
 

@@ -69,7 +69,7 @@ static void judge_npm(const char *text)
 	if (cbx_requirement_rule(asked, &q, &err) >= 0) {
 		_cleanup_free_ char *said = cbx_xasprintf("%s%s", q.name, q.specifiers);
 
-		must(cbx_is_npm(q.name) && cbx_npm_name(q.name + strlen(CBX_NPM), strlen(q.name + strlen(CBX_NPM))));
+		must(cbx_kind_of(q.name) == CBX_KIND_NPM && cbx_npm_name(q.name + strlen(CBX_NPM), strlen(q.name + strlen(CBX_NPM))));
 		must(cbx_requirement_rule(said, &again, &err) >= 0 && strcmp(again.specifiers, q.specifiers) == 0);
 		(void)cbx_npm_holds(q.specifiers, "1.2.3", false);
 	}

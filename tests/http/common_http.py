@@ -237,6 +237,14 @@ class Modern(Client):
         return self.send("POST", m, **{**self.routing(m), **headers})
 
 
+def code_of(answer):
+    return answer.message["error"]["code"]
+
+
+def same(got, want):
+    assert got == want, f"got {got!r}, want {want!r}"
+
+
 def sentinel(text):
     return "=?base64?" + base64.b64encode(text.encode()).decode() + "?="
 

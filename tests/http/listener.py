@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The HTTP listener, byte by byte: who may ask, what it refuses, and its bounds; mcp.py has the protocol."""
+"""The HTTP listener, byte by byte: who may ask, what it refuses, and its bounds; over_http.py has the protocol."""
 import json
 import os
 import re
@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from common_http import DAEMON, FIXTURE, LEGACY, META, MODERN, PATIENCE, Client, Fixture, Legacy, server_memory  # noqa: E402
+from common_http import DAEMON, FIXTURE, LEGACY, META, MODERN, PATIENCE, Client, Fixture, Legacy, code_of, same, server_memory  # noqa: E402
 import cbxtest  # noqa: E402
 
 INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -24,14 +24,6 @@ def fixture():
     if "fixture" not in servers:
         servers["fixture"] = Fixture()
     return servers["fixture"]
-
-
-def code_of(answer):
-    return answer.message["error"]["code"]
-
-
-def same(got, want):
-    assert got == want, f"got {got!r}, want {want!r}"
 
 
 def alive():

@@ -11,8 +11,8 @@ import threading
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from common_http import (BOTH, FIXTURE, LEGACY, MODERN, PATIENCE, Daemon, Fixture, Legacy, Modern, Skip, events,  # noqa: E402
-                         sentinel, server_memory)
+from common_http import (BOTH, FIXTURE, LEGACY, MODERN, PATIENCE, Daemon, Fixture, Legacy, Modern, Skip, code_of,  # noqa: E402
+                         events, same, sentinel, server_memory)
 import cbxtest  # noqa: E402
 
 servers = {}
@@ -33,14 +33,6 @@ def daemon():
     if servers["why"]:
         raise Skip(f"no cell can run here: {servers['why']}")
     return servers["daemon"]
-
-
-def code_of(answer):
-    return answer.message["error"]["code"]
-
-
-def same(got, want):
-    assert got == want, f"got {got!r}, want {want!r}"
 
 
 # ---- the era with a handshake ----

@@ -400,7 +400,7 @@ def test_the_users_configuration_counts_and_its_secrets_stay_outside():
 def test_without_the_helper_image_the_error_says_what_to_do():
     b = installs.box_with(own_data((IMAGE,)), channels=[channel.url])
     answer = install("plain", b=b)
-    assert "and it is not there" in answer and "codebox image build conda" in answer, answer
+    assert "which is not there" in answer and "codebox image build conda" in answer, answer
     b.stop()
 
 

@@ -173,7 +173,7 @@ START_TEST(requirements)
 END_TEST
 
 #define SUM "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-#define PACKAGE_JSON(name, version, more)                                                                                   \
+#define PACKAGE_JSON(name, version, more)                                                                              \
 	"{\"name\":\"conda:" name "\",\"version\":\"" version "\",\"build\":\"h1_0\",\"subdir\":\"linux-64\","         \
 	"\"file\":\"" name "-" version "-h1_0.conda\",\"url\":\"https://c/x/linux-64/" name "-" version                \
 	"-h1_0.conda\",\"sha256\":\"" SUM "\",\"size\":10" more "}"
@@ -194,7 +194,8 @@ START_TEST(what_a_resolver_says)
 		{ PACKAGE_JSON("A", "1.0", ""), "no name" },
 		{ PACKAGE_JSON("a", "1.0", ",\"via\":[\"B\"]"), "a way is not one of names" },
 		{ PACKAGE_JSON("a", "1.0", "") "," PACKAGE_JSON("a", "2.0", ""), "twice" },
-		{ PACKAGE_JSON("a", "1.0",
+		{ PACKAGE_JSON(
+			  "a", "1.0",
 			  "") ",{\"name\":\"b\",\"version\":\"1.0\",\"file\":\"b-1.0-py3-none-any.whl\",\"sha256\":"
 			      "\"" SUM "\"}",
 		  "several kinds are mixed" },
@@ -222,8 +223,9 @@ START_TEST(what_a_resolver_says)
 	struct cbx_lock lock;
 	struct cbx_err err;
 
-	ck_assert_int_eq(
-		read_lock(PACKAGE_JSON("a", "1.0", ",\"via\":[\"b\",\"_c\"]") "," PACKAGE_JSON("b", "1!2", ""), &lock, &err), 0);
+	ck_assert_int_eq(read_lock(PACKAGE_JSON("a", "1.0", ",\"via\":[\"b\",\"_c\"]") "," PACKAGE_JSON("b", "1!2", ""),
+				   &lock, &err),
+			 0);
 	ck_assert_str_eq(lock.wheels[0].path, "b → _c → a");
 	ck_assert_str_eq(lock.wheels[0].build, "h1_0");
 	ck_assert(!lock.wheels[0].direct && lock.wheels[1].direct);
@@ -260,7 +262,8 @@ START_TEST(judged)
 	struct cbx_lock lock;
 	struct cbx_err err;
 
-	ck_assert_int_eq(read_lock(PACKAGE_JSON("a", "1.0", ",\"via\":[\"b\"]") "," PACKAGE_JSON("b", "2", ""), &lock, &err), 0);
+	ck_assert_int_eq(
+		read_lock(PACKAGE_JSON("a", "1.0", ",\"via\":[\"b\"]") "," PACKAGE_JSON("b", "2", ""), &lock, &err), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
 		struct cbx_policy *p = policy(rules[i][0]);
 		int r = cbx_lock_judge(&lock, &p->packages, 0, &err);

@@ -87,15 +87,10 @@ def install(program, given):
     if not arguments.names:
         raise Refused("name packages, as in: conda install numpy")
     tell = (lambda *a: None) if arguments.quiet else say
-    answer = pip["ask"](["-U"] * upgrade + ["--channel %s" % c for c in dict.fromkeys(arguments.channels)] +
-                        ["conda:%s" % name for name in arguments.names])
-    if answer is None or answer.get("error", {}).get("kind") == "not_here":
-        if own(program):
-            return real(program, given)
-        raise Refused("packages cannot be installed in this session: its policy does not let that be (packages.install); "
-                      "use what the image has")
-    if "error" in answer:
-        raise Refused(answer["error"]["message"])
+    answer = pip["ask_for"](["-U"] * upgrade + ["--channel %s" % c for c in dict.fromkeys(arguments.channels)] +
+                            ["conda:%s" % name for name in arguments.names], own(program))
+    if answer is None:
+        return real(program, given)
     for p in answer["already"]:
         tell("There already: %s %s", p["name"], p["version"])
     if answer["installed"]:

@@ -158,6 +158,19 @@ def ask(names):
     return json.loads(answer.decode("utf-8", "replace"))
 
 
+def ask_for(names, otherwise):
+    """What was installed. None: packages are not to be had here by asking, and there is another way."""
+    answer = ask(names)
+    if answer is None or answer.get("error", {}).get("kind") == "not_here":
+        if otherwise:
+            return None
+        raise Refused("packages cannot be installed in this session: its policy does not let that be (packages.install); "
+                      "use what the image has")
+    if "error" in answer:
+        raise Refused(answer["error"]["message"])
+    return answer
+
+
 def bare(name):
     import re
     return re.sub(r"[-_.]+", "-", re.match(r"[A-Za-z0-9._-]*", name).group()).lower()
@@ -176,14 +189,9 @@ def install(program, words):
     tell = (lambda *a: None) if arguments.quiet else say
     for name in names:
         tell("Collecting %s", name.split(" --hash")[0].strip())
-    answer = ask(["-U"] * arguments.upgrade + names)
-    if answer is None or answer.get("error", {}).get("kind") == "not_here":
-        if has_proxy():
-            return real(program, ["install"] + list(words))
-        raise Refused("packages cannot be installed in this session: its policy does not let that be (packages.install); "
-                      "use what the image has")
-    if "error" in answer:
-        raise Refused(answer["error"]["message"])
+    answer = ask_for(["-U"] * arguments.upgrade + names, has_proxy())
+    if answer is None:
+        return real(program, ["install"] + list(words))
     for p in answer["already"]:
         tell("Requirement already satisfied: %s (%s)", p["name"], p["version"])
     if answer["installed"]:
