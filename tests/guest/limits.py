@@ -176,14 +176,19 @@ def test_memory_of_all_sessions_together_is_limited():
         assert top != group(), top
         with open(os.path.join(top, "memory.max")) as f:
             assert int(f.read()) == 320 << 20
-        assert c.call("run", session_id="large", code=GROW % 180, timeout=300)["stdout"] == "held\n"
-        assert c.call("run", session_id="small", code="kept = 'yes'", timeout=300)["status"] == "ok"
-        r = c.call("run", session_id="small", code="all = []\nwhile len(all) < 150: all.append(bytearray(1 << 20))",
-                   timeout=300)
-        assert r["status"] == "ok", r  # who uses most has been killed: the other one
-        r = c.call("run", session_id="large", code="print('held' in globals())", timeout=300)
-        assert r["stdout"] == "False\n", r
-        assert "group of sessions as a whole" in json.dumps(r), r
+        # Who uses most is killed. Linux takes it for gone a moment before its memory has been freed, and then kills
+        # the next, too: on a processor that is taken away in that moment, now and then. Never without the first.
+        for _ in range(4):
+            assert c.call("run", session_id="large", code=GROW % 180, timeout=300)["stdout"] == "held\n"
+            assert c.call("run", session_id="small", code="kept = 'yes'", timeout=300)["status"] == "ok"
+            small = c.call("run", session_id="small", timeout=300,
+                           code="all = []\nwhile len(all) < 150: all.append(bytearray(1 << 20))")
+            r = c.call("run", session_id="large", code="print('held' in globals())", timeout=300)
+            assert r["stdout"] == "False\n", (r, small)
+            assert "group of sessions as a whole" in json.dumps(r), r
+            if small["status"] == "ok":
+                break
+        assert small["status"] == "ok", small
         assert c.call("run", session_id="small", code="print(kept)")["stdout"] == "yes\n"
     other.stop()
 
