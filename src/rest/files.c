@@ -277,11 +277,11 @@ void cbx_rest_tell_news(struct cbx_rest_call *call)
 /* The next file of several; false: there are no more. */
 static bool next_part(struct cbx_rest_call *call)
 {
-	const struct cbx_rest_part *part = &call->parts[call->part];
+	const struct cbx_rest_part *part;
 
 	if (call->part == call->nparts)
 		return false;
-	call->part++;
+	part = &call->parts[call->part++];
 	snprintf(call->target.path + call->into, sizeof(call->target.path) - call->into, "%s%s", call->into ? "/" : "",
 		 part->name);
 	call->from = part->data;

@@ -438,6 +438,7 @@ int cbx_rest_unpack(struct cbx_rest_call *call, struct cbx_err *err)
 	if (cbx_rest_transfer(call, err) < 0)
 		return -err->code;
 	call->unpack = cbx_xcalloc(1, sizeof(*call->unpack));
+	call->unpack->p = "";
 	call->release = release;
 	r = begin(call->unpack, call, err);
 	if (r < 0)
