@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs in the guest, as root, from a unit; see run. $PARTS: some of base, service, limits, probes, server, crowd and package.
+# Runs in the guest, as root, from a unit; see run. $PARTS: some of base, service, limits, probes,
+# probes_root, server, crowd and package.
 # Every line that starts with ok, not ok or # goes to the console.
 export PATH=$PREFIX/bin:/usr/bin:/bin:/usr/sbin:/sbin
 n=0
@@ -284,10 +285,12 @@ limits() {
 	check "the service stops" systemctl stop codeboxd.socket codeboxd.service
 	check "and leaves no process" no_process
 }
-# Linux 6.1, a scope with control groups, and as root.
+# Linux 6.1, and a scope with control groups.
 probes() {
 	check "an image for the probes" users_image
 	python 'probes' su - tester -c "export PATH=$PATH CODEBOX=$PREFIX/bin/codebox; python3 /opt/codebox-tests/probe/run.py"
+}
+probes_root() {
 	check "root's image for the probes" roots_image
 	codebox stop >/dev/null
 	python 'probes as root' env "CODEBOX=$PREFIX/bin/codebox" python3 /opt/codebox-tests/probe/run.py
