@@ -9,6 +9,7 @@ sys.meta_path sees to it, so a cell that imports nothing costs nothing. An inter
 """
 import os
 import sys
+import time
 
 INSTALLED = "/run/codebox-packages/"
 PROGRAMS = "/run/codebox/python/bin"
@@ -24,8 +25,9 @@ class UserSite:
         self.path = None
         self.changed = None  # times of the directory's and our own file's last changes that were seen
         self.told = None     # times of our own files when stale modules were last named
+        self.without = None  # time of the directory's last change when none of them was in it
         self.read = {}       # .pth files that have been read, and of what time
-        self._stat = os.stat
+        self._stat, self._now = os.stat, time.time
         self.saved = self._find_saved()
 
     def _find_saved(self):
@@ -143,8 +145,16 @@ class UserSite:
 
     def installed_since(self):
         """Whether codebox has installed something since this was last asked, or the session began."""
-        times = self._own_times(self.path) if self.path else [None]
+        try:
+            changed = self._stat(self.path).st_mtime if self.path else self.without
+        except OSError:
+            return False
+        if changed == self.without:  # each cell asks: one call, and no exception
+            return False
+        times = self._own_times(self.path)
         if not any(times):
+            # What comes while the clock that files have is the same is not seen later: it moves every few milliseconds.
+            self.without = changed if changed < self._now() - 1 else None
             return False
         told, self.told = self.told, times
         return times != told
