@@ -10,6 +10,8 @@ import os
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -38,7 +40,7 @@ def main():
     if not os.access(FIXTURE, os.X_OK):
         skip_all(f"{FIXTURE} was not built")
     command = suite()
-    print(f"1..{2 * (len(REVISIONS) + 1)}", flush=True)
+    print(f"1..{2 * (len(REVISIONS) + 1) + 1}", flush=True)
     with tempfile.TemporaryDirectory() as out:
         token = Path(out) / "token"
         token.touch(0o600)
@@ -55,6 +57,7 @@ def serve(command, out, token=None):
     url = server.stdout.readline().strip().replace("127.0.0.1", "localhost")
     env, what, failed = dict(os.environ), " with a token" if token else "", 0
     if token:
+        failed += said(asked(url) == 401, "who shows no token is refused")
         env.update(CBX_URL=url, CBX_TOKEN=token.read_text().strip(), NODE_OPTIONS=f"--import={HERE / 'token.mjs'}")
     for revision in REVISIONS:
         r = subprocess.run([*command, "server", "--url", url, "--requirements", revision,
@@ -66,6 +69,14 @@ def serve(command, out, token=None):
                 print(f"#   {line}")
     server.stdin.close()
     return failed + said(server.wait(60) == 0, f"the server{what} ends when it is told to")
+
+
+def asked(url):
+    """The status of a request without a token."""
+    try:
+        return urllib.request.urlopen(urllib.request.Request(url, b"{}", {"Content-Type": "application/json"}), timeout=60).status
+    except urllib.error.HTTPError as e:
+        return e.code
 
 
 def said(good, name):

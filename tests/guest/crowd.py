@@ -94,10 +94,12 @@ class Load:
             t.start()
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, *_):
         self.over = True
         for t in self.threads:
             t.join(PATIENCE)
+        if kind is None:
+            assert not self.wrong and not any(t.is_alive() for t in self.threads), self.wrong
 
     def work(self):
         while not self.over and not self.wrong:
@@ -114,6 +116,8 @@ class Load:
             except AssertionError as e:
                 if "NameError" not in str(e) and "already" not in str(e):  # another thread is just making it
                     self.wrong.append(e)
+            except Exception as e:
+                self.wrong.append(e)
             finally:
                 t.c.close()
 
@@ -135,7 +139,7 @@ def everybody(what):
             t = Tenant(name)
             try:
                 what(t, session)
-            except (AssertionError, Gone) as e:
+            except Exception as e:
                 wrong.append((name, session, e))
             finally:
                 t.c.close()

@@ -5,6 +5,7 @@ half-written is left."""
 import os
 import socket
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cbxtest import children, command, run, wait_until  # noqa: E402
@@ -45,8 +46,8 @@ def test_a_call_that_is_cancelled_is_gone_from_the_server():
 
 
 def test_by_the_servers_clock_a_cancelled_query_is_gone_within_a_second():
-    """pg_stat_activity is read until the query is not in it: at each look the server says what time it is, and when it saw the query
-    last; the moment of cancelling is one of its own clock, too, taken before the call is cancelled."""
+    """pg_stat_activity is read until the query is not in it. With each look the server says what time it is; the moment of cancelling
+    is one of its own clock, too, taken before the call is cancelled."""
     m = Model(box)
     look = ("SELECT extract(epoch FROM clock_timestamp()), count(*) FILTER (WHERE state = 'active' AND query LIKE '%big a%') "
             "FROM pg_stat_activity WHERE usename = 'reader'")
@@ -59,15 +60,15 @@ def test_by_the_servers_clock_a_cancelled_query_is_gone_within_a_second():
         begun = watch()
         assert begun[1] > 0, begun
         m.send({"method": "notifications/cancelled", "params": {"requestId": m.n}})
-        while True:
-            now, left = watch()
-            if not left:
-                break
-        longest.append(now - begun[0])
+        until = time.monotonic() + 60
+        while (seen := watch())[1]:
+            assert time.monotonic() < until, seen
+            time.sleep(0.01)
+        longest.append(seen[0] - begun[0])
         watch.end()
     m.close()
     print("# gone after, by the server's clock: " + ", ".join("%.3f s" % s for s in longest), flush=True)
-    assert min(longest) < 1, longest
+    assert min(longest) < 1 and max(longest) < 30, longest
 
 
 def test_a_query_whose_session_is_closed_is_gone_from_the_server():
@@ -100,7 +101,7 @@ def test_codeboxd_is_killed():
     c.send("sql", connection="pg", code="SELECT COUNT(*) FROM big a, big b, big c")
     assert wait_until(lambda: running("pg"), 20)
     os.kill(b.daemon_pid(), 9)
-    assert wait_until(lambda: not running("pg"), 10)
+    assert wait_until(lambda: not running("pg"), 60)
     b.stop()
 
 

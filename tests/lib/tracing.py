@@ -59,6 +59,19 @@ class Strace:
         with open(self.log, errors="replace") as f:
             return f.read().splitlines()
 
+    def whole(self):
+        """The lines, each call in one: strace divides those during which another process's is seen."""
+        out, begun = [], {}
+        for line in self.lines():
+            pid, _, text = line.partition(" ")
+            if text.endswith(" <unfinished ...>"):
+                begun[pid] = text.removesuffix(" <unfinished ...>").strip()
+            elif pid in begun and (end := re.match(r" *<\.\.\. \w+ resumed>(.*)", text)):
+                out.append(f"{pid} {begun.pop(pid)}{end[1]}")
+            else:
+                out.append(line)
+        return out
+
     def calls(self):
         """[(pid, call)], each once, at its beginning."""
         out = []

@@ -420,7 +420,7 @@ def test_the_proxy_gives_up_files_and_calls():
         client.call("run", session_id="traced", code=PRELUDE)
         r = client.call("run", session_id="traced", code="print(get('pub.test'))")
         client.call("session.close", session_id="traced")
-        lines = [line.split(None, 1) for line in s.lines()]
+        lines = [line.split(None, 1) for line in s.whole()]
     assert "hello" in r["output"], r
     taken = next(i for i, (_, call) in enumerate(lines) if call.startswith("accept4("))
     done = [call.split("(")[0] for pid, call in lines[:taken] if pid == lines[taken][0] and call.endswith(" = 0")]

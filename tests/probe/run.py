@@ -358,7 +358,7 @@ def test_state_is_closed_to_others():
     with open(f"/proc/{box.daemon_pid()}/status") as f:
         uid = int(re.search(r"(?m)^Uid:\s+(\d+)", f.read())[1])
     sockets = box.env["CODEBOX_RUNTIME_DIR"]
-    assert sorted(os.listdir(sockets)) >= ["control.sock"] and os.path.isdir(box.env["CODEBOX_STATE_DIR"])
+    assert "control.sock" in os.listdir(sockets) and os.path.isdir(box.env["CODEBOX_STATE_DIR"])
     # The sockets are in a directory that one user alone can enter; and root, by its group where codeboxd has given root up.
     found = os.stat(sockets)
     if os.geteuid() == 0:
