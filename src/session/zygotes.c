@@ -29,7 +29,7 @@
 #define POSTPONE_MAX   10    /* ... but not more often than so */
 #define TICK_MS	       30000
 #define RECORDS_MAX    16    /* images remembered: those in use, and those that failed */
-#define ROOM_MIN       MIB(64) /* a session's limit on memory is larger than the zygote by this, or it is not used */
+#define ROOM_MIN       MIB(64) /* a session's limit on memory is above written_bytes by this, or it has none */
 
 enum zygote_state { ZYGOTE_NONE, ZYGOTE_WANTED, ZYGOTE_STARTING, ZYGOTE_READY, ZYGOTE_ENDING };
 
@@ -42,7 +42,7 @@ struct cbx_zygote {
 	struct cbx_buf words; /* its arguments and environment, and those of the sessions that it serves */
 	char *preload;
 	uint64_t used_ms, since_ms;
-	uint64_t data_bytes; /* READY: what a limit on memory counts */
+	uint64_t written_bytes; /* READY: what its forks share, and one of them may come to have for itself */
 	unsigned failures, postponed;
 };
 
@@ -256,7 +256,7 @@ static struct cbx_zygote *ready_for(const struct cbx_session *s)
 	struct cbx_zygotes *all = s->engine->zygotes;
 	struct cbx_zygote *z = all && s->preload ? find(all, s) : NULL;
 
-	return z && z->state == ZYGOTE_READY && s->spec.memory_bytes >= z->data_bytes + ROOM_MIN ? z : NULL;
+	return z && z->state == ZYGOTE_READY && s->spec.memory_bytes >= z->written_bytes + ROOM_MIN ? z : NULL;
 }
 
 bool cbx_zygote_ready_for(const struct cbx_session *s)
@@ -295,7 +295,7 @@ bool cbx_zygotes_event(struct cbx_engine *e, const struct cbx_event *ev)
 		return false;
 	if (ev->type == CBX_EVENT_ZYGOTE_READY && z->state == ZYGOTE_STARTING) {
 		z->state = ZYGOTE_READY;
-		z->data_bytes = ev->memory_peak;
+		z->written_bytes = ev->memory_peak;
 		note(z, e, "ready after %llu ms%s%s", (unsigned long long)(cbx_now_ms() - z->since_ms),
 		     ev->err.msg[0] ? "; could not be loaded: " : "", ev->err.msg);
 		return true;

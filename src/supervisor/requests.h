@@ -70,7 +70,7 @@ enum cbx_event_type {
 	 * has been verified. Else there is none, and init may be asked for one. */
 	CBX_EVENT_ENTERED = 8,
 	CBX_EVENT_EXITED = 9,	     /* that interpreter, `pid` inside, has ended with wait status `status` */
-	CBX_EVENT_ZYGOTE_READY = 10, /* `sandbox` is the zygote's number; memory_peak: bytes of private memory */
+	CBX_EVENT_ZYGOTE_READY = 10, /* `sandbox` is the zygote's number; memory_peak: cbx_watch_written() */
 	CBX_EVENT_ZYGOTE_GONE = 11,  /* likewise; err says why */
 	CBX_EVENT_MEASURED = 12,     /* memory_peak: sum of PSS now, bytes */
 	CBX_EVENT_PACKAGES = 13,     /* answers PACKAGES. err.code 0: they are there */

@@ -348,9 +348,9 @@ static uint64_t status_number(pid_t pid, const char *key)
 	return read_proc(pid, "status", text, sizeof(text)) > 0 ? number(text, key, 10) : 0;
 }
 
-uint64_t cbx_watch_data(pid_t pid)
+uint64_t cbx_watch_written(pid_t pid)
 {
-	return status_number(pid, "\nVmData:") * 1024;
+	return status_number(pid, "\nRssAnon:") * 1024;
 }
 
 unsigned cbx_watch_threads(pid_t pid)

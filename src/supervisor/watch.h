@@ -81,8 +81,8 @@ struct cbx_set cbx_watch_proportional(pid_t as);
 
 /* A pidfd of a process that was looked at; -1: it has gone, and its number may be another's. */
 int cbx_watch_hold(const struct cbx_process *process);
-/* What RLIMIT_DATA counts of a process, bytes; 0 unknown. */
-uint64_t cbx_watch_data(pid_t pid);
+/* Memory of its own that a process has written to, bytes; 0 unknown. A fork shares it until one of them writes to it again. */
+uint64_t cbx_watch_written(pid_t pid);
 /* How many threads it has; 0 unknown. */
 unsigned cbx_watch_threads(pid_t pid);
 /* The pid that a process has in the innermost namespace; 0 when it has gone. */

@@ -316,7 +316,7 @@ static int on_ready(struct zygote *z, const struct cbx_zygote_message *m, pid_t 
 	}
 	z->ready = true;
 	z->deadline_ms = 0;
-	e.memory_peak = cbx_watch_data(z->pid);
+	e.memory_peak = cbx_watch_written(z->pid);
 	snprintf(e.err.msg, sizeof(e.err.msg), "%s", m->text);
 	send_event(&e);
 	return 0;

@@ -339,6 +339,14 @@ def test_variables_of_the_session():
     assert box.json("session", "info", "--json", "seed")["interpreter"]["started_by"] == "exec"
 
 
+def test_a_small_session_has_room_for_it():
+    """What a fork may come to have for itself is what was written to, not what was reserved."""
+    for memory, how in ("256M", "zygote"), ("64M", "exec"):
+        info = make(box, "with-" + memory, "--memory", memory)
+        assert info["interpreter"]["started_by"] == how, (memory, info["interpreter"])
+        box("session", "rm", "with-" + memory, check=True)
+
+
 def test_strict_never_uses_one():
     with Control(box) as c:
         c.call("session.create", session_id="strict", image=setup(), profile="strict")
