@@ -49,7 +49,8 @@ def fill():
     channel.add("plain", "2.0", python=True)
     channel.add("_base", "1.0", files={"share/base.txt": "base\n"})
     channel.add("inner", "1.0", ["plain <2", "_base"], python=True, form="tar.bz2")
-    channel.add("python_abi", VERSION, build="1_" + ABI, files={}, constrains=["python %s.*" % VERSION])
+    channel.add("python_abi", VERSION, build="1_" + ABI, files={}, constrains=[
+        "python %s.* *_%s" % (VERSION, ABI if int(VERSION.split(".")[1]) > 12 else "cpython")])
     for version in "3.8", VERSION, "3.99":
         channel.add("python", version + ".99", build="h_cpython", subdir="linux-64", files={"bin/python": "evil"})
         channel.add("native", "1.5", ["python_abi %s.*" % version, "__glibc >=2.17,<3.0.a0"], build="py" + version.replace(".", ""),

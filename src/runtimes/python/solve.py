@@ -98,12 +98,15 @@ class Lists:
 
     def add_python(self, version):
         """Ahead of the others, so that theirs do not count."""
-        record = {"name": "python", "version": version, "build": "0_codebox_cpython", "build_number": 0, "depends": [],
+        major, minor = version.split(".")[:2]
+        # The end of it is what conda-forge's python_abi asks for.
+        build = "0_codebox_" + ("cpython" if (int(major), int(minor)) < (3, 13) else "cp%s%s" % (major, minor))
+        record = {"name": "python", "version": version, "build": build, "build_number": 0, "depends": [],
                   "subdir": "noarch", "sha256": "0" * 64, "size": 0}
         path = os.path.join(self.directory, "python.json")
         with open(path, "w") as f:
             json.dump({"info": {"subdir": "noarch"}, "packages": {}, "repodata_version": 1, "packages.conda": {
-                "python-%s-0_codebox_cpython.conda" % version: record}}, f)
+                "python-%s-%s.conda" % (version, build): record}}, f)
         self.open(OWN, "noarch", path)
         self.sparse.insert(0, self.sparse.pop())
 
