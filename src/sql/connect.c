@@ -184,21 +184,41 @@ static int execute(struct cbx_sql *s, const char *text, struct cbx_err *err)
 	return r;
 }
 
-/* The first column of all rows of a query, a line each. */
-static int ask(struct cbx_sql *s, const char *text, struct cbx_buf *ret, struct cbx_err *err)
+/* The first column of a row, in as many pieces as the driver gives it. */
+static SQLRETURN first_column(SQLHSTMT stmt, struct cbx_buf *ret)
 {
 	char value[1000];
-	SQLHSTMT stmt;
 	SQLLEN n;
+	SQLRETURN got;
+
+	do {
+		got = SQLGetData(stmt, 1, SQL_C_CHAR, value, sizeof(value), &n);
+		if (!SQL_SUCCEEDED(got) || n == SQL_NULL_DATA)
+			return got;
+		cbx_buf_adds(ret, value);
+	} while (n == SQL_NO_TOTAL || n >= (SQLLEN)sizeof(value));
+	cbx_buf_adds(ret, "\n");
+	return got;
+}
+
+/* The first column of all rows of a query, a line each. What cannot be read is an error: rights that are not seen would be
+ * taken for none. */
+static int ask(struct cbx_sql *s, const char *text, struct cbx_buf *ret, struct cbx_err *err)
+{
+	SQLHSTMT stmt;
 	int r = 0;
 
 	if (!SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_STMT, s->dbc, &stmt)))
 		return cbx_sql_fail(s, SQL_HANDLE_DBC, s->dbc, "connection_failed", "examine the connection", err);
 	if (!SQL_SUCCEEDED(SQLExecDirect(stmt, (SQLCHAR *)text, SQL_NTS)))
 		r = cbx_sql_fail(s, SQL_HANDLE_STMT, stmt, "connection_failed", "examine the connection", err);
-	while (r >= 0 && SQL_SUCCEEDED(SQLFetch(stmt))) {
-		if (SQL_SUCCEEDED(SQLGetData(stmt, 1, SQL_C_CHAR, value, sizeof(value), &n)) && n != SQL_NULL_DATA)
-			cbx_buf_addf(ret, "%s\n", value);
+	while (r >= 0) {
+		SQLRETURN got = SQLFetch(stmt);
+
+		if (got == SQL_NO_DATA)
+			break;
+		if (!SQL_SUCCEEDED(got) || !SQL_SUCCEEDED(first_column(stmt, ret)))
+			r = cbx_sql_fail(s, SQL_HANDLE_STMT, stmt, "connection_failed", "examine the connection", err);
 	}
 	SQLFreeHandle(SQL_HANDLE_STMT, stmt);
 	return r;
@@ -286,18 +306,21 @@ static int examine_mysql(struct cbx_sql *s, struct cbx_err *err)
 #define ON_EACH(table, name, of, where)                                                                                \
 	"SELECT DISTINCT permission FROM (SELECT CASE" HAS(name, of, "INSERT") HAS(name, of, "UPDATE")                 \
 		HAS(name, of, "DELETE") HAS(name, of, "ALTER") HAS(name, of, "CONTROL")                                \
-			HAS(name, of, "TAKE OWNERSHIP") " END AS permission FROM " table " WHERE " where               \
+			HAS(name, of, "EXECUTE") HAS(name, of, "TAKE OWNERSHIP") " END AS permission FROM " table " WHERE " where               \
 							") p WHERE permission IS NOT NULL"
 
 static int examine_sqlserver(struct cbx_sql *s, struct cbx_err *err)
 {
-	/* Of the server, of the database, of its schemas, and of single tables, where each may be granted. */
+	/* Of the server, of the database, of its schemas, and of single tables and columns, where each may be granted. */
 	static const char *const permissions[] = {
 		"SELECT permission_name FROM fn_my_permissions(NULL, 'SERVER')",
 		"SELECT permission_name FROM fn_my_permissions(NULL, 'DATABASE')",
 		ON_EACH("sys.schemas", "QUOTENAME(name)", "SCHEMA", "name NOT IN ('sys', 'INFORMATION_SCHEMA')"),
 		ON_EACH("sys.objects", "QUOTENAME(SCHEMA_NAME(schema_id)) + '.' + QUOTENAME(name)", "OBJECT",
 			"type IN ('U', 'V') AND is_ms_shipped = 0"),
+		"SELECT DISTINCT 'UPDATE' FROM sys.columns c JOIN sys.objects o ON o.object_id = c.object_id "
+		"WHERE o.type IN ('U', 'V') AND o.is_ms_shipped = 0 AND HAS_PERMS_BY_NAME(QUOTENAME(SCHEMA_NAME("
+		"o.schema_id)) + '.' + QUOTENAME(o.name), 'OBJECT', 'UPDATE', QUOTENAME(c.name), 'COLUMN') = 1",
 	};
 	_cleanup_buf_ struct cbx_buf said = { 0 };
 	char which[80];
