@@ -129,6 +129,10 @@ int cbx_sums_take(struct cbx_sums *sums, const char *text, char **ret, struct cb
 		sums->only = true;
 		return 0;
 	}
+	if (strcmp(text, "--ignore-scripts") == 0) {
+		sums->no_scripts = true;
+		return 0;
+	}
 	if (!hash) {
 		if (locked)
 			return refuse(text, "what is locked has a hash", err);

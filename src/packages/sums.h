@@ -12,6 +12,7 @@
  *
  *   "--locked npm:plain@1.2.0 --hash=sha512:<base64>"	this version has this sum, and is taken where it fits
  *   "--only-locked"	nothing else is installed
+ *   "--ignore-scripts"	no script of a package runs, also where the policy lets them
  */
 #include "packages/rules.h"
 
@@ -25,6 +26,7 @@ struct cbx_sums {
 	struct cbx_sum *all;
 	size_t n, room;
 	bool only; /* nothing but what has one */
+	bool no_scripts;
 };
 
 /* One entry of a list of packages. *ret: what is left of it, a requirement, malloc'd; NULL: nothing is. */

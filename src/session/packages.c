@@ -487,7 +487,8 @@ static void begin_install(struct cbx_install *in)
 	cbx_json_set_str(job, "registry", p->registry);
 	cbx_json_set_u64(job, "bytes_max", p->values[CBX_KEY_INSTALL_SIZE].ceiling);
 	cbx_json_set_u64(job, "cache", p->values[CBX_KEY_CACHE].ceiling);
-	cbx_json_set_bool(job, "scripts", in->kind == CBX_KIND_NPM && p->values[CBX_KEY_SCRIPTS].ceiling);
+	cbx_json_set_bool(job, "scripts",
+			  in->kind == CBX_KIND_NPM && p->values[CBX_KEY_SCRIPTS].ceiling && !in->sums.no_scripts);
 	if (in->kind == CBX_KIND_CONDA) {
 		cbx_json_set(job, "channels", cbx_channels_json(p));
 		cbx_json_set_str(job, "at", at);

@@ -390,6 +390,9 @@ def test_scripts_run_where_the_policy_lets_them():
     out, err = cell("[require('high').made, require('fs').readFileSync('/workspace/log', 'utf8'), require('fs').existsSync('/workspace/tested')].join()",
                     "on", b)
     assert out == "'7,low install\\nhigh preinstall\\nhigh postinstall\\n,false'\n", (out, err)
+    # Who asks for none gets none.
+    out, err = cell("%%bash\nnpm install --ignore-scripts high && ls /node_modules/low && cat /workspace/log", "none", b)
+    assert "high@1.0.0" in out and "made.js" not in out and "No such file" in out + err, (out, err)
     # Packages without any are shared as before.
     install("plain", session="shared", b=b)
     assert cell("require('fs').realpathSync('/node_modules').startsWith('/run/codebox-packages/')", "shared", b)[0] == "true\n"

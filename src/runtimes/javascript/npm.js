@@ -132,7 +132,7 @@ const install = async (words, all, frozen) => {
 	const packages = found.length ? found : declared();
 	const lock = found.length || words.includes('--no-package-lock') ? [] : locked(frozen);
 	if (!packages.length) return 0;
-	const answer = await ask(packages, lock);
+	const answer = await ask(packages, words.includes('--ignore-scripts') ? [...lock, '--ignore-scripts'] : lock);
 	if (answer === null || answer.error?.kind === 'not_here') {
 		const status = hasProxy() ? real('npm', all) : null;
 		if (status !== null) return status;
