@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packages of which the index has sources alone are built, where the policy says so: in the resolver's sandbox, which has no
 network, with what their builds need from the index; and what a build does harms nothing outside of it."""
+import hashlib
 import io
 import json
 import os
@@ -152,6 +153,17 @@ def test_builds_that_fail():
     sources("upwards", "1.0", files={"../../up": "x"})
     sources("bare", "1.0", files={"pyproject.toml": None})
     sources("odd", "1.0", files={"pyproject.toml": "[build-system\n"})
+    sources("no-table", "1.0", files={"pyproject.toml": "build-system = 1\n"})
+    sources("torn", "1.0")
+    torn = index.files["/files/torn-1.0.tar.gz"]
+    index.files["/files/torn-1.0.tar.gz"] = torn[:60] + bytes(len(torn) - 60)
+    index.pages["torn"][0]["hashes"]["sha256"] = hashlib.sha256(index.files["/files/torn-1.0.tar.gz"]).hexdigest()
+    # What comes is not what the page promised: it is not run.
+    index.add("swapped", "1.0", files={"swapped/__init__.py": ""})
+    file = next(path for path in index.files if path.startswith("/files/swapped-") and path.endswith(".whl"))
+    index.add("other", "1.0", files={"swapped/__init__.py": "open('/tmp/ran', 'w')"})
+    index.files[file] = index.files[file.replace("swapped", "other")]
+    sources("misled", "1.0", requires=["swapped"])
     sources("itself", "1.0", requires=["itself"])
     sources("one", "1.0", requires=["two"])
     sources("two", "1.0", requires=["one"])
@@ -163,6 +175,8 @@ def test_builds_that_fail():
                        ("other-version", "which is not a wheel of it"), ("outside", "its build makes no wheel"), ("no-archive", None),
                        ("changed", "is not the file that the index promised"), ("upwards", "leads out of it: ../../up"),
                        ("bare", "neither pyproject.toml nor setup.py"), ("odd", "its pyproject.toml cannot be read"),
+                       ("no-table", "its pyproject.toml cannot be read"), ("torn", "torn 1.0: "),
+                       ("misled", "is not the file that the index promised"),
                        ("itself", "it is needed to build itself: itself → itself"), ("one", "one → two → one"),
                        ("unfit", "unfit 1.0 is built from sources: nowhere>=1: the index does not have it"),
                        ("needs-broken", "needs-broken → middle → broken 1.0: it cannot be built")):
@@ -172,7 +186,19 @@ def test_builds_that_fail():
 
 
 def test_rules_count_for_what_a_build_needs():
+    """And for what is built itself: no code of what the policy refuses runs, so the words of its build are not in the answer."""
     sources("ruled", "1.0", requires=["helper"])
+    sources("evil", "1.0", "def before():\n    raise SystemExit('its code has run')\n")
+    index.add("good", "1.0", ["evil"])
+    sources("built-by-evil", "1.0", requires=["evil"])
+    for name, rules, says in (("good", {"block": ["evil"]}, "good → evil: the policy does not allow it"),
+                              ("built-by-evil", {"block": ["evil"]}, "evil: the policy does not allow it"),
+                              ("good", {"allow": ["good"]}, "good → evil: the policy does not allow it"),
+                              ("good", {}, "its code has run")):
+        b = box_with(source_builds=True, **rules)
+        answer = install(name, b=b)
+        assert says in answer and ("its code has run" in answer) == (not rules), (name, rules, answer)
+        b.stop()
     for rules, says in (({"block": ["helper"]}, "ruled 1.0 is built from sources: helper: the policy does not allow it"),
                         ({"block": ["ruled"]}, "ruled is blocked by the policy"),
                         ({"allow": ["ruled"]}, "helper: the policy does not allow it"),

@@ -86,6 +86,8 @@ def read_system(source):
             with open(path, "rb") as f:
                 system = toml.loads(f.read().decode()).get("build-system", {})
         except (AttributeError, ValueError):
+            system = None
+        if not isinstance(system, dict):
             raise Failed("its pyproject.toml cannot be read")
     requires, backend = system.get("requires", ["setuptools>=40.8.0"]), system.get("build-backend", "setuptools.build_meta:__legacy__")
     paths = system.get("backend-path", [])

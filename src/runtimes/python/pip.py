@@ -16,7 +16,7 @@ ANSWER_MAX = 64 << 10
 PATH = "/run/codebox/python/pip.py"
 PROGRAMS = "/run/codebox/python/bin"
 
-REMEDY = "codebox installs from the index that its policy names, wheels only"
+REMEDY = "codebox installs from the index that its policy names"
 IMPORTED = "Note: imported already, and in use until the interpreter is restarted (or importlib.reload): %s"
 FLAGS = {  # that change nothing here
     "-q", "--quiet", "-v", "--verbose", "--user", "-U", "--upgrade", "--no-input", "--prefer-binary",

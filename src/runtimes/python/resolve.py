@@ -20,6 +20,7 @@ import os
 import runpy
 import sys
 import zipfile
+import zlib
 from collections import deque
 from email.message import Message
 from email.parser import BytesHeaderParser
@@ -97,7 +98,7 @@ class Index:
             head, _, rest = data.partition(b"\n")
             self.answers[int(line[0])] = json.loads(head), rest
             asked = self.questions.pop(int(line[0]), None)
-            if asked and self.heard:
+            if asked and self.heard and "kind" not in self.answers[int(line[0])][0]:
                 self.heard(**asked)
         head, rest = self.answers[number]
         if "kind" in head:
@@ -303,7 +304,9 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
             elif other:
                 self.why_not[name] = "none of its wheels fits the image's Python %s on this machine" % self.python
             elif sources:
-                self.why_not[name] = "it has no wheel, only sources, and nothing is built here (packages.source_builds)"
+                self.why_not[name] = "it has no wheel, only sources, and %s" % (
+                    "nothing is built here (packages.source_builds)" if not self.builds else
+                    "what has a hash (--hash) is not built" if name in self.locked else "the index has no SHA-256 sum of them")
             else:
                 self.why_not[name] = "the index has no file of it"
         return best
@@ -421,7 +424,7 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
                 self.look_ahead(project)
             elif url in self.ahead:
                 self.look_further(self.ahead.pop(url))
-        except (Refused, ValueError, TypeError, KeyError):
+        except Exception:
             pass  # whoever needs it hears of that
 
     def look_ahead(self, name):
@@ -445,7 +448,7 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
     # ---- sources ----
 
     def judge(self, candidate):
-        """Of what a build needs: it is not installed, so nobody else judges it."""
+        """Of what is built, before its code runs, and of what a build needs, which is not installed: nobody else judges it."""
         name = candidate.name
         if any(not str(s) for s in self.rules.get("block", {}).get(name, ())) or (
                 self.only and name not in self.rules.get("allow", {})):
@@ -459,16 +462,22 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
         for candidate in {c.name: c for c in result.mapping.values()}.values():
             if candidate.file is not None:
                 provider.judge(candidate)
-                yield candidate.file.data or self.index.get(url=candidate.file.entry["url"])[1]
+                yield candidate.file.data or self.fetch(candidate.file)
+
+    def fetch(self, file):
+        entry, who = file.entry, "%s %s" % (self.way(file.name), file.version)
+        data, promised = self.ask(who, url=entry["url"])[1], (entry.get("hashes") or {}).get("sha256")
+        if promised and hashlib.sha256(data).hexdigest() != promised.lower():
+            raise Refused("wrong_hash", "%s: %s is not the file that the index promised" % (who, entry["filename"]))
+        return data
 
     def build(self, file):
         """Make a wheel of its sources, which takes their place."""
         entry, who = file.entry, "%s %s" % (self.way(file.name), file.version)
         if file.name in self.within or len(self.within) > DEPTH_MAX:
             raise Refused("conflict", "%s: it is needed to build itself: %s" % (who, " → ".join([*self.within, file.name])))
-        data = self.ask(who, url=entry["url"])[1]
-        if hashlib.sha256(data).hexdigest() != entry["hashes"]["sha256"].lower():
-            raise Refused("wrong_hash", "%s: %s is not the file that the index promised" % (who, entry["filename"]))
+        self.judge(file)
+        data = self.fetch(file)
         builder = runpy.run_path(os.path.join(os.path.dirname(os.path.abspath(__file__)), "build.py"))
         try:
             name, data = builder["build"](entry["filename"], data, lambda texts: list(self.provide(file, texts)))
@@ -476,6 +485,8 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
             raise Refused("install_failed", "%s: %s" % (who, e))
         except Refused as e:
             raise Refused(e.kind, "%s is built from sources: %s" % (who, e))
+        except Exception as e:  # an archive, or a wheel that the build needs, holds what nobody expects
+            raise Refused("install_failed", "%s: it cannot be built: %s" % (who, str(e) or type(e).__name__))
         digest = hashlib.sha256(data).hexdigest()
         made = self.file_of(file.name, {"filename": name, "url": self.builds + digest, "hashes": {"sha256": digest}, "size": len(data)})
         if made is None or made.version != file.version:
@@ -513,7 +524,7 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
             with zipfile.ZipFile(BytesIO(data)) as z:
                 names = [n for n in z.namelist() if n.count("/") == 1 and n.endswith(".dist-info/METADATA")]
                 return BytesHeaderParser().parsebytes(z.read(names[0]))
-        except (zipfile.BadZipFile, IndexError, ValueError, OSError, RuntimeError):
+        except (zipfile.BadZipFile, zlib.error, IndexError, ValueError, OSError, RuntimeError):
             raise Refused("unsafe_wheel", "%s: its wheel cannot be read" % who)
 
     # ---- words ----
