@@ -304,7 +304,7 @@ static int read_bytes(struct attached *t, struct cbx_err *err)
 
 static int on_start(struct attached *t, const cJSON *msg, struct cbx_err *err)
 {
-	const char *session = cbx_cli_str(msg, "session_id");
+	const char *session = cbx_json_str(msg, "session_id");
 	double omitted = cbx_json_number(msg, "omitted", 0);
 
 	if (cbx_name_valid(session))
@@ -317,7 +317,7 @@ static int on_start(struct attached *t, const cJSON *msg, struct cbx_err *err)
 
 static int on_event(struct attached *t, const cJSON *msg, struct cbx_err *err)
 {
-	const char *event = cbx_cli_str(msg, "event");
+	const char *event = cbx_json_str(msg, "event");
 	double bytes = cbx_json_number(msg, "bytes", 0);
 
 	if (cbx_json_number(msg, "request", 0) != (double)t->request)
@@ -325,7 +325,7 @@ static int on_event(struct attached *t, const cJSON *msg, struct cbx_err *err)
 	if (strcmp(event, "start") == 0)
 		return on_start(t, msg, err);
 	if (strcmp(event, "output") == 0) {
-		t->to = strcmp(cbx_cli_str(msg, "stream"), "stderr") == 0 ? &t->errs : &t->out;
+		t->to = strcmp(cbx_json_str(msg, "stream"), "stderr") == 0 ? &t->errs : &t->out;
 		t->left = bytes > 0 && bytes < (double)CBX_CLIENT_QUEUE_MAX ? (size_t)bytes : 0;
 	}
 	return 0;

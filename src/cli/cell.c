@@ -92,7 +92,7 @@ static void on_clear(struct cbx_cell *cell, cJSON *displays)
 
 static void on_event(struct cbx_cell *cell, const cJSON *msg, uint64_t id, cJSON *displays)
 {
-	const char *event = cbx_cli_str(msg, "event");
+	const char *event = cbx_json_str(msg, "event");
 
 	if (cbx_json_number(msg, "request", 0) != (double)id)
 		return;
@@ -100,7 +100,7 @@ static void on_event(struct cbx_cell *cell, const cJSON *msg, uint64_t id, cJSON
 		cell->execution = (uint64_t)cbx_json_number(msg, "execution_id", 0);
 		cell->on_found(cell->arg, msg);
 	} else if (strcmp(event, "start") == 0) {
-		const char *session = cbx_cli_str(msg, "session_id");
+		const char *session = cbx_json_str(msg, "session_id");
 
 		if (cbx_name_valid(session))
 			memcpy(cell->session, session, strlen(session) + 1);
@@ -110,7 +110,7 @@ static void on_event(struct cbx_cell *cell, const cJSON *msg, uint64_t id, cJSON
 	} else if (strcmp(event, "output") == 0 && !cell->collect) {
 		double bytes = cbx_json_number(msg, "bytes", 0);
 
-		cell->raw_to = strcmp(cbx_cli_str(msg, "stream"), "stderr") == 0 ? cell->errs : cell->out;
+		cell->raw_to = strcmp(cbx_json_str(msg, "stream"), "stderr") == 0 ? cell->errs : cell->out;
 		cell->raw_left = bytes > 0 && bytes < (double)CBX_CLIENT_QUEUE_MAX ? (size_t)bytes : 0;
 	} else if (strcmp(event, "display") == 0) {
 		on_display(cell, msg, displays);
@@ -349,13 +349,13 @@ static bool asked_to_exit(const cJSON *execution)
 
 	/* Of a program that was killed it is what a shell says: above 128 it is a signal, which is to be explained. */
 	return cJSON_IsNumber(code) &&
-	       (strcmp(cbx_cli_str(execution, "status"), "killed") != 0 || code->valueint < 128);
+	       (strcmp(cbx_json_str(execution, "status"), "killed") != 0 || code->valueint < 128);
 }
 
 void cbx_cell_explain(struct cbx_cell *cell, const cJSON *execution)
 {
 	const cJSON *error = cJSON_GetObjectItemCaseSensitive(execution, "error");
-	const char *message = cbx_cli_str(execution, "message"), *traceback = cbx_cli_str(error, "traceback");
+	const char *message = cbx_json_str(execution, "message"), *traceback = cbx_json_str(error, "traceback");
 
 	bool says = message[0] && !(cell->silent_exit && asked_to_exit(execution));
 
@@ -366,9 +366,9 @@ void cbx_cell_explain(struct cbx_cell *cell, const cJSON *execution)
 		if (traceback[0]) {
 			cbx_term_puts(cell->errs, traceback);
 		} else {
-			cbx_term_puts(cell->errs, cbx_cli_str(error, "name"));
+			cbx_term_puts(cell->errs, cbx_json_str(error, "name"));
 			cbx_term_puts(cell->errs, ": ");
-			cbx_term_puts(cell->errs, cbx_cli_str(error, "value"));
+			cbx_term_puts(cell->errs, cbx_json_str(error, "value"));
 		}
 		cbx_term_fresh_line(cell->errs);
 	}
@@ -378,9 +378,9 @@ void cbx_cell_explain(struct cbx_cell *cell, const cJSON *execution)
 
 int cbx_cell_exit_status(const cJSON *execution)
 {
-	const char *status = cbx_cli_str(execution, "status");
+	const char *status = cbx_json_str(execution, "status");
 	const cJSON *code = cJSON_GetObjectItemCaseSensitive(execution, "exit_code");
-	const char *error = cbx_cli_str(cJSON_GetObjectItemCaseSensitive(execution, "error"), "name");
+	const char *error = cbx_json_str(cJSON_GetObjectItemCaseSensitive(execution, "error"), "name");
 
 	if (strcmp(status, "timeout") == 0)
 		return CBX_EXIT_TIMEOUT;

@@ -184,13 +184,6 @@ const char *cbx_cli_cell_language(const char *language, const char *code)
 	return strncmp(code, "%%", 2) == 0 ? NULL : language;
 }
 
-const char *cbx_cli_str(const cJSON *obj, const char *key)
-{
-	const char *text = cbx_json_text(obj, key);
-
-	return text ? text : "";
-}
-
 void cbx_cli_warn(const char *msg)
 {
 	cbx_cli_say("warning: %s", msg);

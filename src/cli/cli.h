@@ -86,8 +86,6 @@ int cbx_cli_out(const void *p, size_t n);
 int cbx_cli_tell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* What to ask for, for a cell of a notebook in this language (NULL: the image's own): a cell may name another itself. */
 const char *cbx_cli_cell_language(const char *language, const char *code);
-/* Text of a member that is a string, else "". Borrowed. */
-const char *cbx_cli_str(const cJSON *obj, const char *key);
 
 /* ---- options.c: what a command line says ---- */
 

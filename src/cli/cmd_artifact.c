@@ -55,11 +55,11 @@ static void print_one(struct cbx_buf *out, const cJSON *a)
 		snprintf(when, sizeof(when), "%.0fh", left / 3600);
 	else
 		snprintf(when, sizeof(when), "%.0fd", left / 86400);
-	cbx_escape(out, cbx_cli_str(a, "artifact_id"));
+	cbx_escape(out, cbx_json_str(a, "artifact_id"));
 	cbx_buf_addf(out, "  %10s %7s  ", size, when);
-	cbx_escape(out, cbx_cli_str(a, "session_id"));
+	cbx_escape(out, cbx_json_str(a, "session_id"));
 	cbx_buf_addc(out, ':');
-	cbx_escape(out, cbx_cli_str(a, "path"));
+	cbx_escape(out, cbx_json_str(a, "path"));
 	cbx_buf_addc(out, '\n');
 }
 
@@ -104,7 +104,7 @@ static int fetch(struct cbx_client *client, const char *id, int fd, struct cbx_e
 		if (cbx_client_call(client, "artifact.read", take_ptr(&params), &result, err) < 0)
 			return -err->code;
 		size = (uint64_t)cbx_json_number(result, "size", 0);
-		data = cbx_cli_str(result, "data");
+		data = cbx_json_str(result, "data");
 		if (cbx_base64_decode(&bytes, data, strlen(data)) < 0 || (!bytes.len && at < size) || bytes.len > size - at)
 			return cbx_refuse(err, "bad_answer", EBADMSG, "%s: codeboxd sent something else than was asked for", id);
 		r = cbx_write_all(fd, bytes.data, bytes.len);
@@ -158,7 +158,7 @@ static int print_link(struct cbx_client *client, const struct options *o)
 		cbx_json_set_u64(params, "length", o->expires_ms / 1000);
 	if (cbx_client_call(client, "artifact.link", take_ptr(&params), &result, &err) < 0)
 		return cbx_cli_fail(&err);
-	return o->json ? cbx_cli_print_json(result) : cbx_cli_tell("%s", cbx_cli_str(result, "link"));
+	return o->json ? cbx_cli_print_json(result) : cbx_cli_tell("%s", cbx_json_str(result, "link"));
 }
 
 static int remove_one(struct cbx_client *client, const char *id)
@@ -180,7 +180,7 @@ static int rm(struct cbx_client *client, const struct options *o)
 	if (o->all && cbx_client_call(client, "artifact.list", NULL, &result, &err) < 0)
 		return cbx_cli_fail(&err);
 	cJSON_ArrayForEach(a, cJSON_GetObjectItemCaseSensitive(result, "artifacts"))
-		status = (r = remove_one(client, cbx_cli_str(a, "artifact_id"))) ? r : status;
+		status = (r = remove_one(client, cbx_json_str(a, "artifact_id"))) ? r : status;
 	for (int i = 0; i < o->n; i++)
 		status = (r = remove_one(client, o->names[i])) ? r : status;
 	return status;

@@ -18,19 +18,19 @@ static const char *colour(const char *state)
 
 static void add_check(struct cbx_buf *out, const cJSON *check, bool colours)
 {
-	const char *state = cbx_cli_str(check, "state");
+	const char *state = cbx_json_str(check, "state");
 	bool ok = strcmp(state, "ok") == 0;
 
 	cbx_buf_addf(out, "%s%-9s%s %-20s ", colours ? colour(state) : "", state, colours ? "\033[0m" : "",
-		     cbx_cli_str(check, "title"));
-	cbx_escape(out, cbx_cli_str(check, "found"));
+		     cbx_json_str(check, "title"));
+	cbx_escape(out, cbx_json_str(check, "found"));
 	cbx_buf_addc(out, '\n');
 	if (ok)
 		return;
 	cbx_buf_adds(out, "          means: ");
-	cbx_escape(out, cbx_cli_str(check, "means"));
+	cbx_escape(out, cbx_json_str(check, "means"));
 	cbx_buf_adds(out, "\n          fix:   ");
-	cbx_escape(out, cbx_cli_str(check, "remedy"));
+	cbx_escape(out, cbx_json_str(check, "remedy"));
 	cbx_buf_addc(out, '\n');
 }
 
@@ -60,8 +60,8 @@ static int run_doctor(int argc, char **argv)
 	checks = cbx_doctor_run(&dirs);
 	cbx_dirs_release(&dirs);
 	cJSON_ArrayForEach(check, checks) {
-		failed += strcmp(cbx_cli_str(check, "state"), "failed") == 0;
-		degraded += strcmp(cbx_cli_str(check, "state"), "degraded") == 0;
+		failed += strcmp(cbx_json_str(check, "state"), "failed") == 0;
+		degraded += strcmp(cbx_json_str(check, "state"), "degraded") == 0;
 		add_check(&out, check, colours);
 	}
 	if (failed)

@@ -34,7 +34,7 @@ struct options {
 int cbx_exec_status(const cJSON *command, const struct cbx_attach *a, const struct cbx_err *err)
 {
 	double code = cbx_json_number(command, "exit_code", 0);
-	const char *message = cbx_cli_str(command, "message");
+	const char *message = cbx_json_str(command, "message");
 
 	if (!command && strcmp(err->kind, "interrupted") == 0)
 		return 128 + a->signal;
@@ -45,12 +45,12 @@ int cbx_exec_status(const cJSON *command, const struct cbx_attach *a, const stru
 		       : strcmp(err->kind, "invalid_argument") == 0	  ? CBX_EXIT_USAGE
 									  : CBX_EXIT_NOT_TRIED;
 	}
-	if (strcmp(cbx_cli_str(command, "status"), "running") == 0) {
+	if (strcmp(cbx_json_str(command, "status"), "running") == 0) {
 		cbx_cli_say("detached; codebox exec --attach %.0f %s attaches again",
-			    cbx_json_number(command, "execution_id", 0), cbx_cli_str(command, "session_id"));
+			    cbx_json_number(command, "execution_id", 0), cbx_json_str(command, "session_id"));
 		return CBX_EXIT_OK;
 	}
-	if (message[0] && strcmp(cbx_cli_str(command, "status"), "killed") == 0)
+	if (message[0] && strcmp(cbx_json_str(command, "status"), "killed") == 0)
 		cbx_cli_say("%s", message);
 	return (int)code & 255;
 }
@@ -64,7 +64,7 @@ static void print_command(struct cbx_buf *out, const cJSON *c)
 
 	if (cJSON_IsNumber(exit))
 		snprintf(code, sizeof(code), "%d", exit->valueint);
-	cbx_buf_addf(out, "%6.0f %-9s %5s %9.1fs %-8s", cbx_json_number(c, "execution_id", 0), cbx_cli_str(c, "status"),
+	cbx_buf_addf(out, "%6.0f %-9s %5s %9.1fs %-8s", cbx_json_number(c, "execution_id", 0), cbx_json_str(c, "status"),
 		     code, cbx_json_number(c, "duration_ms", 0) / 1000,
 		     cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(c, "attached")) ? "attached" : "");
 	cJSON_ArrayForEach(word, cJSON_GetObjectItemCaseSensitive(c, "argv")) {

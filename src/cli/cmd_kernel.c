@@ -53,7 +53,7 @@ static char *language_of(const struct cbx_mcp_args *mcp)
 	(void)cbx_image_list(dirs.images, &list, &ignored);
 	cbx_dirs_release(&dirs);
 	cJSON_ArrayForEach(image, list)
-		if (strcmp(cbx_cli_str(image, "name"), mcp->image) == 0)
+		if (strcmp(cbx_json_str(image, "name"), mcp->image) == 0)
 			has = cJSON_GetObjectItemCaseSensitive(image, "interpreters");
 	for (unsigned i = 0; has && (own = cbx_language_own(i)) && !cJSON_GetObjectItemCaseSensitive(has, own);)
 		i++;

@@ -29,12 +29,12 @@ struct logs {
 
 static void on_event(struct logs *l, const cJSON *msg)
 {
-	const char *event = cbx_cli_str(msg, "event");
+	const char *event = cbx_json_str(msg, "event");
 
 	if (strcmp(event, "cell") == 0)
 		cbx_log_begin(&l->log, msg);
 	else if (strcmp(event, "output") == 0)
-		cbx_term_puts(&l->out, cbx_cli_str(msg, "text"));
+		cbx_term_puts(&l->out, cbx_json_str(msg, "text"));
 	else if (strcmp(event, "display") == 0)
 		cbx_log_display(&l->log, msg, NULL);
 }

@@ -30,9 +30,9 @@ static void list(struct cbx_buf *out, const char *what, const cJSON *packages)
 
 	cJSON_ArrayForEach (v, packages) {
 		cbx_buf_addf(out, "%s ", v == packages->child ? what : "");
-		cbx_escape(out, cbx_cli_str(v, "name"));
+		cbx_escape(out, cbx_json_str(v, "name"));
 		cbx_buf_addc(out, ' ');
-		cbx_escape(out, cbx_cli_str(v, "version"));
+		cbx_escape(out, cbx_json_str(v, "version"));
 		cbx_buf_adds(out, v->next ? "," : "\n");
 	}
 }
@@ -50,8 +50,8 @@ static int show(const cJSON *result)
 	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(result, "imported"))
 		cbx_cli_say("%s %s is imported already, and in use instead of %s; use: codebox session restart %s, or "
 			    "importlib.reload() in a cell",
-			    cbx_cli_str(v, "name"), cbx_cli_str(v, "version"), cbx_cli_str(v, "installed"),
-			    cbx_cli_str(result, "session_id"));
+			    cbx_json_str(v, "name"), cbx_json_str(v, "version"), cbx_json_str(v, "installed"),
+			    cbx_json_str(result, "session_id"));
 	return cbx_cli_out(cbx_buf_str(&out), out.len);
 }
 
@@ -127,16 +127,16 @@ static int parse_options(int argc, char **argv, struct options *o)
 		return r;
 	if (!o->session)
 		return cbx_cli_usage(o->program, "install: name a session, as in --session work");
+	if (optind == argc && (conda || !o->packages->child))
+		return cbx_cli_usage(o->program, "install: give names of packages, as in %s",
+				     npm     ? "lodash@^4.17"
+				     : conda ? "\"numpy>=1.26\""
+					     : "\"httpx>=0.27\", or -r FILE");
 	for (; optind < argc; optind++) {
 		_cleanup_free_ char *name = cbx_xasprintf("%s%s", npm ? "npm:" : conda ? "conda:" : "", argv[optind]);
 
 		cbx_json_push_str(o->packages, name);
 	}
-	if (!o->packages->child)
-		return cbx_cli_usage(o->program, "install: give names of packages, as in %s",
-				     npm     ? "lodash@^4.17"
-				     : conda ? "\"numpy>=1.26\""
-					     : "\"httpx>=0.27\", or -r FILE");
 	if (upgrade)
 		cbx_json_push_str(o->packages, "-U");
 	return 0;

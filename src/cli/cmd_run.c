@@ -240,9 +240,9 @@ static char *name_inside(const struct run *run)
 	const cJSON *m;
 
 	cJSON_ArrayForEach(m, run->spec.mounts) {
-		const char *dir = cbx_cli_str(m, "source");
+		const char *dir = cbx_json_str(m, "source");
 
-		if (real && strcmp(cbx_cli_str(m, "target"), CBX_INSIDE_WORKSPACE) == 0 && cbx_path_within(real, dir) &&
+		if (real && strcmp(cbx_json_str(m, "target"), CBX_INSIDE_WORKSPACE) == 0 && cbx_path_within(real, dir) &&
 		    strcmp(real, dir) != 0)
 			return cbx_xstrdup(real + strlen(dir) + 1);
 	}
@@ -293,7 +293,7 @@ static int create_kept(struct run *run, struct cbx_cell *cell, struct cbx_err *e
 	r = cbx_client_call(cell->client, "session.create", params, &session, err);
 	if (r < 0)
 		return r;
-	id = cbx_cli_str(session, "session_id");
+	id = cbx_json_str(session, "session_id");
 	if (!cbx_name_valid(id))
 		return cbx_refuse(err, "internal", EIO, "codeboxd made a session without a name");
 	memcpy(cell->session, id, strlen(id) + 1);

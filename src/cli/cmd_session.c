@@ -46,9 +46,9 @@ static int print_table(const cJSON *sessions)
 		_cleanup_buf_ struct cbx_buf id = { 0 }, state = { 0 }, image = { 0 };
 		char age[16], idle[16];
 
-		cbx_escape(&id, cbx_cli_str(s, "session_id"));
-		cbx_escape(&state, cbx_cli_str(s, "state"));
-		cbx_escape(&image, cbx_cli_str(s, "image"));
+		cbx_escape(&id, cbx_json_str(s, "session_id"));
+		cbx_escape(&state, cbx_json_str(s, "state"));
+		cbx_escape(&image, cbx_json_str(s, "image"));
 		format_age(cbx_json_number(s, "age_s", -1), age);
 		format_age(cbx_json_number(s, "idle_s", -1), idle);
 		cbx_buf_addf(&out, "%-24s %-10s %-16s %6s %6s %.0f\n", cbx_buf_str(&id), cbx_buf_str(&state),
@@ -154,7 +154,7 @@ static int remove_all(struct cbx_client *client)
 	if (cbx_client_call(client, "session.list", NULL, &result, &err) < 0)
 		return cbx_cli_fail(&err);
 	cJSON_ArrayForEach(s, cJSON_GetObjectItemCaseSensitive(result, "sessions")) {
-		int r = remove_one(client, cbx_cli_str(s, "session_id"));
+		int r = remove_one(client, cbx_json_str(s, "session_id"));
 
 		status = r ? r : status;
 	}

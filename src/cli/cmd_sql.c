@@ -115,7 +115,7 @@ static int show_file(const cJSON *result)
 
 	cbx_format_size(cbx_json_u64(result, "size"), size);
 	return cbx_cli_tell("%llu rows, %s, in %s of session %s", (unsigned long long)cbx_json_u64(result, "row_count"),
-			    size, cbx_cli_str(result, "path"), cbx_cli_str(result, "session_id"));
+			    size, cbx_json_str(result, "path"), cbx_json_str(result, "session_id"));
 }
 
 /* ---- a schema ---- */
@@ -141,22 +141,22 @@ static void put_name(struct cbx_buf *out, const cJSON *o, const char *name)
 		cbx_escape(out, schema);
 		cbx_buf_addc(out, '.');
 	}
-	cbx_escape(out, cbx_cli_str(o, name));
+	cbx_escape(out, cbx_json_str(o, name));
 }
 
 static void put_column(struct cbx_buf *out, const cJSON *column, const cJSON *primary, size_t width)
 {
 	_cleanup_buf_ struct cbx_buf name = { 0 };
 
-	cbx_escape(&name, cbx_cli_str(column, "name"));
+	cbx_escape(&name, cbx_json_str(column, "name"));
 	cbx_buf_addf(out, "  %s", cbx_buf_str(&name));
 	for (size_t n = cbx_utf8_count(cbx_buf_str(&name), name.len); n < width; n++)
 		cbx_buf_addc(out, ' ');
 	cbx_buf_adds(out, "  ");
-	cbx_escape(out, cbx_cli_str(column, "type"));
+	cbx_escape(out, cbx_json_str(column, "type"));
 	if (!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(column, "nullable")))
 		cbx_buf_adds(out, ", not null");
-	if (cbx_json_lists(primary, cbx_cli_str(column, "name")))
+	if (cbx_json_lists(primary, cbx_json_str(column, "name")))
 		cbx_buf_adds(out, ", primary key");
 	cbx_buf_addc(out, '\n');
 }
@@ -169,13 +169,13 @@ static void put_table(struct cbx_buf *out, const cJSON *table)
 
 	put_name(out, table, "name");
 	cbx_buf_adds(out, " (");
-	cbx_escape(out, cbx_cli_str(table, "type"));
+	cbx_escape(out, cbx_json_str(table, "type"));
 	cbx_buf_adds(out, ")\n");
 	cJSON_ArrayForEach(v, columns) {
 		_cleanup_buf_ struct cbx_buf name = { 0 };
 		size_t n;
 
-		cbx_escape(&name, cbx_cli_str(v, "name"));
+		cbx_escape(&name, cbx_json_str(v, "name"));
 		n = cbx_utf8_count(cbx_buf_str(&name), name.len);
 		width = n > width ? n : width;
 	}

@@ -62,11 +62,11 @@ static int compare(const void *a, const void *b, void *arg)
 	int r = 0;
 
 	if (t->order == BY_TENANT)
-		r = strcmp(cbx_cli_str(x, "tenant"), cbx_cli_str(y, "tenant"));
+		r = strcmp(cbx_json_str(x, "tenant"), cbx_json_str(y, "tenant"));
 	else if (t->order != BY_NAME)
 		r = (p < q) - (p > q);
 	if (!r)
-		r = strcmp(cbx_cli_str(x, "session_id"), cbx_cli_str(y, "session_id"));
+		r = strcmp(cbx_json_str(x, "session_id"), cbx_json_str(y, "session_id"));
 	return t->reverse ? -r : r;
 }
 
@@ -94,11 +94,11 @@ static void add_session(struct cbx_buf *out, const cJSON *s, size_t columns)
 		cbx_format_size((uint64_t)memory, size);
 	if (limit >= 0)
 		cbx_format_size((uint64_t)limit, most);
-	add_name(&line, cbx_cli_str(s, "session_id"), 24);
-	add_name(&line, cbx_cli_str(s, "tenant"), 12);
-	add_name(&line, cbx_cli_str(s, "state"), 8);
+	add_name(&line, cbx_json_str(s, "session_id"), 24);
+	add_name(&line, cbx_json_str(s, "tenant"), 12);
+	add_name(&line, cbx_json_str(s, "state"), 8);
 	cbx_buf_addf(&line, "%6.6s %10.10s %10.10s %6.0f %7.0fs ", cpu, size, most, value_of(s, BY_RUNS), age < 0 ? 0 : age);
-	add_name(&line, cbx_cli_str(s, "image"), 16);
+	add_name(&line, cbx_json_str(s, "image"), 16);
 	while (line.len && line.data[line.len - 1] == ' ')
 		line.len--;
 	cbx_buf_add(out, line.data, line.len < columns ? line.len : columns);

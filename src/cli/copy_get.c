@@ -143,7 +143,7 @@ static int get_dir(struct cbx_copy *c, const char *path, int dirfd, unsigned dep
 /* One entry of a session's directory; only errors of the connection end the whole copy. */
 static int get_entry(struct cbx_copy *c, const char *dir, const cJSON *entry, int dirfd, unsigned depth)
 {
-	const char *name = cbx_cli_str(entry, "name");
+	const char *name = cbx_json_str(entry, "name");
 	_cleanup_free_ char *path = cbx_xasprintf("%s/%s", dir, name);
 	struct cbx_remote_stat st;
 	_cleanup_fd_ int sub = -1;

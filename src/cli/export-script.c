@@ -193,7 +193,7 @@ void cbx_export_script_head(struct cbx_buf *out, const char *session, const char
 
 void cbx_export_script_cell(struct cbx_buf *out, const cJSON *cell, const char *source, const char *language)
 {
-	const char *status = cbx_cli_str(cell, "status"), *own = cbx_cli_str(cell, "language");
+	const char *status = cbx_json_str(cell, "status"), *own = cbx_json_str(cell, "language");
 	const char *comment = comment_of(language);
 	bool same = !own[0] || strcmp(own, language) == 0, ok = strcmp(status, "ok") == 0;
 

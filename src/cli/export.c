@@ -73,7 +73,7 @@ static void add_outputs(struct cbx_outputs *o, const cJSON *cell)
 
 	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(cell, "outputs")) {
 		if (cbx_json_text(v, "stream"))
-			cbx_outputs_print(o, cbx_cli_str(v, "stream"), cbx_cli_str(v, "text"));
+			cbx_outputs_print(o, cbx_json_str(v, "stream"), cbx_json_str(v, "text"));
 		else
 			cbx_outputs_show(o, v);
 	}
@@ -109,13 +109,13 @@ static void add_clean(struct cbx_buf *out, const char *text)
 static void add_display(struct cbx_buf *out, const cJSON *v, const cJSON *count)
 {
 	const cJSON *data = cJSON_GetObjectItemCaseSensitive(v, "data"), *form;
-	const char *text = cbx_cli_str(data, "text/plain");
+	const char *text = cbx_json_str(data, "text/plain");
 
 	cJSON_ArrayForEach(form, data)
 		if (cbx_starts_with(form->string, "image/") || strcmp(form->string, "application/pdf") == 0)
 			cbx_buf_addf(out, "[%s]\n", form->string);
 	if (!text[0])
-		text = cbx_cli_str(data, "text/markdown");
+		text = cbx_json_str(data, "text/markdown");
 	if (text[0] && cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(v, "is_result")) && count)
 		cbx_buf_addf(out, "Out[%.0f]: %s", count->valuedouble, strchr(text, '\n') ? "\n" : "");
 	if (text[0])
@@ -125,7 +125,7 @@ static void add_display(struct cbx_buf *out, const cJSON *v, const cJSON *count)
 static void add_to_transcript(struct export *e, const cJSON *cell, const char *source)
 {
 	const cJSON *error = cJSON_GetObjectItemCaseSensitive(cell, "error"), *v;
-	const char *message = cbx_cli_str(cell, "message"), *traceback = cbx_cli_str(error, "traceback");
+	const char *message = cbx_json_str(cell, "message"), *traceback = cbx_json_str(error, "traceback");
 	_cleanup_free_ char *text = cbx_transcript_marked(cell, source, e->language);
 	struct cbx_buf *out = &e->text;
 
@@ -134,11 +134,11 @@ static void add_to_transcript(struct export *e, const cJSON *cell, const char *s
 	cbx_transcript_prompt(out, cell, text);
 	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(cell, "outputs")) {
 		if (cbx_json_text(v, "stream"))
-			cbx_clean(out, cbx_cli_str(v, "text"));
+			cbx_clean(out, cbx_json_str(v, "text"));
 		else
 			add_display(out, v, cJSON_GetObjectItemCaseSensitive(cell, "execution_count"));
 	}
-	add_clean(out, traceback[0] ? traceback : cbx_cli_str(error, "value"));
+	add_clean(out, traceback[0] ? traceback : cbx_json_str(error, "value"));
 	if (message[0])
 		cbx_buf_addc(out, '[');
 	cbx_clean(out, message);
@@ -180,7 +180,7 @@ static void begin(struct export *e, const cJSON *page)
 {
 	cJSON *metadata, *own;
 
-	snprintf(e->language, sizeof(e->language), "%s", cbx_cli_str(page, "language"));
+	snprintf(e->language, sizeof(e->language), "%s", cbx_json_str(page, "language"));
 	if (e->format == SCRIPT)
 		cbx_export_script_head(&e->text, e->session, e->language);
 	if (e->format != NOTEBOOK)
@@ -191,7 +191,7 @@ static void begin(struct export *e, const cJSON *page)
 	if (e->language[0])
 		set_language(metadata, e->language);
 	cbx_json_set_str(own, "session", e->session);
-	cbx_json_set_str(own, "image", cbx_cli_str(page, "image"));
+	cbx_json_set_str(own, "image", cbx_json_str(page, "image"));
 	cbx_json_set(metadata, "codebox", own);
 	cbx_json_set(e->notebook, "cells", cbx_json_new_arr());
 	cbx_json_set(e->notebook, "metadata", metadata);

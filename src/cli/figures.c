@@ -142,16 +142,16 @@ static int show_image(struct cbx_figures *f, const struct form *form, const char
 int cbx_figures_show(struct cbx_figures *f, const cJSON *data, bool is_result, struct cbx_term *out,
 		     struct cbx_term *notes, struct cbx_err *err)
 {
-	const char *text = cbx_cli_str(data, "text/plain"), *image = "";
+	const char *text = cbx_json_str(data, "text/plain"), *image = "";
 	const struct form *form = NULL;
 
 	for (size_t i = 0; i < ARRAY_SIZE(forms) && !form; i++) {
-		image = cbx_cli_str(data, forms[i].mime);
+		image = cbx_json_str(data, forms[i].mime);
 		if (image[0])
 			form = &forms[i];
 	}
 	if (!text[0])
-		text = cbx_cli_str(data, "text/markdown");
+		text = cbx_json_str(data, "text/markdown");
 	if (text[0] && (is_result || !form)) {
 		cbx_term_fresh_line(out);
 		cbx_term_puts(out, text);

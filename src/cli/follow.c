@@ -14,7 +14,7 @@
 void cbx_log_display(struct cbx_log *l, const cJSON *v, const cJSON *count)
 {
 	const cJSON *data = cJSON_GetObjectItemCaseSensitive(v, "data"), *form;
-	const char *text = cbx_cli_str(data, "text/plain");
+	const char *text = cbx_json_str(data, "text/plain");
 	char prompt[40];
 
 	cbx_term_fresh_line(l->out);
@@ -26,7 +26,7 @@ void cbx_log_display(struct cbx_log *l, const cJSON *v, const cJSON *count)
 		cbx_term_puts(l->out, "]\n");
 	}
 	if (!text[0])
-		text = cbx_cli_str(data, "text/markdown");
+		text = cbx_json_str(data, "text/markdown");
 	if (text[0] && cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(v, "is_result"))) {
 		snprintf(prompt, sizeof(prompt), count ? "Out[%.0f]: " : "Out: ", count ? count->valuedouble : 0);
 		cbx_term_puts(l->out, prompt);
@@ -48,7 +48,7 @@ void cbx_log_begin(struct cbx_log *l, const cJSON *cell)
 	cbx_term_write(l->out, out.data, out.len);
 	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(cell, "outputs")) {
 		if (cbx_json_text(v, "stream"))
-			cbx_term_puts(l->out, cbx_cli_str(v, "text"));
+			cbx_term_puts(l->out, cbx_json_str(v, "text"));
 		else
 			cbx_log_display(l, v, count);
 	}
@@ -57,11 +57,11 @@ void cbx_log_begin(struct cbx_log *l, const cJSON *cell)
 void cbx_log_end(struct cbx_log *l, const cJSON *cell)
 {
 	const cJSON *error = cJSON_GetObjectItemCaseSensitive(cell, "error");
-	const char *message = cbx_cli_str(cell, "message"), *traceback = cbx_cli_str(error, "traceback");
+	const char *message = cbx_json_str(cell, "message"), *traceback = cbx_json_str(error, "traceback");
 
 	cbx_term_flush(l->out);
 	cbx_term_fresh_line(l->out);
-	cbx_term_puts(l->out, traceback[0] ? traceback : cbx_cli_str(error, "value"));
+	cbx_term_puts(l->out, traceback[0] ? traceback : cbx_json_str(error, "value"));
 	cbx_term_fresh_line(l->out);
 	if (message[0]) {
 		cbx_term_puts(l->out, "[");
@@ -87,7 +87,7 @@ cJSON *cbx_log_params(const struct cbx_log *l, uint64_t id)
 /* A prompt begins with a cell of no code. */
 static bool is_nothing(const cJSON *cell)
 {
-	return !cbx_cli_str(cell, "code")[0] && !cJSON_GetObjectItemCaseSensitive(cell, "outputs")->child;
+	return !cbx_json_str(cell, "code")[0] && !cJSON_GetObjectItemCaseSensitive(cell, "outputs")->child;
 }
 
 /* Of the cells of a page those before the one that has not ended: printed, or, of a tail, kept until all are known. */
@@ -128,7 +128,7 @@ int cbx_log_ended(struct cbx_log *l, uint64_t *next, struct cbx_err *err)
 		if (r < 0)
 			return r;
 		l->found = true;
-		snprintf(l->language, sizeof(l->language), "%s", cbx_cli_str(page, "language"));
+		snprintf(l->language, sizeof(l->language), "%s", cbx_json_str(page, "language"));
 		*next = (uint64_t)cbx_json_number(page, "next", 0);
 		more = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(page, "more"));
 		take_page(l, page, *next, kept);

@@ -63,7 +63,7 @@ void cbx_kernel_info(struct kernel *k, const struct cbx_wire_request *q)
 /* The answer of codeboxd; NULL: it cannot say. */
 static cJSON *ask(struct kernel *k, const struct cbx_wire_request *q, const char *method, bool at_cursor)
 {
-	const char *code = cbx_cli_str(q->content, "code");
+	const char *code = cbx_json_str(q->content, "code");
 	double cursor = cbx_json_number(q->content, "cursor_pos", 0);
 	cJSON *params, *result = NULL;
 	struct cbx_err err;
@@ -101,7 +101,7 @@ void cbx_kernel_is_complete(struct kernel *k, const struct cbx_wire_request *q)
 
 	cbx_json_set_str(o, "status", state ? state : "unknown");
 	if (state && strcmp(state, "incomplete") == 0)
-		cbx_json_set_str(o, "indent", cbx_cli_str(said, "indent"));
+		cbx_json_set_str(o, "indent", cbx_json_str(said, "indent"));
 	cbx_wire_reply(&k->wire, q, "is_complete_reply", o);
 }
 
@@ -112,7 +112,7 @@ void cbx_kernel_inspect(struct kernel *k, const struct cbx_wire_request *q)
 	cJSON *o = cbx_kernel_ok(), *data = cbx_json_new_obj();
 
 	if (found)
-		cbx_json_set_str(data, "text/plain", cbx_cli_str(said, "text"));
+		cbx_json_set_str(data, "text/plain", cbx_json_str(said, "text"));
 	cbx_json_set_bool(o, "found", found);
 	cbx_json_set(o, "data", data);
 	cbx_json_set(o, "metadata", cbx_json_new_obj());
@@ -146,14 +146,14 @@ static bool repeated(const cJSON *v)
 /* This run of the kernel is session 1, and the one that 0 means. */
 static bool wanted(const cJSON *content, const cJSON *v, uint64_t line)
 {
-	const char *type = cbx_cli_str(content, "hist_access_type");
+	const char *type = cbx_json_str(content, "hist_access_type");
 
 	if (strcmp(type, "range") == 0)
 		return cbx_json_number(content, "session", 0) >= 0 && cbx_json_number(content, "session", 0) <= 1 &&
 		       (double)line >= cbx_json_number(content, "start", 0) &&
 		       (double)line < cbx_json_number(content, "stop", 1e15);
 	if (strcmp(type, "search") == 0)
-		return fnmatch(cbx_cli_str(content, "pattern"), v->valuestring, 0) == 0 &&
+		return fnmatch(cbx_json_str(content, "pattern"), v->valuestring, 0) == 0 &&
 		       !(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(content, "unique")) && repeated(v));
 	return true;
 }
@@ -175,7 +175,7 @@ static cJSON *entry(const cJSON *v, uint64_t line, bool output)
 void cbx_kernel_history(struct kernel *k, const struct cbx_wire_request *q)
 {
 	bool output = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(q->content, "output"));
-	double most = strcmp(cbx_cli_str(q->content, "hist_access_type"), "range") == 0
+	double most = strcmp(cbx_json_str(q->content, "hist_access_type"), "range") == 0
 			      ? CBX_KERNEL_HISTORY_MAX
 			      : cbx_json_number(q->content, "n", CBX_KERNEL_HISTORY_MAX);
 	cJSON *o = cbx_kernel_ok(), *list = cbx_json_new_arr();

@@ -38,8 +38,7 @@ static void sign(const struct cbx_wire *w, const struct cbx_buf parts[PARTS], ch
 	for (size_t i = 0; i < PARTS; i++)
 		hmac_sha256_update(&ctx, parts[i].len, (const uint8_t *)cbx_buf_str(&parts[i]));
 	hmac_sha256_digest(&ctx, sizeof(digest), digest);
-	for (size_t i = 0; i < sizeof(digest); i++)
-		snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+	cbx_hex(digest, sizeof(digest), hex);
 }
 
 /* Without a key there is nothing that another process could not have, too. */

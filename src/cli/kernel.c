@@ -117,7 +117,7 @@ static void ask_user(struct kernel *k, const struct cbx_wire_request *q, const c
 	while (cbx_wire_receive(&k->wire, k->wire.input, &late) > 0)
 		cbx_wire_release(&late);
 	send_stream(k, q);
-	cbx_json_set_str(o, "prompt", cbx_cli_str(msg, "prompt"));
+	cbx_json_set_str(o, "prompt", cbx_json_str(msg, "prompt"));
 	cbx_json_set_bool(o, "password", cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(msg, "password")));
 	cbx_wire_ask(&k->wire, q, "input_request", o);
 }
@@ -131,7 +131,7 @@ static int serve_input(struct kernel *k, struct cbx_err *err)
 	int r = 0;
 
 	if (cbx_wire_receive(&k->wire, k->wire.input, &q) > 0 && strcmp(q.type, "input_reply") == 0) {
-		cbx_buf_adds(&line, cbx_cli_str(q.content, "value"));
+		cbx_buf_adds(&line, cbx_json_str(q.content, "value"));
 		if (line.len >= CBX_CONTROL_INPUT) {
 			cbx_cli_say("what was typed is longer than the %d bytes of one line; its end is dropped",
 				    CBX_CONTROL_INPUT);
@@ -150,7 +150,7 @@ static int serve_input(struct kernel *k, struct cbx_err *err)
 
 static void on_event(struct kernel *k, const struct cbx_wire_request *q, const cJSON *msg)
 {
-	const char *event = cbx_cli_str(msg, "event"), *session = cbx_cli_str(msg, "session_id");
+	const char *event = cbx_json_str(msg, "event"), *session = cbx_json_str(msg, "session_id");
 
 	if (cbx_json_number(msg, "request", 0) != (double)k->run)
 		return;
@@ -160,7 +160,7 @@ static void on_event(struct kernel *k, const struct cbx_wire_request *q, const c
 		if (k->interrupted)
 			stop_cell(k);
 	} else if (strcmp(event, "output") == 0) {
-		add_stream(k, q, cbx_cli_str(msg, "stream"), cbx_cli_str(msg, "text"));
+		add_stream(k, q, cbx_json_str(msg, "stream"), cbx_json_str(msg, "text"));
 	} else if (strcmp(event, "display") == 0) {
 		send_stream(k, q);
 		on_display(k, q, msg);
@@ -258,16 +258,16 @@ static cJSON *lines_of(const char *text)
 static cJSON *error_of(const cJSON *x)
 {
 	const cJSON *error = cJSON_GetObjectItemCaseSensitive(x, "error");
-	const char *state = cbx_cli_str(x, "status"), *message = cbx_cli_str(x, "message");
+	const char *state = cbx_json_str(x, "status"), *message = cbx_json_str(x, "message");
 	bool raised = cJSON_IsObject(error);
 	cJSON *o;
 
 	if (!raised && strcmp(state, "ok") == 0)
 		return NULL;
 	o = cbx_json_new_obj();
-	cbx_json_set_str(o, "ename", raised ? cbx_cli_str(error, "name") : state);
-	cbx_json_set_str(o, "evalue", raised ? cbx_cli_str(error, "value") : message);
-	cbx_json_set(o, "traceback", lines_of(raised ? cbx_cli_str(error, "traceback") : message));
+	cbx_json_set_str(o, "ename", raised ? cbx_json_str(error, "name") : state);
+	cbx_json_set_str(o, "evalue", raised ? cbx_json_str(error, "value") : message);
+	cbx_json_set(o, "traceback", lines_of(raised ? cbx_json_str(error, "traceback") : message));
 	return o;
 }
 
@@ -283,7 +283,7 @@ static cJSON *failure(const struct cbx_err *err)
 
 static void execute(struct kernel *k, const struct cbx_wire_request *q)
 {
-	const char *code = cbx_cli_str(q->content, "code");
+	const char *code = cbx_json_str(q->content, "code");
 	bool silent = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(q->content, "silent"));
 	bool stop = !cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(q->content, "stop_on_error"));
 	cJSON *input = cbx_json_new_obj(), *reply = cbx_json_new_obj(), *error = NULL;

@@ -29,7 +29,7 @@ static const cJSON *refused(const cJSON *mounts, const struct cbx_err *err)
 	const cJSON *m;
 
 	cJSON_ArrayForEach(m, mounts) {
-		_cleanup_free_ char *begin = cbx_xasprintf("mounts: %s is not in ", cbx_cli_str(m, "source"));
+		_cleanup_free_ char *begin = cbx_xasprintf("mounts: %s is not in ", cbx_json_str(m, "source"));
 
 		if (strncmp(err->msg, begin, strlen(begin)) == 0)
 			return m;
@@ -140,13 +140,13 @@ bool cbx_mount_ask(const cJSON *mounts, int sigfd, const struct cbx_err *err)
 		return false;
 	writable = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(m, "writable"));
 	path = cbx_granted_path(dirs.config, "");
-	if (never_shown(&dirs, cbx_cli_str(m, "source"))) {
+	if (never_shown(&dirs, cbx_json_str(m, "source"))) {
 		yes = false;
 	} else if (cbx_granted_load(path, &have, &own) < 0 || cbx_dirs_make_private(dirs.config, 0700, &own) < 0) {
 		cbx_cli_say("%s", own.msg);
 	} else {
-		cbx_granted_text(have, cbx_cli_str(m, "source"), writable, &text);
-		yes = ask(cbx_cli_str(m, "source"), writable, path, &text, sigfd);
+		cbx_granted_text(have, cbx_json_str(m, "source"), writable, &text);
+		yes = ask(cbx_json_str(m, "source"), writable, path, &text, sigfd);
 	}
 	cbx_policy_free(have);
 	cbx_dirs_release(&dirs);

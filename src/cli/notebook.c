@@ -94,12 +94,12 @@ static char *source_of(const cJSON *c)
 
 static void on_event(void *arg, const cJSON *msg)
 {
-	const char *event = cbx_cli_str(msg, "event");
+	const char *event = cbx_json_str(msg, "event");
 
 	if (strcmp(event, "display") == 0)
 		cbx_outputs_show(arg, msg);
 	else if (strcmp(event, "output") == 0)
-		cbx_outputs_print(arg, cbx_cli_str(msg, "stream"), cbx_cli_str(msg, "text"));
+		cbx_outputs_print(arg, cbx_json_str(msg, "stream"), cbx_json_str(msg, "text"));
 	else if (strcmp(event, "clear") == 0)
 		cbx_outputs_clear(arg);
 }
@@ -172,7 +172,7 @@ int cbx_notebook_run(struct cbx_notebook *nb, struct cbx_cell *cell, struct cbx_
 		int r = 0;
 
 		n++;
-		if (strcmp(cbx_cli_str(c, "cell_type"), "code") == 0)
+		if (strcmp(cbx_json_str(c, "cell_type"), "code") == 0)
 			r = run_cell(nb, cell, c, n, err);
 		if (r < 0)
 			return r;

@@ -79,7 +79,7 @@ static size_t update(cJSON *list, const char *id, const cJSON *data, const cJSON
 	size_t n = 0;
 
 	cJSON_ArrayForEach(output, list) {
-		if (strcmp(cbx_cli_str(output, SHOWN_AS), id) != 0)
+		if (strcmp(cbx_json_str(output, SHOWN_AS), id) != 0)
 			continue;
 		cJSON_ReplaceItemInObjectCaseSensitive(output, "data", data_of(data));
 		cJSON_ReplaceItemInObjectCaseSensitive(output, "metadata", cJSON_Duplicate(metadata, 1));
@@ -138,16 +138,16 @@ void cbx_outputs_clear(struct cbx_outputs *o)
 static void add_error(struct cbx_outputs *o, const cJSON *x)
 {
 	const cJSON *error = cJSON_GetObjectItemCaseSensitive(x, "error");
-	const char *status = cbx_cli_str(x, "status"), *message = cbx_cli_str(x, "message");
+	const char *status = cbx_json_str(x, "status"), *message = cbx_json_str(x, "message");
 	cJSON *output;
 
 	if (!cJSON_IsObject(error) && strcmp(status, "ok") == 0)
 		return;
 	output = add_output(o, "error");
-	cbx_json_set_str(output, "ename", cJSON_IsObject(error) ? cbx_cli_str(error, "name") : status);
-	cbx_json_set_str(output, "evalue", cJSON_IsObject(error) ? cbx_cli_str(error, "value") : message);
+	cbx_json_set_str(output, "ename", cJSON_IsObject(error) ? cbx_json_str(error, "name") : status);
+	cbx_json_set_str(output, "evalue", cJSON_IsObject(error) ? cbx_json_str(error, "value") : message);
 	cbx_json_set(output, "traceback",
-		     cbx_outputs_lines(cJSON_IsObject(error) ? cbx_cli_str(error, "traceback") : message, false));
+		     cbx_outputs_lines(cJSON_IsObject(error) ? cbx_json_str(error, "traceback") : message, false));
 }
 
 /* What the cell did, into the notebook. */
@@ -159,7 +159,7 @@ void cbx_outputs_finish(struct cbx_outputs *o, cJSON *c, const cJSON *x)
 	end_stream(o);
 	add_error(o, x);
 	cJSON_ArrayForEach(output, o->list)
-		if (strcmp(cbx_cli_str(output, "output_type"), "execute_result") == 0)
+		if (strcmp(cbx_json_str(output, "output_type"), "execute_result") == 0)
 			cbx_json_set(output, "execution_count", count ? cJSON_Duplicate(count, 1) : cJSON_CreateNull());
 	cJSON_DeleteItemFromObjectCaseSensitive(c, "outputs");
 	cJSON_DeleteItemFromObjectCaseSensitive(c, "execution_count");

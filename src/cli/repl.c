@@ -102,8 +102,8 @@ static bool incomplete(void *arg, const char *code, char *indent, size_t size)
 	cbx_json_set_str(params, "code", code);
 	if (cbx_client_call(&repl->client, "is_complete", params, &result, &ignored) < 0)
 		return false;
-	snprintf(indent, size, "%s", cbx_cli_str(result, "indent"));
-	return strcmp(cbx_cli_str(result, "status"), "incomplete") == 0;
+	snprintf(indent, size, "%s", cbx_json_str(result, "indent"));
+	return strcmp(cbx_json_str(result, "status"), "incomplete") == 0;
 }
 
 static bool complete(void *arg, const char *text, struct cbx_candidates *ret)
@@ -266,7 +266,7 @@ static int come_back(struct repl *repl, struct cbx_err *err)
 		return 0;
 	if (r < 0)
 		return r;
-	snprintf(repl->created, sizeof(repl->created), "%s", cbx_cli_str(info, "created"));
+	snprintf(repl->created, sizeof(repl->created), "%s", cbx_json_str(info, "created"));
 	r = catch_up(repl, err);
 	return r < 0 ? r : 1;
 }
@@ -290,12 +290,12 @@ static int begin(struct repl *repl, struct cbx_err *err)
 		return r;
 	if (!repl->cell.session[0])
 		return cbx_refuse(err, "internal", EIO, "codeboxd did not name the session");
-	if (strcmp(cbx_cli_str(execution, "status"), "ok") != 0)
+	if (strcmp(cbx_json_str(execution, "status"), "ok") != 0)
 		return cbx_refuse(err, "internal", EIO, "the interpreter did not start: %s",
-				  cbx_cli_str(execution, "message"));
+				  cbx_json_str(execution, "message"));
 	if (repl->spec.session && !repl->created[0] &&
 	    cbx_client_call(&repl->client, "session.info", session_params(repl), &info, err) >= 0)
-		snprintf(repl->created, sizeof(repl->created), "%s", cbx_cli_str(info, "created"));
+		snprintf(repl->created, sizeof(repl->created), "%s", cbx_json_str(info, "created"));
 	note_seen(repl, repl->cell.execution);
 	return 0;
 }
@@ -309,7 +309,7 @@ static void banner(struct repl *repl)
 	if (!cbx_lines_terminal(repl->lines))
 		return;
 	if (cbx_client_call(&repl->client, "session.info", session_params(repl), &info, &ignored) == 0)
-		cbx_escape(&image, cbx_cli_str(info, "image"));
+		cbx_escape(&image, cbx_json_str(info, "image"));
 	printf("codebox %s, image %s, session %s%s\nFigures are saved in %s. Ctrl-D ends %s.\n", PACKAGE_VERSION,
 	       image.len ? cbx_buf_str(&image) : "?", repl->cell.session, repl->spec.session ? " (kept)" : "",
 	       strcmp(repl->spec.out, ".") == 0 ? "the current directory" : repl->spec.out,

@@ -11,7 +11,7 @@
 
 char *cbx_transcript_source(const cJSON *cell)
 {
-	const char *file = cbx_json_text(cell, "file"), *code = cbx_cli_str(cell, "code");
+	const char *file = cbx_json_text(cell, "file"), *code = cbx_json_str(cell, "code");
 	_cleanup_buf_ struct cbx_buf bytes = { 0 }, name = { 0 };
 
 	if (!file)
@@ -25,7 +25,7 @@ char *cbx_transcript_source(const cJSON *cell)
 
 char *cbx_transcript_marked(const cJSON *cell, const char *source, const char *own)
 {
-	const char *language = cbx_cli_str(cell, "language");
+	const char *language = cbx_json_str(cell, "language");
 
 	if (!language[0] || strcmp(language, own) == 0)
 		return cbx_xstrdup(source);

@@ -251,8 +251,7 @@ static int hash(int dir, const char *name, char sum[65], uint64_t *size, struct 
 	if (n < 0)
 		return cbx_fail(err, errno, "read %s", name);
 	sha256_digest(&c, sizeof(digest), digest);
-	for (size_t i = 0; i < sizeof(digest); i++)
-		snprintf(sum + 2 * i, 3, "%02x", digest[i]);
+	cbx_hex(digest, sizeof(digest), sum);
 	*size = (uint64_t)st.st_size;
 	return 1;
 }

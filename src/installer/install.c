@@ -263,8 +263,7 @@ static int check_sum(int fd, const struct cbx_wheel *w, struct cbx_err *err)
 	if (n < 0)
 		return cbx_fail(err, (int)-n, "read %s", w->file);
 	hash->digest(&c, hash->digest_size, digest);
-	for (size_t i = 0; i < hash->digest_size; i++)
-		snprintf(sum + 2 * i, 3, "%02x", digest[i]);
+	cbx_hex(digest, hash->digest_size, sum);
 	if (strcmp(sum, w->sum) != 0)
 		return cbx_refuse(
 			err, "wrong_hash", EBADMSG,

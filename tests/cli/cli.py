@@ -45,6 +45,7 @@ def test_usage_errors_are_2_with_a_hint():
                        (("cp", "a", "b"), "SESSION:PATH"), (("cp", "s:a", "t:b"), "session to session"),
                        (("cp", "-x", "s:a", "b"), "-x"), (("cp", "-bad:a", "b"), "-b"), (("cp", "s p:a", "b"), "name"),
                        (("doctor", "x"), "x"), (("mcp", "x"), "x"), (("stop", "x"), "x"), (("register",), "claude"),
+                       (("conda", "install", "--session", "s", "-c", "x", "-U"), "names of packages"),
                        (("register", "emacs"), "emacs")):
         r = box(*args)
         assert r.returncode == 2, (args, r.returncode, r.err)
