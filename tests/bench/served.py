@@ -54,10 +54,14 @@ class Kept:
 
     def __init__(self, d, token):
         self.c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=1200)
+        self.used = 0
         self.headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
                         "Authorization": f"Bearer {token}"}
 
     def send(self, method, path, body=None):
+        if time.monotonic() - self.used > 45:  # codeboxd ends an idle one after a minute; the next request connects again
+            self.c.close()
+        self.used = time.monotonic()
         self.c.request(method, path, body and json.dumps(body), self.headers)
         r = self.c.getresponse()
         data = r.read().decode()
