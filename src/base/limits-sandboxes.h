@@ -69,6 +69,9 @@
 					 * looked at then are at the same time [bombs/memory.py:nothing_runs] */
 #define CBX_WATCH_FREE_MIN MIB(64)       /* supervisor: less of it, or by a 64th of all; then every sandbox is looked at
 					 * at once [bombs/memory.py:what_was_left_to_sleep] */
+#define CBX_WATCH_VAGUE_MIN MIB(1)       /* supervisor: of what a sandbox may use and was not counted; less is not worth a
+					 * count where all together may use too much
+					 * [integration/zygote.py:what_many_share_counts_once] */
 #define CBX_WATCH_COUNT_MS 50            /* supervisor: for counting a sandbox's shared memory at once; then it is the
 					 * next one's turn [bombs/memory.py:mappings_that_churn] */
 #define CBX_WATCH_COST_MS 500            /* supervisor: of a processor, for counting a sandbox's shared memory; the rest

@@ -11,6 +11,10 @@
  * rest does not. Where that does not suffice, because many grow at once or what is killed comes again, all of the
  * session is.
  *
+ * All sandboxes together have a limit, too. Warm interpreters' forks share most of what each of them maps, so when the
+ * sum of what they are sure not to exceed does, those that have most that was not counted are counted, one by one; and
+ * the one that uses most loses its processes when the sum of what was counted does.
+ *
  * Looks cost the supervisor's time, and others wait for it: a look that took long makes its sandbox wait for its next.
  * No sandbox gets more than a sixth of a processor for its looks, and all together no more than a third.
  */
@@ -118,8 +122,8 @@ static uint64_t files_max(const struct sandbox *b)
 	return n < CBX_OPEN_FILES_ALL ? n : CBX_OPEN_FILES_ALL;
 }
 
-/* Its own; or what others leave of that of all sandboxes, where none uses more than it does. */
-static uint64_t limit_of(const struct supervisor *s, const struct sandbox *b, enum cbx_oom *why)
+/* Its own; or what others leave of that of all sandboxes, where none uses more than it does. bytes: what it uses. */
+static uint64_t limit_of(const struct supervisor *s, const struct sandbox *b, uint64_t bytes, enum cbx_oom *why)
 {
 	uint64_t others = 0, left;
 
@@ -129,9 +133,9 @@ static uint64_t limit_of(const struct supervisor *s, const struct sandbox *b, en
 
 		if (o == b || !watched(o))
 			continue;
-		if (o->held.bytes > b->held.bytes)
+		if (o->held.sure > bytes)
 			return b->held.limit;
-		others += o->held.bytes;
+		others += o->held.sure;
 	}
 	left = s->together > others ? s->together - others : 0;
 	if (!s->together || left >= b->held.limit)
@@ -172,6 +176,12 @@ static void ask_next(struct supervisor *s)
 	}
 }
 
+void hold_forget(struct sandbox *b)
+{
+	b->held.settling = false;
+	cbx_watch_forget(&b->held.known);
+}
+
 static void measured(struct sandbox *b)
 {
 	struct cbx_event e = { .type = CBX_EVENT_MEASURED,
@@ -184,9 +194,10 @@ static void measured(struct sandbox *b)
 	b->held.asked = false;
 }
 
-static void found(struct sandbox *b, uint64_t bytes)
+static void found(struct sandbox *b, uint64_t bytes, uint64_t sure)
 {
 	b->held.bytes = bytes;
+	b->held.sure = sure < bytes ? sure : bytes;
 	if (bytes > b->held.peak)
 		b->held.peak = bytes;
 }
@@ -204,7 +215,7 @@ static bool count_again(const struct held *h, const struct cbx_look *look, uint6
 static void judge(struct supervisor *s, struct sandbox *b, struct cbx_look *look)
 {
 	struct held *h = &b->held;
-	uint64_t files = cbx_watch_files(look, files_max(b)), alone, limit, bytes;
+	uint64_t files = cbx_watch_files(look, files_max(b)), alone, limit, bytes, most;
 	enum cbx_oom why;
 
 	h->files = files;
@@ -217,13 +228,14 @@ static void judge(struct supervisor *s, struct sandbox *b, struct cbx_look *look
 	h->beside = alone = unmapped(b);
 	for (size_t i = 0; i < look->n; i++)
 		alone += look->all[i].tables;
-	limit = limit_of(s, b, &why);
+	most = cbx_watch_most(look, h->beside, &h->known);
+	limit = limit_of(s, b, most, &why);
 	if (cbx_watch_below(look, h->beside, limit, &h->known, &bytes)) {
-		found(b, bytes);
-		if (h->known.count && !h->asked)
+		found(b, most, h->known.at_ms ? h->known.bytes + h->beside : 0);
+		if (h->known.count && !h->asked && !h->settling)
 			cbx_watch_forget(&h->known);
 	} else if (cbx_now_ms() < h->plain_ms || alone > limit || !look->n) {
-		found(b, bytes);
+		found(b, bytes, bytes);
 		relieve(b, look->all, look->n, bytes - limit, h->limit, why);
 	} else if (!h->known.count && count_again(h, look, limit)) {
 		cbx_watch_count(&h->known, look);
@@ -237,19 +249,53 @@ static void counted(struct supervisor *s, struct sandbox *b, bool whole)
 	struct cbx_look *c = h->known.count;
 	struct cbx_usage use;
 	enum cbx_oom why;
-	uint64_t limit = limit_of(s, b, &why);
+	uint64_t limit;
 
 	cbx_watch_sum(c, h->known.done, &use);
+	limit = limit_of(s, b, use.bytes + h->beside, &why);
 	if (whole || use.bytes + h->beside > limit)
-		found(b, use.bytes + h->beside);
+		found(b, use.bytes + h->beside, use.bytes + h->beside);
 	if (watched(b) && use.bytes + h->beside > limit) {
 		relieve(b, c->all, h->known.done, use.bytes + h->beside - limit, h->limit, why);
 		whole = true;
 	}
 	if (whole) {
 		measured(b);
-		cbx_watch_forget(&h->known);
+		hold_forget(b);
 	}
+}
+
+/* Where all together may use too much, count who has most that was not counted. One at a time: the next when that is
+ * done. */
+static void settle(struct supervisor *s)
+{
+	static struct cbx_look look;
+	struct sandbox *vague = NULL;
+	uint64_t now = cbx_now_ms(), sum = 0, most = CBX_WATCH_VAGUE_MIN;
+
+	for (size_t i = 0; s->together && i < s->n; i++) {
+		struct sandbox *b = &s->all[i];
+		struct held *h = &b->held;
+
+		if (!watched(b) || b->report >= 0)
+			continue;
+		if (h->known.count)
+			return;
+		sum += h->bytes;
+		if (h->bytes - h->sure > most && now >= h->plain_ms && now >= h->known.at_ms + CBX_WATCH_MIN_MS) {
+			most = h->bytes - h->sure;
+			vague = b;
+		}
+	}
+	if (!vague || sum <= s->together)
+		return;
+	cbx_watch_look(vague->pid, other_of(vague), true, &look);
+	vague->held.beside = unmapped(vague);
+	vague->held.settling = look.n;
+	if (look.n)
+		cbx_watch_count(&vague->held.known, &look);
+	else
+		found(vague, vague->held.beside, vague->held.beside);
 }
 
 void hold_counted(struct supervisor *s)
@@ -275,6 +321,7 @@ void hold_counted(struct supervisor *s)
 		b->held.question = 0;
 		counted(s, b, whole);
 	}
+	settle(s);
 	ask_next(s);
 }
 
@@ -289,17 +336,12 @@ void hold_measure(struct supervisor *s, struct sandbox *b)
 	b->held.asked_cpu_ns = look.cpu_ns;
 	b->held.beside = unmapped(b);
 	if (!look.n) {
-		b->held.bytes = b->held.beside;
+		b->held.bytes = b->held.sure = b->held.beside;
 		measured(b);
 		return;
 	}
 	cbx_watch_count(&b->held.known, &look);
 	ask_next(s);
-}
-
-void hold_forget(struct sandbox *b)
-{
-	cbx_watch_forget(&b->held.known);
 }
 
 /* ---- looking ---- */
@@ -457,6 +499,7 @@ void hold_watch(struct supervisor *s)
 			b->look_ms = cbx_now_ms() + used * 5;
 	}
 	divide(s, now);
+	settle(s);
 	ask_next(s);
 	used = cbx_used_ms() - began;
 	s->watch_ms = cbx_now_ms() + (used * 2 > CBX_WATCH_MIN_MS ? used * 2 : CBX_WATCH_MIN_MS);

@@ -34,6 +34,7 @@ struct placing {
 struct held {
 	uint64_t limit, peak;
 	uint64_t bytes, at_ms;	/* its memory at the last look: what it is sure not to exceed */
+	uint64_t sure;		/* of that, what was counted: the rest can be shared, or have been added since */
 	uint64_t beside;	/* of that, what no process has mapped: page tables, sockets, /dev/shm */
 	uint64_t files;		/* that it had open then, at most */
 	struct cbx_known known;
@@ -42,6 +43,7 @@ struct held {
 	uint64_t plain_ms;	/* until then its processes count with their resident sets: counting them takes too long */
 	uint64_t question;	/* the counter's, 0: none */
 	uint64_t cpu_ns, cpu_at_ms; /* at the last look */
+	bool settling;		    /* it is counted because all together may use too much */
 	bool asked;		    /* codeboxd waits for MEASURED ... */
 	uint64_t asked_cpu_ns;	    /* ... with this */
 };

@@ -208,21 +208,31 @@ void cbx_watch_sum(const struct cbx_look *l, size_t n, struct cbx_usage *ret)
 }
 
 /* A page is added by a fault; with a huge one, many are, and the resident set shows those. */
-bool cbx_watch_below(const struct cbx_look *l, uint64_t beside, uint64_t limit, const struct cbx_known *k, uint64_t *ret)
+uint64_t cbx_watch_most(const struct cbx_look *l, uint64_t beside, const struct cbx_known *k)
 {
 	uint64_t grown, added;
+	struct cbx_usage use;
+
+	cbx_watch_sum(l, l->n, &use);
+	if (!k->at_ms || l->faults < k->faults)
+		return use.bytes + beside;
+	grown = use.bytes > k->resident ? use.bytes - k->resident : 0;
+	added = k->bytes + grown + (l->faults - k->faults) * (uint64_t)sysconf(_SC_PAGESIZE);
+	return (added < use.bytes ? added : use.bytes) + beside;
+}
+
+bool cbx_watch_below(const struct cbx_look *l, uint64_t beside, uint64_t limit, const struct cbx_known *k,
+		     uint64_t *ret)
+{
 	struct cbx_usage use;
 
 	cbx_watch_sum(l, l->n, &use);
 	*ret = use.bytes + beside;
 	if (*ret <= limit)
 		return true;
-	if (!k->at_ms || cbx_now_ms() - k->at_ms >= CBX_WATCH_PAGES_MS || l->faults < k->faults)
+	if (cbx_now_ms() - k->at_ms >= CBX_WATCH_PAGES_MS)
 		return false;
-	grown = use.bytes > k->resident ? use.bytes - k->resident : 0;
-	added = k->bytes + grown + (l->faults - k->faults) * (uint64_t)sysconf(_SC_PAGESIZE) + beside;
-	if (added < *ret)
-		*ret = added;
+	*ret = cbx_watch_most(l, beside, k);
 	return *ret <= limit;
 }
 

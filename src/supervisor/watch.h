@@ -61,8 +61,10 @@ void cbx_watch_look(pid_t init, pid_t other, bool limits, struct cbx_look *ret);
 uint64_t cbx_watch_files(struct cbx_look *l, uint64_t enough);
 /* Sum up the memory of the first n. */
 void cbx_watch_sum(const struct cbx_look *l, size_t n, struct cbx_usage *ret);
-/* Can what they use, and `beside`, be more than the limit? The most that it can be is in *ret: resident sets, or what was
- * last counted and what can have been added since, which is believed for CBX_WATCH_PAGES_MS. */
+/* The most that they can be using, with `beside`: resident sets, or what was last counted and what can have been added since.
+ * Others with whom they share can have ended meanwhile; then it is too little by what those shared. */
+uint64_t cbx_watch_most(const struct cbx_look *l, uint64_t beside, const struct cbx_known *k);
+/* Can that be more than the limit? It is in *ret; what was counted is believed for CBX_WATCH_PAGES_MS. */
 bool cbx_watch_below(const struct cbx_look *l, uint64_t beside, uint64_t limit, const struct cbx_known *k,
 		     uint64_t *ret);
 

@@ -347,6 +347,34 @@ def test_a_small_session_has_room_for_it():
         box("session", "rm", "with-" + memory, check=True)
 
 
+def test_what_many_share_counts_once():
+    """Each maps what all of them share: in sum that is far above what all sessions together may use, and nobody is killed."""
+    setup()
+    path = os.path.join(box.dir, "together.json")
+    with open(path, "w") as f:
+        json.dump({"include": ["default"], "limits": {"memory_together": "640M", "sessions": 100}}, f)
+    b = Box(CODEBOX_ZYGOTES="1", CODEBOX_POOL="0", CODEBOX_POLICY=path)
+    image, mapped, own = warm_up(b), 0, 0
+    with Control(b) as c:
+        for i in range(40):
+            c.call("session.create", session_id=f"s{i}", image=image)
+            r = c.call("run", session_id=f"s{i}", code="x = open('/proc/self/smaps_rollup').read().split(); "
+                                                       "print(*(x[x.index(k) + 1] for k in ('Rss:', 'Pss:')))")
+            mapped, own = mapped + int(r["output"].split()[0]), own + int(r["output"].split()[1])
+        time.sleep(1)
+        for _ in range(3):
+            for i in range(40):
+                r = c.call("run", session_id=f"s{i}", code="len(x) > 0")
+                assert r.get("result") == "True", (i, r)
+        # One that has it for itself is still held to what the others leave.
+        r = c.call("run", session_id="s7", code="b = b'x' * (600 << 20)")
+        assert "memory" in r["message"] and r["status"] != "ok", r
+        assert c.call("run", session_id="s8", code="len(x) > 0").get("result") == "True"
+    b.stop()
+    print(f"# {mapped >> 10} MiB mapped, {own >> 10} MiB when each was asked", flush=True)
+    assert mapped >> 10 > 640, mapped
+
+
 def test_strict_never_uses_one():
     with Control(box) as c:
         c.call("session.create", session_id="strict", image=setup(), profile="strict")
