@@ -215,7 +215,7 @@ static bool count_again(const struct held *h, const struct cbx_look *look, uint6
 static void judge(struct supervisor *s, struct sandbox *b, struct cbx_look *look)
 {
 	struct held *h = &b->held;
-	uint64_t files = cbx_watch_files(look, files_max(b)), alone, limit, bytes, most;
+	uint64_t files = cbx_watch_files(look, files_max(b)), now = cbx_now_ms(), alone, limit, bytes, most;
 	enum cbx_oom why;
 
 	h->files = files;
@@ -231,10 +231,10 @@ static void judge(struct supervisor *s, struct sandbox *b, struct cbx_look *look
 	most = cbx_watch_most(look, h->beside, &h->known);
 	limit = limit_of(s, b, most, &why);
 	if (cbx_watch_below(look, h->beside, limit, &h->known, &bytes)) {
-		found(b, most, h->known.at_ms ? h->known.bytes + h->beside : 0);
+		found(b, most, now < h->plain_ms ? most : h->known.at_ms ? h->known.bytes + h->beside : 0);
 		if (h->known.count && !h->asked && !h->settling)
 			cbx_watch_forget(&h->known);
-	} else if (cbx_now_ms() < h->plain_ms || alone > limit || !look->n) {
+	} else if (now < h->plain_ms || alone > limit || !look->n) {
 		found(b, bytes, bytes);
 		relieve(b, look->all, look->n, bytes - limit, h->limit, why);
 	} else if (!h->known.count && count_again(h, look, limit)) {
