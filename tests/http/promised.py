@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -63,7 +64,12 @@ def program():
 
 def test_nothing_is_found():
     schemathesis = program()
-    d = Daemon(tenants={"acme": {"sessions": 4, "policy": {"limits": {"memory": "512M"}}}})
+    # Words that chance makes are names of packages somewhere: without packages, no index is asked.
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as policy:
+        policy.write('{"include": ["default"], "packages": {"install": false}}')
+        policy.flush()
+        os.chmod(policy.name, 0o644)
+        d = Daemon("--policy", policy.name, tenants={"acme": {"sessions": 4, "policy": {"limits": {"memory": "512M"}}}})
     try:
         directory = os.path.join(d.box.dir, "schemathesis")
         os.mkdir(directory)
