@@ -77,6 +77,8 @@
 #define CBX_WATCH_COST_MS 500            /* supervisor: of a processor, for counting a sandbox's shared memory; the rest
 					 * of its processes then counts as if they shared nothing
 					 * [bombs/memory.py:mappings_that_churn] */
+#define CBX_WATCH_SETTLE_MS 100          /* supervisor: likewise, while all together may use too much and others wait
+					 * [integration/zygote.py:what_many_share_counts_once] */
 #define CBX_WATCH_HANG_MS 3000           /* supervisor: for one such turn; then it is given up, and the sandbox's
 					 * processes count as if they shared nothing for CBX_WATCH_PLAIN_MS */
 #define CBX_WATCH_PLAIN_MS 10000         /* supervisor: until it is tried again */

@@ -179,6 +179,7 @@ static void ask_next(struct supervisor *s)
 void hold_forget(struct sandbox *b)
 {
 	b->held.settling = false;
+	b->held.question = 0;
 	cbx_watch_forget(&b->held.known);
 }
 
@@ -231,10 +232,10 @@ static void judge(struct supervisor *s, struct sandbox *b, struct cbx_look *look
 	most = cbx_watch_most(look, h->beside, &h->known);
 	limit = limit_of(s, b, most, &why);
 	if (cbx_watch_below(look, h->beside, limit, &h->known, &bytes)) {
-		found(b, most, now < h->plain_ms ? most : h->known.at_ms ? h->known.bytes + h->beside : 0);
+		found(b, most, now < h->plain_ms ? most : h->known.bytes + h->beside);
 		if (h->known.count && !h->asked && !h->settling)
-			cbx_watch_forget(&h->known);
-	} else if (now < h->plain_ms || alone > limit || !look->n) {
+			hold_forget(b);
+	} else if (now < h->plain_ms || (alone > limit && why == CBX_OOM_SESSION) || !look->n) {
 		found(b, bytes, bytes);
 		relieve(b, look->all, look->n, bytes - limit, h->limit, why);
 	} else if (!h->known.count && count_again(h, look, limit)) {
@@ -271,19 +272,25 @@ static void settle(struct supervisor *s)
 {
 	static struct cbx_look look;
 	struct sandbox *vague = NULL;
-	uint64_t now = cbx_now_ms(), sum = 0, most = CBX_WATCH_VAGUE_MIN;
+	uint64_t now = cbx_now_ms(), sum = 0, most = 0;
 
 	for (size_t i = 0; s->together && i < s->n; i++) {
 		struct sandbox *b = &s->all[i];
 		struct held *h = &b->held;
+		uint64_t weight;
 
 		if (!watched(b) || b->report >= 0)
 			continue;
-		if (h->known.count)
+		if (h->settling)
 			return;
 		sum += h->bytes;
-		if (h->bytes - h->sure > most && now >= h->plain_ms && now >= h->known.at_ms + CBX_WATCH_MIN_MS) {
-			most = h->bytes - h->sure;
+		if (h->known.count || h->bytes - h->sure <= CBX_WATCH_VAGUE_MIN || now < h->plain_ms ||
+		    now < h->known.at_ms + CBX_WATCH_MIN_MS)
+			continue;
+		/* Who has waited longer comes first in the end; who was never counted has waited longest. */
+		weight = ((h->bytes - h->sure) >> 20) * (now - h->known.at_ms);
+		if (weight > most) {
+			most = weight;
 			vague = b;
 		}
 	}
@@ -316,7 +323,7 @@ void hold_counted(struct supervisor *s)
 		if (r < 0)
 			b->held.plain_ms = cbx_now_ms() + CBX_WATCH_PLAIN_MS;
 		whole = r > 0 && cbx_watch_counted(k, got.sets, got.n, got.cost_ms);
-		while (!whole && (r < 0 || k->cost_ms >= CBX_WATCH_COST_MS))
+		while (!whole && (r < 0 || k->cost_ms >= (b->held.settling ? CBX_WATCH_SETTLE_MS : CBX_WATCH_COST_MS)))
 			whole = cbx_watch_counted(k, &unknown, 1, 0);
 		b->held.question = 0;
 		counted(s, b, whole);

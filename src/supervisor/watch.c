@@ -214,7 +214,8 @@ uint64_t cbx_watch_most(const struct cbx_look *l, uint64_t beside, const struct 
 	struct cbx_usage use;
 
 	cbx_watch_sum(l, l->n, &use);
-	if (!k->at_ms || l->faults < k->faults)
+	if (!k->at_ms || l->faults < k->faults ||
+	    (l->cpu_ns != k->cpu_ns && cbx_now_ms() - k->at_ms >= CBX_WATCH_PAGES_MS))
 		return use.bytes + beside;
 	grown = use.bytes > k->resident ? use.bytes - k->resident : 0;
 	added = k->bytes + grown + (l->faults - k->faults) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -310,6 +311,7 @@ bool cbx_watch_counted(struct cbx_known *k, const struct cbx_set *sets, size_t n
 	k->bytes = use.bytes;
 	k->resident = k->counting;
 	k->faults = c->faults;
+	k->cpu_ns = c->cpu_ns;
 	k->at_ms = cbx_now_ms();
 	return true;
 }

@@ -47,6 +47,7 @@ struct cbx_usage {
 struct cbx_known {
 	uint64_t bytes; /* PSS */
 	uint64_t resident, faults, at_ms;
+	uint64_t cpu_ns; /* that they had used then */
 	struct cbx_look *count; /* owned: that is under way; NULL: none */
 	uint64_t counting;	/* `resident` of what is being counted */
 	size_t done;		/* of its processes */
@@ -62,7 +63,8 @@ uint64_t cbx_watch_files(struct cbx_look *l, uint64_t enough);
 /* Sum up the memory of the first n. */
 void cbx_watch_sum(const struct cbx_look *l, size_t n, struct cbx_usage *ret);
 /* The most that they can be using, with `beside`: resident sets, or what was last counted and what can have been added since.
- * Others with whom they share can have ended meanwhile; then it is too little by what those shared. */
+ * A count is believed for CBX_WATCH_PAGES_MS, and as long as nothing of them has run since. Others with whom they share
+ * can have ended meanwhile; then it is too little by what those shared. */
 uint64_t cbx_watch_most(const struct cbx_look *l, uint64_t beside, const struct cbx_known *k);
 /* Can that be more than the limit? It is in *ret; what was counted is believed for CBX_WATCH_PAGES_MS. */
 bool cbx_watch_below(const struct cbx_look *l, uint64_t beside, uint64_t limit, const struct cbx_known *k,
