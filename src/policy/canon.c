@@ -62,7 +62,7 @@ cJSON *cbx_policy_to_json(const struct cbx_policy *p)
 		cbx_json_set_str(o, "index", p->index);
 	if (p->registry)
 		cbx_json_set_str(o, "registry", p->registry);
-	if (p->nchannels) {
+	if (p->channels) {
 		list = cbx_json_new_arr();
 		for (size_t i = 0; i < p->nchannels; i++)
 			cbx_json_push_str(list, p->channels[i]);

@@ -73,8 +73,10 @@ static void narrow_mounts(struct cbx_policy *p, const struct cbx_policy *wide, c
 /* The server's say what there is; one that narrows it may leave some out. */
 static void narrow_channels(struct cbx_policy *p, const struct cbx_policy *wide, const struct cbx_policy *narrow)
 {
+	if (wide->channels || narrow->channels)
+		p->channels = cbx_xcalloc(1, sizeof(*p->channels)); /* not NULL: an empty list says that there are none */
 	for (size_t i = 0; i < wide->nchannels; i++)
-		if (!narrow->nchannels || cbx_policy_has_channel(narrow, wide->channels[i]))
+		if (!narrow->channels || cbx_policy_has_channel(narrow, wide->channels[i]))
 			cbx_policy_add_channel(p, wide->channels[i]);
 }
 

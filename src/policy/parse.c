@@ -394,6 +394,7 @@ static int parse_channels(const struct layer *l, const cJSON *list, struct cbx_e
 			"channels: give a list of at most %d channels of conda, as in [\"conda-forge\"]",
 			CBX_CHANNELS_MAX);
 	cbx_policy_clear_channels(l->policy);
+	l->policy->channels = cbx_xcalloc(1, sizeof(*l->policy->channels)); /* not NULL: an empty list is one */
 	cJSON_ArrayForEach(v, list) {
 		_cleanup_free_ char *address = cJSON_IsString(v) ? cbx_conda_channel(v->valuestring) : NULL;
 

@@ -56,7 +56,7 @@ struct cbx_policy {
 	struct cbx_package_rules packages;
 	char *index; /* where packages come from: an address that ends in "/", or a directory; NULL: PyPI */
 	char *registry;	   /* and those of npm: an address that ends in "/"; NULL: npm's */
-	char **channels;   /* and those of conda: addresses that end in "/", the first asked first; NULL: none */
+	char **channels;   /* and those of conda: addresses that end in "/", the first asked first; NULL: nothing is said */
 	size_t nchannels;
 	char **advisories; /* files and directories, in the OSV format */
 	size_t nadvisories;

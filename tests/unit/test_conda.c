@@ -317,10 +317,11 @@ START_TEST(policies)
 					   "{\"channels\":[\"https://me:secret@h/c\"]}",
 					   "{\"channels\":[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\"]}" };
 	struct cbx_policy *a = policy("{\"channels\":[\"conda-forge\",\"https://h/c\"]}"),
-			  *b = policy("{\"channels\":[\"https://h/c/\",\"other\"]}"), *c = policy("{}"),
+			  *b = policy("{\"channels\":[\"https://h/c/\",\"other\"]}"), *c = policy("{}"), *d = policy("{\"channels\":[]}"),
 			  *both = cbx_policy_narrow(a, b), *one = cbx_policy_narrow(a, c),
-			  *none = cbx_policy_narrow(c, a), *q;
-	_cleanup_json_ cJSON *o = cbx_policy_to_json(a);
+			  *none = cbx_policy_narrow(c, a), *emptied = cbx_policy_narrow(a, d),
+			  *still = cbx_policy_narrow(emptied, c), *q, *r;
+	_cleanup_json_ cJSON *o = cbx_policy_to_json(a), *empty = cbx_policy_to_json(d);
 	_cleanup_buf_ struct cbx_buf text = { 0 };
 	struct cbx_err err;
 
@@ -333,7 +334,17 @@ START_TEST(policies)
 	cbx_json_print(&text, o);
 	ck_assert_int_eq(cbx_policy_parse(text.data, text.len, "q", "q", NULL, NULL, &q, &err), 0);
 	ck_assert_str_eq(a->digest, q->digest);
-	for (struct cbx_policy **p = (struct cbx_policy *[]){ a, b, c, both, one, none, q, NULL }; *p; p++)
+	/* An empty list takes all of them away, also as the text that it is passed on as. */
+	ck_assert_uint_eq(emptied->nchannels, 0);
+	ck_assert_uint_eq(still->nchannels, 0);
+	ck_assert_str_ne(d->digest, c->digest);
+	cbx_buf_release(&text);
+	cbx_json_print(&text, empty);
+	ck_assert_int_eq(cbx_policy_parse(text.data, text.len, "r", "r", NULL, NULL, &r, &err), 0);
+	ck_assert_str_eq(d->digest, r->digest);
+	for (struct cbx_policy **p =
+		     (struct cbx_policy *[]){ a, b, c, d, both, one, none, emptied, still, q, r, NULL };
+	     *p; p++)
 		cbx_policy_free(*p);
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		_cleanup_free_ char *wrong = cbx_xasprintf("{\"packages\":%s}", bad[i]);
