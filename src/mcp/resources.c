@@ -71,7 +71,7 @@ static void listing_release(void *state)
 static bool add_resource(struct listing *l, const struct cbx_mcp_revision *rev, const char *uri, const char *name,
 			 const char *title, const char *mime, const uint64_t *size)
 {
-	size_t bytes = strlen(uri) + 6 * strlen(name) + 256;
+	size_t bytes = strlen(uri) + 6 * strlen(name) + (title ? 6 * strlen(title) : 0) + 256;
 	cJSON *r;
 
 	if (l->bytes + bytes > l->bytes_max)

@@ -59,7 +59,7 @@ static void query_free(struct cbx_sql_query *q)
 	forget_request(q);
 	cJSON_Delete(q->answer);
 	cJSON_Delete(q->files);
-	cJSON_Delete(q->store);
+	cbx_json_wipe(take_ptr(&q->store));
 	free(q->path);
 	free(q->part);
 	free(q->database);
