@@ -44,21 +44,22 @@ static bool watched(const struct sandbox *b)
 
 /* ---- killing ---- */
 
-static void kill_one(struct sandbox *b, const struct cbx_process *p, enum cbx_oom why, bool tell)
+/* False: it has gone. */
+static bool kill_one(struct sandbox *b, const struct cbx_process *p, enum cbx_oom why, bool tell)
 {
 	struct cbx_event e = { .type = CBX_EVENT_OOM, .status = (int32_t)why, .sandbox = b->id };
 	/* A look takes its time where there are many processes, and code that forks uses up numbers meanwhile. */
 	_cleanup_fd_ int pidfd = cbx_watch_hold(p);
 
 	if (pidfd < 0)
-		return;
+		return false;
 	if (tell) {
 		e.memory_peak = b->held.bytes;
 		e.pid = cbx_watch_inside_pid(p->pid);
 		/* Told first, so that codeboxd knows the reason when it hears of the death. */
 		send_event(&e);
 	}
-	cbx_pidfd_send_signal(pidfd, SIGKILL);
+	return cbx_pidfd_send_signal(pidfd, SIGKILL) == 0;
 }
 
 static pid_t other_of(const struct sandbox *b)
@@ -66,7 +67,8 @@ static pid_t other_of(const struct sandbox *b)
 	return b->placing.inside ? b->placing.placed : 0;
 }
 
-/* A child that is made while its parent is killed is found in the next pass. */
+/* A child that is made while its parent is killed is found in the next pass. Who is always gone by then, and continues
+ * in a child, goes with the sandbox. */
 static void kill_all(struct sandbox *b, enum cbx_oom why)
 {
 	static struct cbx_look look;
@@ -82,6 +84,8 @@ static void kill_all(struct sandbox *b, enum cbx_oom why)
 			kill_one(b, &look.all[i], why, pass == 0);
 		}
 	}
+	if (any)
+		cbx_pidfd_send_signal(b->pidfd, SIGKILL);
 }
 
 static int larger_first(const void *a, const void *b)
@@ -97,6 +101,7 @@ static void relieve(struct sandbox *b, struct cbx_process *all, size_t n, uint64
 {
 	struct held *h = &b->held;
 	uint64_t now = cbx_now_ms();
+	bool any = false;
 
 	h->strikes = now - h->killed_ms < CBX_WATCH_STRIKE_MS ? h->strikes + 1 : 1;
 	h->killed_ms = now;
@@ -108,9 +113,11 @@ static void relieve(struct sandbox *b, struct cbx_process *all, size_t n, uint64
 		return;
 	}
 	for (size_t i = 0; i < n && too_much && all[i].bytes; i++) {
-		kill_one(b, &all[i], why, true);
+		any = kill_one(b, &all[i], why, true) || any;
 		too_much -= all[i].bytes < too_much ? all[i].bytes : too_much;
 	}
+	if (!any)
+		kill_all(b, why);
 }
 
 /* ---- judging ---- */
@@ -213,6 +220,17 @@ static bool count_again(const struct held *h, const struct cbx_look *look, uint6
 	       use.bytes > h->known.resident + limit / 8;
 }
 
+/* Its processes use no less than the one that has most; counting need not say so. */
+static uint64_t least(const struct sandbox *b, const struct cbx_look *look)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < look->n; i++)
+		if (!look->all[i].dying && look->all[i].own > most)
+			most = look->all[i].own;
+	return most > b->held.inherited ? most - b->held.inherited : 0;
+}
+
 static void judge(struct supervisor *s, struct sandbox *b, struct cbx_look *look)
 {
 	struct held *h = &b->held;
@@ -235,12 +253,31 @@ static void judge(struct supervisor *s, struct sandbox *b, struct cbx_look *look
 		found(b, most, now < h->plain_ms ? most : h->known.bytes + h->beside);
 		if (h->known.count && !h->asked && !h->settling)
 			hold_forget(b);
+	} else if (least(b, look) > limit) {
+		bytes = least(b, look);
+		found(b, bytes, bytes);
+		relieve(b, look->all, look->n, bytes - limit, h->limit, why);
 	} else if (now < h->plain_ms || (alone > limit && why == CBX_OOM_SESSION) || !look->n) {
 		found(b, bytes, bytes);
 		relieve(b, look->all, look->n, bytes - limit, h->limit, why);
 	} else if (!h->known.count && count_again(h, look, limit)) {
 		cbx_watch_count(&h->known, look);
 	}
+}
+
+/* All that were listed have been counted; false: others have to be, too. The look makes the next one wait. */
+static bool end_count(struct sandbox *b)
+{
+	static struct cbx_look look;
+	uint64_t began = cbx_used_ms(), next;
+	bool whole;
+
+	cbx_watch_look(b->pid, other_of(b), true, &look);
+	whole = cbx_watch_conclude(&b->held.known, &look, b->held.limit / 8);
+	next = cbx_now_ms() + (cbx_used_ms() - began) * 5;
+	if (b->look_ms < next)
+		b->look_ms = next;
+	return whole;
 }
 
 /* Some, or all, of its processes have been counted. */
@@ -250,14 +287,15 @@ static void counted(struct supervisor *s, struct sandbox *b, bool whole)
 	struct cbx_look *c = h->known.count;
 	struct cbx_usage use;
 	enum cbx_oom why;
-	uint64_t limit;
+	uint64_t limit, bytes;
 
 	cbx_watch_sum(c, h->known.done, &use);
-	limit = limit_of(s, b, use.bytes + h->beside, &why);
-	if (whole || use.bytes + h->beside > limit)
-		found(b, use.bytes + h->beside, use.bytes + h->beside);
-	if (watched(b) && use.bytes + h->beside > limit) {
-		relieve(b, c->all, h->known.done, use.bytes + h->beside - limit, h->limit, why);
+	bytes = (whole ? h->known.bytes : use.bytes) + h->beside;
+	limit = limit_of(s, b, bytes, &why);
+	if (whole || bytes > limit)
+		found(b, bytes, bytes);
+	if (watched(b) && bytes > limit) {
+		relieve(b, c->all, h->known.done, bytes - limit, h->limit, why);
 		whole = true;
 	}
 	if (whole) {
@@ -272,8 +310,11 @@ static void settle(struct supervisor *s)
 {
 	static struct cbx_look look;
 	struct sandbox *vague = NULL;
-	uint64_t now = cbx_now_ms(), sum = 0, most = 0;
+	uint64_t now = cbx_now_ms(), began = cbx_used_ms(), sum = 0, most = 0;
 
+	if (now < s->settle_ms)
+		return;
+	s->settle_ms = 0;
 	for (size_t i = 0; s->together && i < s->n; i++) {
 		struct sandbox *b = &s->all[i];
 		struct held *h = &b->held;
@@ -303,6 +344,7 @@ static void settle(struct supervisor *s)
 		cbx_watch_count(&vague->held.known, &look);
 	else
 		found(vague, vague->held.beside, vague->held.beside);
+	s->settle_ms = cbx_now_ms() + (cbx_used_ms() - began) * 5;
 }
 
 void hold_counted(struct supervisor *s)
@@ -325,6 +367,7 @@ void hold_counted(struct supervisor *s)
 		whole = r > 0 && cbx_watch_counted(k, got.sets, got.n, got.cost_ms);
 		while (!whole && (r < 0 || k->cost_ms >= (b->held.settling ? CBX_WATCH_SETTLE_MS : CBX_WATCH_COST_MS)))
 			whole = cbx_watch_counted(k, &unknown, 1, 0);
+		whole = whole && end_count(b);
 		b->held.question = 0;
 		counted(s, b, whole);
 	}
@@ -519,6 +562,8 @@ uint64_t hold_next_ms(const struct supervisor *s)
 	for (size_t i = 0; i < s->n; i++)
 		if (s->all[i].report < 0 && s->all[i].look_ms < next)
 			next = s->all[i].look_ms;
+	if (s->settle_ms && s->settle_ms < next)
+		next = s->settle_ms;
 	return next > s->watch_ms ? next : s->watch_ms;
 }
 

@@ -40,6 +40,7 @@ struct held {
 	struct cbx_known known;
 	uint64_t killed_ms;	/* when a process of it was last killed */
 	unsigned strikes;	/* how often, one soon after the other */
+	uint64_t inherited;	/* of its zygote's memory, at most, bytes: what it does not write to is not its own */
 	uint64_t plain_ms;	/* until then its processes count with their resident sets: counting them takes too long */
 	uint64_t question;	/* the counter's, 0: none */
 	uint64_t cpu_ns, cpu_at_ms; /* at the last look */
@@ -76,6 +77,7 @@ struct zygote {
 	int report; /* -1 once set-up is done */
 	int sock;
 	bool ready, killed;
+	uint64_t written; /* bytes of its own memory when it was */
 	uint64_t deadline_ms; /* to be ready; 0: it is */
 	struct cbx_err why;   /* of its end */
 };
@@ -95,6 +97,7 @@ struct supervisor {
 	uint64_t free_bytes; /* the machine's memory, at its most since all sandboxes were looked at */
 	uint64_t free_ms;    /* when that was looked at */
 	int meminfo;
+	uint64_t settle_ms; /* who is counted because all together may use too much is chosen then, at the earliest; 0: at once */
 	struct cbx_counter counter;
 	uint64_t counted;   /* the sandbox whose processes were counted last */
 	uint64_t questions; /* that the counter was asked */

@@ -43,6 +43,7 @@ static ssize_t read_proc(pid_t pid, const char *name, char *out, size_t cap)
 }
 
 struct numbers {
+	char state;
 	unsigned threads, flags; /* PF_… */
 	uint64_t started, pages; /* resident */
 	uint64_t faults;	 /* with children that it has waited for */
@@ -53,14 +54,15 @@ static bool read_numbers(pid_t pid, struct numbers *ret)
 {
 	char text[1024], *p;
 	unsigned long long started;
-	unsigned long long faults, child_faults;
+	unsigned long long faults, child_faults, reads, child_reads; /* those read from a disk, or from swap */
 	long long pages, user, system;
 	struct timespec used;
 	clockid_t clock;
 
 	if (read_proc(pid, "stat", text, sizeof(text)) <= 0 || !(p = strrchr(text, ')')) ||
-	    sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %u %llu %llu %*u %*u %*u %*u %lld %lld %*d %*d %u %*d %llu %*u %lld",
-		   &ret->flags, &faults, &child_faults, &user, &system, &ret->threads, &started, &pages) != 8)
+	    sscanf(p + 1, " %c %*d %*d %*d %*d %*d %u %llu %llu %llu %llu %*u %*u %lld %lld %*d %*d %u %*d %llu %*u %lld",
+		   &ret->state, &ret->flags, &faults, &child_faults, &reads, &child_reads, &user, &system,
+		   &ret->threads, &started, &pages) != 11)
 		return false;
 	/* Its own time is given in ticks there, too, of which a cell takes a part of one. */
 	if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) < 0)
@@ -68,7 +70,7 @@ static bool read_numbers(pid_t pid, struct numbers *ret)
 	ret->cpu_ns = (uint64_t)(user + system) * (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK)) +
 		      (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
 	ret->started = started;
-	ret->faults = faults + child_faults;
+	ret->faults = faults + child_faults + reads + child_reads;
 	ret->pages = pages > 0 ? (uint64_t)pages : 0;
 	return true;
 }
@@ -126,6 +128,7 @@ static void look_at_status(struct cbx_process *p)
 	if (p->dying)
 		return;
 	p->tables = number(text, "\nVmPTE:", 10) * 1024;
+	p->own = (number(text, "\nRssAnon:", 10) + number(text, "\nRssShmem:", 10)) * 1024;
 	p->files = (unsigned)number(text, "\nFDSize:", 10);
 }
 
@@ -145,6 +148,7 @@ static void look_at(struct cbx_look *l, struct cbx_process *p, bool limits)
 	l->cpu_ns += n.cpu_ns;
 	l->faults += n.faults;
 	p->dying = n.threads <= 1 && (n.flags & EXITING);
+	l->leaving = l->leaving || (p->dying && n.state != 'Z' && n.state != 'X');
 	if (limits)
 		look_at_status(p);
 	p->bytes = p->dying ? 0 : n.pages * (uint64_t)sysconf(_SC_PAGESIZE) + p->tables;
@@ -157,6 +161,7 @@ void cbx_watch_look(pid_t init, pid_t other, bool limits, struct cbx_look *ret)
 	ret->n = 0;
 	ret->cpu_ns = 0;
 	ret->faults = 0;
+	ret->leaving = false;
 	look_at(ret, &first, false);
 	if (other && ret->n < ARRAY_SIZE(ret->all))
 		ret->all[ret->n++] = (struct cbx_process){ .pid = other, .as = other };
@@ -239,15 +244,19 @@ bool cbx_watch_below(const struct cbx_look *l, uint64_t beside, uint64_t limit, 
 
 /* ---- counting ---- */
 
+static struct cbx_look *copy(const struct cbx_look *l)
+{
+	size_t size = offsetof(struct cbx_look, all) + l->n * sizeof(*l->all);
+
+	return memcpy(cbx_xcalloc(1, size), l, size);
+}
+
 void cbx_watch_count(struct cbx_known *k, const struct cbx_look *l)
 {
-	struct cbx_usage use;
-
 	cbx_watch_forget(k);
-	cbx_watch_sum(l, l->n, &use);
-	k->counting = use.bytes;
-	k->count = cbx_xcalloc(1, offsetof(struct cbx_look, all) + l->n * sizeof(*l->all));
-	memcpy(k->count, l, offsetof(struct cbx_look, all) + l->n * sizeof(*l->all));
+	k->count = copy(l);
+	k->cost_ms = 0;
+	k->rounds = 0;
 }
 
 size_t cbx_watch_next(const struct cbx_known *k, const struct cbx_process **ret, size_t max)
@@ -268,17 +277,25 @@ static bool same(const struct cbx_process *p, struct numbers *ret)
 	return p->as == p->pid || read_numbers(p->as, ret);
 }
 
-/* What those had who have ended is others' now, and was counted twice. */
-static void look_again(struct cbx_look *c, size_t n)
+/* What it has mapped, shared or not. */
+static uint64_t mapped(const struct cbx_process *p)
+{
+	return p->resident ? p->resident + p->tables : p->bytes;
+}
+
+/* What those had who have ended may be others' now, and was counted twice; or was theirs and others', and only its part
+ * is counted. */
+static void look_again(struct cbx_known *k, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct cbx_process *p = &c->all[i];
+		struct cbx_process *p = &k->count->all[i];
 		struct numbers now;
 		uint64_t resident;
 
 		if (!p->bytes)
 			continue;
 		if (!same(p, &now)) {
+			k->lost += mapped(p);
 			p->bytes = 0;
 			continue;
 		}
@@ -293,7 +310,6 @@ static void look_again(struct cbx_look *c, size_t n)
 bool cbx_watch_counted(struct cbx_known *k, const struct cbx_set *sets, size_t n, uint64_t cost_ms)
 {
 	struct cbx_look *c = k->count;
-	struct cbx_usage use;
 
 	for (size_t i = 0; i < n && k->done < c->n; i++, k->done++) {
 		struct cbx_process *p = &c->all[k->done];
@@ -304,13 +320,64 @@ bool cbx_watch_counted(struct cbx_known *k, const struct cbx_set *sets, size_t n
 		p->resident = sets[i].resident;
 	}
 	k->cost_ms += cost_ms;
-	look_again(c, k->done);
-	if (k->done < c->n)
+	look_again(k, k->done);
+	return k->done == c->n;
+}
+
+/* from: where to begin, as two looks list nearly the same in the same order. */
+static struct cbx_process *find(struct cbx_look *l, const struct cbx_process *p, size_t *from)
+{
+	for (size_t k = 0; k < l->n; k++) {
+		struct cbx_process *q = &l->all[(*from + k) % l->n];
+
+		if (q->pid == p->pid && q->started == p->started) {
+			*from = (*from + k + 1) % l->n;
+			return q;
+		}
+	}
+	return NULL;
+}
+
+bool cbx_watch_conclude(struct cbx_known *k, const struct cbx_look *now, uint64_t enough)
+{
+	_cleanup_free_ struct cbx_look *c = take_ptr(&k->count);
+	struct cbx_look *merged = copy(now);
+	uint64_t added = 0;
+	struct cbx_usage is, was;
+	size_t from = 0;
+
+	for (size_t i = 0; i < merged->n; i++) {
+		struct cbx_process *p = &merged->all[i], *q = find(c, p, &from);
+
+		if (q && !p->dying) {
+			p->bytes = q->bytes;
+			q->bytes = 0;
+		} else {
+			added += p->bytes;
+		}
+	}
+	for (size_t i = 0; i < c->n; i++)
+		k->lost += c->all[i].bytes ? mapped(&c->all[i]) : 0;
+	cbx_watch_sum(now, now->n, &was);
+	if (c->leaving)
+		k->lost += was.bytes;
+	if (k->lost + added > enough && k->rounds < CBX_WATCH_ROUNDS) {
+		free(merged);
+		k->count = copy(now);
+		k->done = 0;
+		k->lost = 0;
+		k->rounds++;
 		return false;
-	cbx_watch_sum(c, c->n, &use);
-	k->bytes = use.bytes;
-	k->resident = k->counting;
-	k->faults = c->faults;
+	}
+	cbx_watch_sum(merged, merged->n, &is);
+	if (k->lost + added > enough)
+		k->bytes = is.bytes + k->lost < was.bytes ? is.bytes + k->lost : was.bytes;
+	else
+		k->bytes = is.bytes - added;
+	k->count = merged;
+	k->done = merged->n;
+	k->resident = was.bytes;
+	k->faults = c->faults; /* some were counted early */
 	k->cpu_ns = c->cpu_ns;
 	k->at_ms = cbx_now_ms();
 	return true;
@@ -320,7 +387,7 @@ void cbx_watch_forget(struct cbx_known *k)
 {
 	free(take_ptr(&k->count));
 	k->done = 0;
-	k->cost_ms = 0;
+	k->lost = 0;
 }
 
 int cbx_watch_hold(const struct cbx_process *p)

@@ -24,6 +24,7 @@ struct cbx_process {
 	uint64_t started; /* when, as /proc shows it: with the pid, it is this process and no other */
 	uint64_t bytes; /* resident set; or PSS, where that was counted; with its page tables */
 	uint64_t tables; /* bytes of those */
+	uint64_t own;	 /* resident, but not of files: nobody can share it but who has it from whom it was forked */
 	uint64_t resident; /* resident set when PSS was counted */
 	unsigned files; /* that its table has room for */
 	unsigned threads;
@@ -35,6 +36,7 @@ struct cbx_look {
 	size_t n;
 	uint64_t faults; /* of theirs and of those whom they have waited for: a page that becomes another one's costs one */
 	uint64_t cpu_ns; /* that they, init, and those whom these have waited for have used so far (not those others) */
+	bool leaving;	 /* some are about to end, and may still share what nobody says that they have */
 	struct cbx_process all[CBX_PROCESSES_MAX];
 };
 
@@ -49,9 +51,10 @@ struct cbx_known {
 	uint64_t resident, faults, at_ms;
 	uint64_t cpu_ns; /* that they had used then */
 	struct cbx_look *count; /* owned: that is under way; NULL: none */
-	uint64_t counting;	/* `resident` of what is being counted */
 	size_t done;		/* of its processes */
-	uint64_t cost_ms;	/* so far */
+	uint64_t lost;		/* that those had mapped of them who have ended since it began, bytes */
+	unsigned rounds;	/* how often it began again */
+	uint64_t cost_ms;	/* so far; of the last one, where none is under way */
 };
 
 /* Those below init, and `other` (0: none) with those below it, breadth first. Orphans of a pid namespace become init's
@@ -74,11 +77,15 @@ struct cbx_set {
 	uint64_t proportional, resident; /* UINT64_MAX, 0: unknown; then the resident set of the look stands */
 };
 
-/* A count: begin it, take the next processes, put in what was found about them and what that took, until it is at its
- * end. What they have grown by since each was counted is added then. */
+/* A count: begin it, take the next processes, put in what was found about them and what that took, until all that were
+ * listed when it began have been counted (true). What they have grown by since each was counted is added. */
 void cbx_watch_count(struct cbx_known *k, const struct cbx_look *l);
 size_t cbx_watch_next(const struct cbx_known *k, const struct cbx_process **ret, size_t max);
 bool cbx_watch_counted(struct cbx_known *k, const struct cbx_set *sets, size_t n, uint64_t cost_ms);
+/* Then end it, with a look at those who are there now. Some may have ended meanwhile and left what they had to others,
+ * who are not listed: what has so escaped may be `enough` bytes; where it is more, they are counted again (false), a
+ * few times, and then all of it counts as if nothing were shared. Afterwards *k is known; its list is `now`. */
+bool cbx_watch_conclude(struct cbx_known *k, const struct cbx_look *now, uint64_t enough);
 void cbx_watch_forget(struct cbx_known *k);
 /* What a process has of its own and of what it shares. This can take long. */
 struct cbx_set cbx_watch_proportional(pid_t as);

@@ -261,6 +261,7 @@ static void finish(struct supervisor *s, struct zygote *z, struct sandbox *b)
 	int r = cbx_lockdown_prepare(&s->outer, b->plan, &want, &err);
 
 	b->placing.state = PLACE_DONE;
+	b->held.inherited = z->written;
 	if (r == 0)
 		r = b->placing.placed == b->placing.forked ?
 			    cbx_verify_interpreter(b->placing.placed, b->pid, z->pid, &want, &b->placing.inside, &err) :
@@ -316,7 +317,7 @@ static int on_ready(struct zygote *z, const struct cbx_zygote_message *m, pid_t 
 	}
 	z->ready = true;
 	z->deadline_ms = 0;
-	e.memory_peak = cbx_watch_written(z->pid);
+	e.memory_peak = z->written = cbx_watch_written(z->pid);
 	snprintf(e.err.msg, sizeof(e.err.msg), "%s", m->text);
 	send_event(&e);
 	return 0;

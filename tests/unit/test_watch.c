@@ -70,6 +70,8 @@ static uint64_t count_all(struct cbx_known *known)
 			sets[i] = cbx_watch_proportional(p[i].as);
 		whole = cbx_watch_counted(known, sets, n, 1);
 	}
+	cbx_watch_look(getpid(), 0, true, &look);
+	ck_assert(cbx_watch_conclude(known, &look, 0));
 	return known->bytes;
 }
 
@@ -100,6 +102,7 @@ START_TEST(long_counts_go_on)
 	ck_assert_uint_gt(tables, 0);
 	limit += tables;
 	bytes = count_all(&known);
+	cbx_watch_forget(&known);
 	ck_assert_uint_le(bytes, limit);
 	ck_assert_uint_gt(bytes, pages / 2);
 	ck_assert_uint_gt(known.cost_ms, 1);
@@ -112,9 +115,10 @@ START_TEST(long_counts_go_on)
 	ck_assert_uint_eq(cbx_watch_next(&known, &p, SIZE_MAX), SHARERS);
 	for (size_t i = 0; i < SHARERS; i++)
 		ck_assert(cbx_watch_counted(&known, &set, 1, 0) == (i == SHARERS - 1));
+	ck_assert(cbx_watch_conclude(&known, &look, 0));
 	ck_assert_uint_gt(known.bytes, limit);
 
-	/* What has ended meanwhile is not counted twice. */
+	/* What has ended meanwhile is not counted twice; or, where that is much, all are again. */
 	cbx_watch_count(&known, &look);
 	set = cbx_watch_proportional(known.count->all[0].as);
 	ck_assert_uint_le(set.proportional, set.resident);
@@ -122,11 +126,39 @@ START_TEST(long_counts_go_on)
 	end(0, SHARERS / 2);
 	for (size_t i = 1; i < SHARERS; i++) {
 		set = cbx_watch_proportional(known.count->all[i].as);
-		cbx_watch_counted(&known, &set, 1, 0);
+		ck_assert(cbx_watch_counted(&known, &set, 1, 0) == (i == SHARERS - 1));
 	}
 	ck_assert_uint_eq(known.count->all[0].bytes, 0);
+	cbx_watch_look(getpid(), 0, true, &look);
+	ck_assert(!cbx_watch_conclude(&known, &look, pages));
+	ck_assert_uint_eq(cbx_watch_next(&known, &p, SIZE_MAX), SHARERS / 2);
+	for (size_t i = 0; i < SHARERS / 2; i++) {
+		set = cbx_watch_proportional(known.count->all[i].as);
+		cbx_watch_counted(&known, &set, 1, 0);
+	}
+	ck_assert(cbx_watch_conclude(&known, &look, pages));
 	ck_assert_uint_le(known.bytes, limit);
 	ck_assert_uint_gt(known.bytes, pages / 2);
+
+	/* Who is always gone by then counts with all that was mapped, after some rounds. */
+	cbx_watch_count(&known, &look);
+	for (int round = 0; round < CBX_WATCH_ROUNDS; round++) {
+		while (!cbx_watch_counted(&known, &set, 1, 0))
+			known.count->all[known.done].started++; /* another one */
+		ck_assert(!cbx_watch_conclude(&known, &look, 0));
+	}
+	while (!cbx_watch_counted(&known, &set, 1, 0))
+		;
+	known.count->all[0].started++;
+	ck_assert(cbx_watch_conclude(&known, &look, look.all[0].bytes * 3));
+	bytes = known.bytes;
+	cbx_watch_count(&known, &look);
+	known.rounds = CBX_WATCH_ROUNDS;
+	while (!cbx_watch_counted(&known, &set, 1, 0))
+		;
+	known.count->all[0].started++;
+	ck_assert(cbx_watch_conclude(&known, &look, 0));
+	ck_assert_uint_ge(known.bytes, bytes + look.all[0].bytes);
 
 	/* Few have little, however that is counted. */
 	cbx_watch_forget(&known);
