@@ -70,6 +70,24 @@ char **cbx_mounts_names_new(const struct cbx_policy *p, const struct cbx_policy 
 	return names;
 }
 
+/* Below a directory that sessions may write to, one of them may have left a link in the place of another that is
+ * allowed: that is where the directory above it says, or nowhere. */
+static bool moved(const struct cbx_mount_rules *rules, const char *path, const char *real)
+{
+	for (size_t i = 0; i < rules->policy->nmounts; i++) {
+		const struct cbx_policy_mount *m = &rules->policy->mounts[i];
+		struct cbx_host_name above;
+
+		if (!m->writable || !cbx_path_within(path, m->path) || strcmp(path, m->path) == 0)
+			continue;
+		cbx_naming_get(rules->naming, m->path, &above);
+		if (!cbx_path_within(real, above.name) ||
+		    strcmp(real + strlen(above.name), path + strlen(m->path)) != 0)
+			return true;
+	}
+	return false;
+}
+
 static void learn_names(const struct cbx_mount_rules *rules)
 {
 	for (size_t i = 0; i < rules->policy->nmounts; i++) {
@@ -79,7 +97,7 @@ static void learn_names(const struct cbx_mount_rules *rules)
 		if (rules->names[i][0])
 			continue;
 		cbx_naming_get(rules->naming, path, &real);
-		if (rules->writer && strcmp(real.name, path) != 0)
+		if ((rules->writer && strcmp(real.name, path) != 0) || moved(rules, path, real.name))
 			continue;
 		free(rules->names[i]);
 		rules->names[i] = cbx_xstrdup(real.name);

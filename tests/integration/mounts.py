@@ -319,9 +319,19 @@ def test_a_link_that_a_session_makes_leads_nowhere():
              "import os\nos.rename('/mnt/outer/inner', '/mnt/outer/old')\nfor name in ('inner', 'later'):\n"
              f"    os.symlink({at('secret')!r}, '/mnt/outer/' + name)\nprint('made')")
     assert r.stdout == "made\n", r
-    for name in ("inner", "later"):
-        r = show(b, "--mount", at("outer", name), "-c", f"import os; print(os.listdir('/mnt/{name}'))")
-        assert r.returncode != 0 and r.stdout == "" and "is not in a directory" in r.stderr, (name, r)
+    for forget in (None, ("policy", "reload"), ("stop",)):
+        if forget:
+            b(*forget, check=True)
+        for name in ("inner", "later"):
+            r = show(b, "--mount", at("outer", name), "-c", f"import os; print(os.listdir('/mnt/{name}'))")
+            assert r.returncode != 0 and r.stdout == "" and "is not in a directory" in r.stderr, (forget, name, r)
+    b.stop()
+    # A link above all of it is nobody's in a session.
+    os.symlink(outer, at("up"))
+    os.mkdir(at("outer", "plain"))
+    b = other_box("linked-above", [{"path": at("up"), "writable": True}, {"path": at("up", "plain")}])
+    r = show(b, "--mount", at("up", "plain"), "-c", "import os; print(os.listdir('/mnt/plain'))")
+    assert r.stdout == "[]\n", r
     b.stop()
 
 
