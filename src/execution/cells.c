@@ -336,30 +336,30 @@ void cbx_cells_oom(struct cbx_cells *c, int64_t pid, enum cbx_oom why)
 /* ---- what has ended ---- */
 
 /* The oldest that nobody was promised, else the oldest. */
-static struct cbx_execution *first_to_forget(struct cbx_cells *c)
+static struct cbx_execution *first_to_forget(struct cbx_cells *c, uint64_t now)
 {
 	struct cbx_execution *x;
 
 	TAILQ_FOREACH(x, &c->ended, entry)
-		if (!cbx_hold_counts(x))
+		if (!cbx_hold_counts(x, now))
 			return x;
 	return TAILQ_FIRST(&c->ended);
 }
 
 static void forget_old(struct cbx_cells *c)
 {
-	uint64_t most = c->terms.results_count, room = c->terms.results;
+	uint64_t most = c->terms.results_count, room = c->terms.results, now = cbx_now_ms();
 	size_t memory = 0, holds = 0;
 	struct cbx_execution *x;
 
 	TAILQ_FOREACH(x, &c->ended, entry) {
-		memory += cbx_execution_memory(x);
-		holds += cbx_hold_counts(x);
+		memory += x->kept;
+		holds += cbx_hold_counts(x, now);
 	}
 	while (c->nended - holds > most || (c->nended > 1 && memory > room)) {
-		x = first_to_forget(c);
-		holds -= cbx_hold_counts(x);
-		memory -= cbx_execution_memory(x);
+		x = first_to_forget(c, now);
+		holds -= cbx_hold_counts(x, now);
+		memory -= x->kept;
 		TAILQ_REMOVE(&c->ended, x, entry);
 		c->nended--;
 		cbx_history_add(x);

@@ -144,7 +144,8 @@ void cbx_keep(struct cbx_execution *x); /* it was delivered: count it, and strip
 void cbx_keep_forget(struct cbx_execution *x);
 void cbx_keep_end(struct cbx_cells *c); /* all of its executions are freed */
 size_t cbx_execution_memory(const struct cbx_execution *x);
-bool cbx_hold_counts(const struct cbx_execution *x); /* it is held, and its time is not over */
+/* It is held, and its time is not over. Who counts such ones says what time it is, once. */
+bool cbx_hold_counts(const struct cbx_execution *x, uint64_t now);
 
 /* It has left cells.ended for cells.past: nobody finds it any more, so it goes before those that somebody can. */
 void cbx_keep_past(struct cbx_execution *x);

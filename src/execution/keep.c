@@ -2,8 +2,9 @@
 /*
  * Theory of operation: what ended executions keep in memory is counted for all tenants together. When it is too much,
  * the tenant that has most of it gives: first its executions that are there for an export only (history.c), then the
- * oldest lose their output and what they showed; what happened to them stays. So no tenant can take from another what
- * is within that one's share, the whole divided by those who have something; and one that is alone has all of it.
+ * oldest lose their output, what they showed and their tracebacks; what happened to them stays. So no tenant can take
+ * from another what is within that one's share, the whole divided by those who have something; and one that is alone
+ * has all of it.
  *
  * A hold is a promise to keep an execution after its end, for a client that is to come back for it. The key makes its
  * name one that nobody can guess, though sessions may have names that people choose. A hold keeps nothing from being
@@ -22,10 +23,18 @@
 #include "base/limits.h"
 #include "execution/internal.h"
 
+#define DISPLAY_NODES KIB(4) /* of what was shown, beside its values: two objects, with 16 members at most each */
+
+static size_t text_bytes(const char *text)
+{
+	return text ? strlen(text) : 0;
+}
+
 size_t cbx_execution_memory(const struct cbx_execution *x)
 {
-	return sizeof(*x) + cbx_output_memory(&x->output) + x->display_bytes + x->files_bytes +
-	       (x->code ? x->code_bytes : 0);
+	return sizeof(*x) + cbx_output_memory(&x->output) + x->display_bytes + x->ndisplays * DISPLAY_NODES +
+	       x->files_bytes + (x->code ? x->code_bytes : 0) + text_bytes(x->result) + text_bytes(x->error_name) +
+	       text_bytes(x->error_value) + text_bytes(x->error_traceback) + x->message.len + x->note.len;
 }
 
 static struct cbx_kept *kept_of(struct cbx_cells *c)
@@ -96,11 +105,13 @@ static void leave_list(struct cbx_execution *x)
 static void strip(struct cbx_execution *x)
 {
 	leave_list(x);
-	x->lost = x->ndisplays || cbx_output_total(&x->output);
+	x->lost = x->ndisplays || x->result || x->error_traceback || cbx_output_total(&x->output);
 	cbx_output_drop(&x->output);
 	cJSON_Delete(x->displays);
 	x->displays = cbx_json_new_arr();
 	x->ndisplays = x->display_bytes = 0;
+	free(take_ptr(&x->result));
+	free(take_ptr(&x->error_traceback));
 	x->cells->forgotten += x->code != NULL;
 	free(take_ptr(&x->code));
 	x->stripped = true;
@@ -134,9 +145,11 @@ static struct cbx_execution *first_to_lose(struct cbx_kept *k)
 {
 	struct cbx_execution *x = TAILQ_FIRST(&k->held);
 
-	if (x && !cbx_hold_counts(x))
+	uint64_t now = cbx_now_ms();
+
+	if (x && !cbx_hold_counts(x, now))
 		return x;
-	while ((x = TAILQ_FIRST(&k->list)) && cbx_hold_counts(x)) {
+	while ((x = TAILQ_FIRST(&k->list)) && cbx_hold_counts(x, now)) {
 		TAILQ_REMOVE(&k->list, x, kept_entry);
 		TAILQ_INSERT_TAIL(&k->held, x, kept_entry);
 		x->later = true;
@@ -190,13 +203,14 @@ int cbx_execution_lost(const struct cbx_execution *x, struct cbx_err *err)
 static size_t held(const struct cbx_cells *c)
 {
 	const struct cbx_execution *x;
+	uint64_t now = cbx_now_ms();
 	size_t n = 0;
 
 	TAILQ_FOREACH(x, &c->ended, entry)
-		n += cbx_hold_counts(x);
+		n += cbx_hold_counts(x, now);
 	TAILQ_FOREACH(x, &c->queue, entry)
-		n += cbx_hold_counts(x);
-	return n + (c->running && cbx_hold_counts(c->running));
+		n += cbx_hold_counts(x, now);
+	return n + (c->running && cbx_hold_counts(c->running, now));
 }
 
 /* The policy may say less. */
@@ -237,7 +251,7 @@ bool cbx_execution_held(const struct cbx_execution *x, struct cbx_hold *ret)
 	return true;
 }
 
-bool cbx_hold_counts(const struct cbx_execution *x)
+bool cbx_hold_counts(const struct cbx_execution *x, uint64_t now)
 {
-	return x->hold && (x->status <= CBX_RUNNING || cbx_now_ms() < x->end_ms + hold_ms(x));
+	return x->hold && (x->status <= CBX_RUNNING || now < x->end_ms + hold_ms(x));
 }

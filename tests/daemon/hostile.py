@@ -57,6 +57,30 @@ def show(data): frame(json.dumps({'ev': 'display', 'id': me, 'data': data, 'meta
     c.close()
 
 
+def test_what_ended_cells_keep_is_counted():
+    """All of it: also a result whose display was cleared, an error's texts, and values that are empty."""
+    d = Daemon("kept", "--pool", "0")
+    c = d.client()
+    s = session(c)
+    number = c.run(FRAME + "import json\ndef say(**what): frame(json.dumps(what).encode())\n", session_id=s)["execution_id"]
+
+    def memory():
+        with open(f"/proc/{d.process.pid}/status") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("VmRSS:")) / 1024
+
+    most = []
+    for i in range(1, 601):
+        r = c.run(f"n = {number + i}\nsay(ev='result', id=n, count=n, data={{'text/plain': 'r' * 60000}}, metadata={{}})\n"
+                  "say(ev='clear', id=n, wait=False)\nfor i in range(60): say(ev='display', id=n, data={'a/b': ''}, metadata={})\n"
+                  "say(ev='error', id=n, name='E', value='v' * 8000, traceback='t' * 48000)", session_id=s)
+        assert len(r["result"]) == 60000, r
+        if i % 100 == 0:
+            most.append(memory())
+    print(f"# MiB: {', '.join(f'{n:.0f}' for n in most)}")
+    assert most[-1] - most[2] < 12, most  # of 300 cells, which have some 120 KiB each
+    assert d.stop() == 0
+
+
 def test_a_cell_that_displays_on_and_on():
     c = client()
     r = c.run(FRAME + "body = b'{\"ev\":\"display\",\"id\":1,\"data\":{\"text/plain\":\"' + b'x' * (4 << 20) + b'\"},'"
