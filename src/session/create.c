@@ -14,18 +14,16 @@
 #include "session/pool.h"
 #include "session/zygotes.h"
 
-/* Of the caller's own that a call made which named no session, and that do nothing, the one that was used longest ago
- * goes. */
-static bool make_room(const struct cbx_caller *caller)
+/* Of the caller's own that a call made which named no session, and of which nobody waits for anything, the one that was
+ * used longest ago can go; NULL: there is none. */
+static struct cbx_session *dispensable(const struct cbx_caller *caller)
 {
 	struct cbx_session *s, *oldest = NULL;
 
-	TAILQ_FOREACH (s, &caller->engine->registry.sessions, entry)
+	TAILQ_FOREACH(s, &caller->engine->registry.sessions, entry)
 		if (cbx_session_is_of(s, caller->principal) && s->spec.disposable && s->state == CBX_LIVE &&
-		    !s->cells.running && !s->cells.nqueued && (!oldest || s->used_ms < oldest->used_ms))
+		    !cbx_session_busy(s) && !s->box.init.count && (!oldest || s->used_ms < oldest->used_ms))
 			oldest = s;
-	if (oldest)
-		cbx_session_close(NULL, oldest, "it was made by a call without session_id, was not used, and its place was needed");
 	return oldest;
 }
 
@@ -34,23 +32,26 @@ static size_t count(const struct cbx_caller *caller)
 	const struct cbx_session *s;
 	size_t n = 0;
 
-	TAILQ_FOREACH (s, &caller->engine->registry.sessions, entry)
+	TAILQ_FOREACH(s, &caller->engine->registry.sessions, entry)
 		n += cbx_session_is_of(s, caller->principal);
 	return n;
 }
 
-/* The one place where sessions are refused for their number: those of this tenant, then those of all. */
-static int check_room(const struct cbx_caller *caller, struct cbx_err *err)
+/* The one place where sessions are refused for their number: those of this tenant, then those of all. *ret_goes: there
+ * is room when this one is closed; NULL: there is. */
+static int check_room(const struct cbx_caller *caller, struct cbx_session **ret_goes, struct cbx_err *err)
 {
 	const struct cbx_engine *e = caller->engine;
 	uint64_t quota = caller->principal->sessions_max, most = e->policy->values[CBX_KEY_SESSIONS].ceiling;
 	size_t mine = quota ? count(caller) : 0;
+	bool full = quota && mine >= quota;
 
-	if (quota && mine >= quota && !make_room(caller))
+	*ret_goes = full || e->registry.live >= most ? dispensable(caller) : NULL;
+	if (full && !*ret_goes)
 		return cbx_refuse(err, "too_many_sessions", EMFILE,
 				  "you have %zu sessions, and no more than %llu are allowed; close one first", mine,
 				  (unsigned long long)quota);
-	if ((e->registry.live >= most && !make_room(caller)) || e->registry.live + e->registry.closing >= 2 * most)
+	if ((e->registry.live >= most && !*ret_goes) || e->registry.live + e->registry.closing >= 2 * most)
 		return cbx_refuse(err, "too_many_sessions", EMFILE,
 				  "there are %zu sessions, and the policy allows no more than %llu; close one first",
 				  e->registry.live, (unsigned long long)most);
@@ -68,8 +69,10 @@ static int check_bytes(const char *what, uint64_t is, uint64_t most, struct cbx_
 		what, (unsigned long long)is, (unsigned long long)most);
 }
 
-/* What the limits of all sessions of a tenant may add up to, this one, which is settled, among them. */
-static int check_quota(const struct cbx_caller *caller, const struct cbx_session_spec *spec, struct cbx_err *err)
+/* What the limits of all sessions of a tenant may add up to, this one, which is settled, among them, and one that goes
+ * for it (NULL: none does) not. */
+static int check_quota(const struct cbx_caller *caller, const struct cbx_session *goes,
+		       const struct cbx_session_spec *spec, struct cbx_err *err)
 {
 	const struct cbx_principal *p = caller->principal;
 	uint64_t memory = spec->memory_bytes, disk = spec->disk_bytes, cpus = spec->cpus_milli;
@@ -78,7 +81,7 @@ static int check_quota(const struct cbx_caller *caller, const struct cbx_session
 	if (!p->memory_max && !p->disk_max && !p->cpus_max)
 		return 0;
 	TAILQ_FOREACH(s, &caller->engine->registry.sessions, entry) {
-		if (!cbx_session_is_of(s, p))
+		if (!cbx_session_is_of(s, p) || s == goes)
 			continue;
 		memory += s->spec.memory_bytes;
 		disk += s->spec.disk_bytes;
@@ -93,7 +96,8 @@ static int check_quota(const struct cbx_caller *caller, const struct cbx_session
 								     : check_bytes("disk", disk, p->disk_max, err);
 }
 
-static int check(const struct cbx_caller *caller, const struct cbx_session_spec *spec, struct cbx_err *err)
+static int check(const struct cbx_caller *caller, const struct cbx_session_spec *spec, struct cbx_session **ret_goes,
+		 struct cbx_err *err)
 {
 	const struct cbx_err *trouble = cbx_engine_trouble(caller->engine);
 
@@ -109,7 +113,7 @@ static int check(const struct cbx_caller *caller, const struct cbx_session_spec 
 	if (spec->id[0] && cbx_engine_by_id(caller->engine, caller->principal->tenant, spec->id))
 		return cbx_refuse(err, "session_exists", EEXIST,
 				  "session %s exists already; use it, or choose another name", spec->id);
-	return check_room(caller, err);
+	return check_room(caller, ret_goes, err);
 }
 
 static void make_up_id(struct cbx_session *s)
@@ -129,6 +133,7 @@ static void introduce(struct cbx_session *s, const struct cbx_session_spec *spec
 
 	s->spec = *spec;
 	memcpy(s->tenant, owner->tenant, sizeof(s->tenant));
+	s->serial = ++e->registry.serial;
 	s->executions = owner->executions;
 	if (!s->spec.id[0])
 		make_up_id(s);
@@ -162,20 +167,23 @@ static int create(struct cbx_caller *caller, const struct cbx_session_spec *spec
 		  struct cbx_session **ret, struct cbx_err *err)
 {
 	struct cbx_engine *e = caller->engine;
-	struct cbx_session *s, *ready;
+	struct cbx_session *s, *ready, *goes = NULL;
 	struct cbx_session_spec full;
 	struct cbx_plan plan;
-	int r = check(caller, spec, err);
+	int r = check(caller, spec, &goes, err);
 
 	if (r >= 0)
 		r = cbx_session_make(e, caller->principal, spec, &plan, &s, err);
 	if (r < 0)
 		return r;
-	r = check_quota(caller, &s->spec, err);
+	r = check_quota(caller, goes, &s->spec, err);
 	if (r < 0) {
 		cbx_session_free(s);
 		return r;
 	}
+	if (goes)
+		cbx_session_close(NULL, goes,
+				  "it was made by a call without session_id, was not used, and its place was needed");
 	full = s->spec;
 	ready = s->wanted ? NULL : cbx_pool_take(s, &plan);
 	if (ready) {

@@ -139,6 +139,7 @@ struct cbx_session {
 	struct cbx_pool_shape *shape; /* it is nobody's yet: made ahead of time */
 	struct cbx_image_mark image_mark;
 	struct cbx_session_spec spec;
+	uint64_t serial;		   /* no other has it, be it of the same name; 0: it is nobody's yet */
 	char tenant[CBX_NAME_MAX + 1];     /* whose it is */
 	struct cbx_rate *executions;	   /* its owner's; NULL: no limit */
 	uint64_t cpus_max;		   /* likewise, in thousandths; 0: none */
@@ -172,6 +173,7 @@ struct cbx_session {
 	struct cbx_install *install; /* of packages, under way; NULL: none is */
 	struct cbx_packages *packages; /* that were installed; NULL: none */
 	struct cbx_asking asking;
+	unsigned queries;	     /* of databases that are under way, and end in a file of it or ask one */
 	struct cbx_keep *keep;	     /* files of a cell that are being kept; NULL: none are */
 	LIST_HEAD(, cbx_keep) keeps; /* those, and others */
 	bool has_packages; /* it was made so that it can have some */
@@ -192,6 +194,7 @@ void cbx_session_serve_network(struct cbx_session *s); /* its sandbox is begun, 
 void cbx_session_free(struct cbx_session *s); /* it is in no list */
 /* What a caller asked for was refused; err: why. session_id and what it was may be set. Returns -err->code. */
 int cbx_engine_denied(struct cbx_engine *engine, const char *tenant, struct cbx_happened *h, const struct cbx_err *err);
+bool cbx_session_busy(const struct cbx_session *s); /* somebody waits for something that it does */
 void cbx_session_tell_ready(struct cbx_session *s); /* those who look */
 /* One more cell or command of its owner; "too_many_executions": not now. */
 int cbx_session_rate(struct cbx_session *s, struct cbx_err *err);

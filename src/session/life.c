@@ -273,13 +273,18 @@ static void ttl_over(evutil_socket_t fd, short what, void *arg)
 	cbx_session_close(NULL, s, why);
 }
 
+bool cbx_session_busy(const struct cbx_session *s)
+{
+	return s->install || s->cells.running || s->cells.nqueued || s->queries || cbx_commands_used(&s->commands);
+}
+
 static void idle_over(evutil_socket_t fd, short what, void *arg)
 {
 	struct cbx_session *s = arg;
 	uint64_t limit = s->spec.idle_s * 1000ull, unused = cbx_now_ms() - s->used_ms;
 	char why[80];
 
-	if (s->state == CBX_STARTING || s->install || s->cells.running || s->cells.nqueued || cbx_commands_used(&s->commands))
+	if (s->state == CBX_STARTING || cbx_session_busy(s))
 		unused = 0;
 	if (unused < limit) {
 		cbx_timer_set(s->idle_timer, limit - unused);

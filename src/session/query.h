@@ -20,6 +20,7 @@ struct cbx_sql_query {
 	struct cbx_via via;
 	struct cbx_caller caller;
 	char tenant[CBX_NAME_MAX + 1], session_id[CBX_NAME_MAX + 1]; /* "": without one */
+	uint64_t session; /* its serial; 0: none */
 	struct cbx_op *op;
 	enum cbx_query_step step;
 	struct cbx_job job;

@@ -22,6 +22,7 @@ TAILQ_HEAD(cbx_sessions, cbx_session);
 struct cbx_session_registry {
 	struct cbx_sessions sessions; /* closing ones too */
 	size_t live, closing;
+	uint64_t serial; /* of the last one that became somebody's */
 	LIST_HEAD(, cbx_session) by_id[CBX_TABLE_SIZE];
 	struct cbx_tombstone *tombstones; /* a ring of CBX_TOMBSTONES_MAX, made when the first is needed */
 	size_t ntombstones, next_tombstone;

@@ -45,6 +45,11 @@ static void forget_request(struct cbx_sql_query *q)
 
 static void query_free(struct cbx_sql_query *q)
 {
+	struct cbx_err ignored;
+	struct cbx_session *s = q->session ? cbx_query_session(q, &ignored) : NULL;
+
+	if (s)
+		s->queries--;
 	cbx_query_leave_file(q);
 	cbx_ops_cancel(&q->caller.ops);
 	if (q->keep)
@@ -74,6 +79,8 @@ struct cbx_session *cbx_query_session(struct cbx_sql_query *q, struct cbx_err *e
 {
 	struct cbx_session *s = cbx_engine_by_id(q->engine, q->tenant, q->session_id);
 
+	if (s && s->serial != q->session) /* another one took its name */
+		s = NULL;
 	if (!s)
 		cbx_refuse(err, "session_expired", ENOENT, "session %s was closed while the database was asked",
 			   q->session_id);
@@ -484,6 +491,8 @@ static int begin(struct cbx_sql_query *q, const struct cbx_query_spec *spec, con
 	if (r >= 0)
 		r = cbx_query_request(q, spec, p, err);
 	if (r >= 0 && s) {
+		q->session = s->serial;
+		s->queries++;
 		snprintf(q->session_id, sizeof(q->session_id), "%s", s->spec.id);
 		q->link_s = spec->link_s;
 		r = name_file(q, spec, err);

@@ -76,15 +76,15 @@ def test_half_a_connection_that_ends_takes_its_cell_along():
     assert wait_until(lambda: sessions() == []), "the cell goes on for nobody"
 
 
-def stateless(rid, code, **more):
-    m = call(rid, "run_code", code=code, **more)
+def stateless(rid, code=None, tool="run_code", **more):
+    m = call(rid, tool, **({"code": code} if code else {}), **more)
     m["params"]["_meta"] = {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
                             "io.modelcontextprotocol/clientCapabilities": {}}
     return m
 
 
 def test_sessions_of_calls_without_one_give_way():
-    """The oldest first; those that somebody asked for, and those in use, stay."""
+    """The oldest first; those that somebody asked for, and those in use, stay; and none for a session that is refused."""
     config = os.path.join(box.dir, "config")
     os.makedirs(os.path.join(config, "codebox"))
     with open(os.path.join(config, "codebox", "policy.json"), "w") as f:
@@ -93,21 +93,43 @@ def test_sessions_of_calls_without_one_give_way():
     small("run", "--session", "asked", "-c", "1", check=True)
     p = small.popen("mcp", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def ask(rid, code, **more):
-        p.stdin.write(lines(stateless(rid, code, **more)))
+    results = {}
+
+    def begin(rid, *args, **more):
+        p.stdin.write(lines(stateless(rid, *args, **more)))
         p.stdin.flush()
-        while True:
+
+    def result(rid):
+        while rid not in results:
             m = json.loads(p.stdout.readline())
-            if m.get("id") == rid:
-                return m["result"]
+            results[m.get("id")] = m.get("result")
+        return results.pop(rid)
+
+    def ask(rid, *args, **more):
+        begin(rid, *args, **more)
+        return result(rid)
+
+    def left():
+        return {s["session_id"] for s in json.loads(small("session", "ls", "--json", check=True).stdout)["sessions"]}
 
     made = []
     for rid in range(7):
         r = ask(rid, "6 * 7")
         assert not r["isError"] and r["structuredContent"]["result"] == "42", r
         made.append(r["structuredContent"]["session_id"])
-    left = {s["session_id"] for s in json.loads(small("session", "ls", "--json", check=True).stdout)["sessions"]}
-    assert left == {"asked", *made[-3:]}, (left, made)
+    assert left() == {"asked", *made[-3:]}, (left(), made)
+    r = ask(10, tool="create_session", image="there-is-none")
+    assert r["isError"] and "there-is-none" in r["content"][0]["text"], r
+    assert left() == {"asked", *made[-3:]}, (left(), made)
+    # A command is used as long as somebody waits for it.
+    begin(11, tool="run_command", command="read line < go; echo $line", session_id=made[-3])
+    ask(12, "import os\nos.mkfifo('go')", session_id=made[-3])
+    ask(13, "1", session_id=made[-2]), ask(14, "1", session_id=made[-1])
+    new = ask(15, "1")["structuredContent"]["session_id"]
+    assert left() == {"asked", made[-3], made[-1], new}, (left(), made, new)
+    ask(16, "open('go', 'w').write('here\\n')", session_id=made[-3])
+    r = result(11)
+    assert not r["isError"] and "here" in r["content"][0]["text"], r
     r = ask(20, "1", session_id=made[0])
     assert r["isError"] and "its place was needed" in r["content"][0]["text"], r
     p.stdin.close()

@@ -293,6 +293,26 @@ def test_a_file_of_the_session():
     assert ask("SELECT 1", path="x.csv")["kind"] == "invalid_argument"
 
 
+def test_a_session_that_a_query_ends_in():
+    """It is in use meanwhile; and another one that took its name is not it."""
+    with Control(box) as c:
+        c.call("session.create", session_id="asked", image=image, idle_timeout=2)
+        a = c.call("sql", connection="pg", code="SELECT 1 AS one, pg_sleep(7)::text", session_id="asked", path="late.csv")
+        assert a["row_count"] == 1, a
+        assert c.call("run", session_id="asked", code="open('late.csv').read()[:3]")["result"] == "'one'"
+        c.send("sql", connection="pg", code="SELECT i, pg_sleep(0.01)::text FROM big LIMIT 300", session_id="asked", path="other.csv")
+        with Control(box) as d:
+            assert wait_until(lambda: "FROM big LIMIT 300" in pg.sql("SELECT query FROM pg_stat_activity WHERE state = 'active'", "shop"))
+            d.call("session.close", session_id="asked")
+            d.call("session.create", session_id="asked", image=image)
+            said = c.recv()
+            while "event" in said:
+                said = c.recv()
+            assert said["error"]["kind"] == "session_expired", said
+            assert d.call("run", session_id="asked", code="import os; os.listdir()")["result"] == "[]"
+            d.call("session.close", session_id="asked")
+
+
 def arrow_session(name):
     """pyarrow, as the session would have installed it."""
     r = subprocess.run([os.path.join(HERE, "..", "clients", "setup.sh"), "pyarrow"], capture_output=True, text=True)
