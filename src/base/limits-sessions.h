@@ -175,6 +175,11 @@
 #define CBX_INSTALL_QUESTIONS_MAX 5000   /* packages: what one resolver may ask the index for; more: it is given up */
 #define CBX_INSTALL_ADDRESS_MAX KIB(4)   /* packages: what a resolver asks for, a name or an address; longer: it is given up
 					 * [integration/install.py:resolvers_that_lie] */
+#define CBX_INSTALLATIONS_MAX 128        /* session: installations of packages in it; more: error
+					 * [integration/install.py:one_after_another] */
+#define CBX_BUILT_PIECE_MAX 1398104      /* packages: characters of base64 of a piece of a wheel that was built; more: the resolver is
+					 * given up [integration/builds.py:resolvers_that_lie] */
+#define CBX_BUILT_WAITING_MAX MIB(192)   /* packages: of such pieces that wait for their turn; more: likewise */
 #define CBX_BUILT_MAX MIB(64)            /* packages: bytes of a wheel that a resolver has built from sources; more: refused
 					 * [integration/builds.py:resolvers_that_lie] */
 #define CBX_SCRIPTS_SAID_MAX KIB(16)     /* packages: what is kept of what scripts of npm packages warn of; more: forgotten, and

@@ -20,6 +20,7 @@ struct cbx_install {
 	struct cbx_session *resolver; /* NULL: it has been closed, or has ended */
 	struct cbx_via via; /* by which it was asked for, if `known` */
 	bool known;
+	struct cbx_policy *policy; /* of the resolver's session */
 	struct cbx_principal principal;
 	struct cbx_caller caller;
 	struct cbx_op *op;
@@ -42,6 +43,7 @@ struct cbx_install {
 	struct cbx_buf said;	       /* what that prints */
 	struct cbx_asks asks, waiting;
 	size_t nasks, asked;
+	size_t waiting_bytes; /* of what was built, and waits */
 	char built[27]; /* a name that nobody else knows, for what is built */
 	struct cbx_buf line, feed, trace;
 	size_t given; /* bytes of the feed that the resolver has been given, but may not have read */

@@ -88,6 +88,7 @@ static void install_free(struct cbx_install *in)
 	struct event *events[] = { in->work, in->timer };
 
 	cbx_resolver_close(in);
+	cbx_policy_free(in->policy);
 	if (in->target)
 		in->target->install = NULL;
 	if (in->entry.tqe_prev)
@@ -578,6 +579,27 @@ static void turn(evutil_socket_t fd, short what, void *arg)
 /* ---- the beginning ---- */
 
 /* elsewhere: as in install.h; it is taken. */
+/* What the session may have that resolves, and builds: no network, whatever the target has, and no weaker isolation
+ * than that. How much of everything is the server's to say: an installation needs no less where the target has little.
+ */
+static struct cbx_policy *policy_of_resolver(const struct cbx_session *s)
+{
+	static const enum cbx_key keys[] = { CBX_KEY_PROFILE,	     CBX_KEY_LANDLOCK, CBX_KEY_WRITE_XOR_EXECUTE,
+					     CBX_KEY_NO_SPECULATION, CBX_KEY_CGROUP,   CBX_KEY_ZYGOTE };
+	struct cbx_policy *p = cbx_policy_narrow(s->engine->policy, s->engine->policy);
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		struct cbx_policy_value *v = &p->values[keys[i]];
+		const struct cbx_policy_value *own = &s->policy->values[keys[i]];
+
+		v->ceiling = cbx_key_lower(keys[i], v->ceiling, own->ceiling);
+		v->standard = cbx_key_lower(keys[i], cbx_key_lower(keys[i], v->standard, own->standard), v->ceiling);
+	}
+	cbx_network_release(&p->network);
+	cbx_policy_digest(p, p->digest);
+	return p;
+}
+
 static int begin(const struct cbx_caller *by, struct cbx_session *s, const cJSON *asked, cJSON *elsewhere,
 		 struct cbx_answer_op *op, struct cbx_err *err)
 {
@@ -589,6 +611,12 @@ static int begin(const struct cbx_caller *by, struct cbx_session *s, const cJSON
 
 	if (r >= 0)
 		r = cbx_wanted_check(s, names, &wanted, err);
+	if (r >= 0 && s->packages && cJSON_GetArraySize(s->packages->tokens) >= CBX_INSTALLATIONS_MAX)
+		r = cbx_refuse(
+			err, "busy", EMFILE,
+			"packages were installed %d times in session %s, and what each gave stays until it ends; "
+			"make another session, and install all that it needs at once",
+			CBX_INSTALLATIONS_MAX, s->spec.id);
 	if (r >= 0 && target && cbx_kind_of(wanted.all[0].name) != CBX_KIND_PYTHON)
 		r = cbx_refuse(err, "invalid_argument", EINVAL, "%s: a lock is of packages of Python alone; omit it",
 			       wanted.all[0].name);
@@ -606,7 +634,9 @@ static int begin(const struct cbx_caller *by, struct cbx_session *s, const cJSON
 	in->wanted = wanted;
 	in->sums = sums;
 	in->kind = cbx_kind_of(wanted.all[0].name);
-	in->principal = (struct cbx_principal){ .tenant = "-packages" }; /* nobody can have this name */
+	in->policy = policy_of_resolver(s);
+	in->principal =
+		(struct cbx_principal){ .tenant = "-packages", .ceiling = in->policy }; /* nobody can have this name */
 	in->caller = (struct cbx_caller){ .engine = s->engine, .principal = &in->principal };
 	in->job.fd = -1;
 	TAILQ_INIT(&in->asks);

@@ -48,6 +48,7 @@ static void drop_asks(struct cbx_install *in)
 		ask_free(a);
 	}
 	in->nasks = 0;
+	in->waiting_bytes = 0;
 }
 
 void cbx_resolver_close(struct cbx_install *in)
@@ -129,6 +130,13 @@ static void answered(struct cbx_job *j)
 	cbx_resolver_go_on(in);
 }
 
+static size_t piece_bytes(const cJSON *what)
+{
+	const char *data = cbx_json_text(what, "data");
+
+	return data ? strlen(data) : 0;
+}
+
 void cbx_resolver_go_on(struct cbx_install *in)
 {
 	struct cbx_err err;
@@ -139,6 +147,7 @@ void cbx_resolver_go_on(struct cbx_install *in)
 	while (!in->over && in->nasks < ASKS_MAX && has_room(in) && (a = TAILQ_FIRST(&in->waiting))) {
 		_cleanup_json_ cJSON *what = take_ptr(&a->what);
 
+		in->waiting_bytes -= piece_bytes(what);
 		TAILQ_REMOVE(&in->waiting, a, entry);
 		TAILQ_INSERT_TAIL(&in->asks, a, entry);
 		in->nasks++;
@@ -163,7 +172,7 @@ static bool take_piece(const struct cbx_install *in, const cJSON *line, cJSON *a
 	struct cbx_err ignored;
 	uint64_t at = 0;
 
-	if (!may_build(in) || strlen(sum) != 64 || !data ||
+	if (!may_build(in) || strlen(sum) != 64 || !data || strlen(data) > CBX_BUILT_PIECE_MAX ||
 	    cbx_json_get_u64(line, "at", 0, CBX_BUILT_MAX, &at, &ignored) <= 0)
 		return false;
 	cbx_json_set_str(ask, "built", address);
@@ -233,6 +242,9 @@ static int add_ask(struct cbx_install *in, const cJSON *line, struct cbx_err *er
 	cbx_json_set_str(a->what, "project", project);
 	cbx_json_set_str(a->what, "url", url);
 	TAILQ_INSERT_TAIL(&in->waiting, a, entry);
+	in->waiting_bytes += piece_bytes(a->what);
+	if (in->waiting_bytes > CBX_BUILT_WAITING_MAX)
+		return cbx_refuse(err, "invalid_lock", EBADMSG, "the resolver hands out more than it waits for");
 	return 0;
 }
 

@@ -62,8 +62,8 @@ def sources(name, version, code="", requires=(), needs=(), made=None, files=None
     index.put(name, f"{stem}.tar.gz", out.getvalue(), digest=digest)
 
 
-def box_with(**packages):
-    return installs.box_with(data, index=index.url, **packages)
+def box_with(**more):
+    return installs.box_with(data, index=index.url, **more)
 
 
 box = box_with(source_builds=True)
@@ -116,6 +116,27 @@ def test_sources_are_built_with_what_they_need():
     assert len(inodes) == 1, inodes
     assert names(install("outer<1", session="old")["installed"]) == ["outer 0.9"]
     assert names(install("outer<0.9", session="older")["installed"]) == ["outer 0.8"]
+
+
+def test_a_build_has_no_network_where_sessions_have_one():
+    sources("reaching", "1.0", """
+def module():
+    import socket
+    try:
+        socket.create_connection(('127.0.0.1', 3128), 5)
+        said = 'reached'
+    except OSError as e:
+        said = type(e).__name__
+    return 'said = %r' % (said + ' ' + os.environ.get('http_proxy', ''))
+""")
+    b = box_with(source_builds=True, network={"allow": ["example.com"]})
+    try:
+        answer = install("reaching", session="r", b=b)
+        assert isinstance(answer, dict), answer
+        assert "connected" in cell("import socket; print('connected', socket.create_connection(('127.0.0.1', 3128), 5))", "r", b)
+        assert cell("import reaching; reaching.said", "r", b) == "'ConnectionRefusedError '\n"
+    finally:
+        b.stop()
 
 
 def test_a_build_has_no_network_and_cannot_ask_the_index():
@@ -229,7 +250,8 @@ def test_resolvers_that_lie():
         return answer
     for text, says, *off in (
             ("refuse(piece(b'x'))", "asks for something impossible", True), ("ask(built=sum, at=0)", "asks for something impossible"),
-            ("ask(built='x', at=0, data='')", "asks for something impossible"), ("ask(built=sum, at=1 << 40, data='')", "asks for something impossible"),
+            ("ask(built='x', at=0, data='')", "asks for something impossible"),
+            ("piece(b'x' * (5 << 18))", "asks for something impossible"), ("ask(built=sum, at=1 << 40, data='')", "asks for something impossible"),
             ("refuse(ask(built=sum, at=0, data='!'))", "cannot be read"), ("refuse(piece(b'x', 5))", "keep a wheel that was built"),
             ("piece(b'xx')\nrefuse(piece(b'x', 5))", "pieces of a wheel that was built are missing"),
             ("refuse(piece(b'x', 64 << 20))", "larger than 64 MiB"), ("say(builds + sum, sum)", "it was built from its sources, and is not kept"),

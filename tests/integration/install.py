@@ -114,6 +114,21 @@ def test_a_later_version_takes_the_place_of_an_earlier_one():
     unharmed("later")
 
 
+def test_one_after_another():
+    """What each gave stays until the session ends, so there is an end to it."""
+    ready("on")
+    with Control(box) as c:
+        for i in range(127):  # and one before
+            c.call("packages.install", session_id="on", packages=[f"beta=={('1.5', '1.0')[i % 2]}"])
+        try:
+            c.call("packages.install", session_id="on", packages=["beta==1.0"])
+            raise AssertionError("one more than there can be")
+        except ControlError as e:
+            assert "128 times" in str(e), e
+    assert cell("import beta; beta.__version__", "on")[0] == "'1.5'\n"
+    box("session", "rm", "on", check=True)
+
+
 def test_code_has_no_network_still():
     out, err = cell(f"import urllib.request\nurllib.request.urlopen({index.url!r}, timeout=5)", "later")
     assert "Error" in err and not out, (out, err)

@@ -6,12 +6,12 @@ import os
 from cbxtest import Box
 
 
-def box_with(data, **packages):
+def box_with(data, network="none", **packages):
     """A daemon with these rules for packages, and a store of its own."""
     box = Box(CODEBOX_POOL="0", CODEBOX_DATA_DIR=data)
     policy = os.path.join(box.dir, "policy.json")
     with open(policy, "w") as f:
-        json.dump({"include": ["default"], "packages": packages}, f)
+        json.dump({"include": ["default"], "network": network, "packages": packages}, f)
     box.env["CODEBOX_POLICY"] = policy
     return box
 
