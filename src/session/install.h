@@ -20,7 +20,6 @@ struct cbx_install {
 	struct cbx_session *resolver; /* NULL: it has been closed, or has ended */
 	struct cbx_via via; /* by which it was asked for, if `known` */
 	bool known;
-	struct cbx_policy *policy; /* of the resolver's session */
 	struct cbx_principal principal;
 	struct cbx_caller caller;
 	struct cbx_op *op;
@@ -100,8 +99,12 @@ void cbx_resolved_free(struct cbx_resolved *resolved); /* NULL-safe */
 
 /* scripts.c. The scripts of its packages of npm run in the session, and then it ends. */
 int cbx_install_scripts(struct cbx_install *in, struct cbx_err *err);
-/* packages.c: a line for who asked, and the session's log. */
+/* outcome.c: the answer; a line for who asked, and the session's log; those about what is there in another version than
+ * before; and those about what was added, with what codebox-packages said of it, texts. */
+cJSON *cbx_install_outcome(const struct cbx_install *in);
 void cbx_install_warn(struct cbx_install *in, const char *text);
+void cbx_install_warn_of_changed(struct cbx_install *in);
+void cbx_install_warn_of_added(struct cbx_install *in, const cJSON *said);
 /* packages.c. It ends soon, but not before the caller returns: with an error, or, NULL, well. */
 void cbx_install_end(struct cbx_install *in, const struct cbx_err *err);
 

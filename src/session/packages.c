@@ -88,7 +88,6 @@ static void install_free(struct cbx_install *in)
 	struct event *events[] = { in->work, in->timer };
 
 	cbx_resolver_close(in);
-	cbx_policy_free(in->policy);
 	if (in->target)
 		in->target->install = NULL;
 	if (in->entry.tqe_prev)
@@ -113,61 +112,6 @@ static void install_free(struct cbx_install *in)
 	cbx_buf_release(&in->trace);
 	cbx_buf_release(&in->said);
 	free(in);
-}
-
-/* A package of npm may be in several places. */
-static bool is_again(const struct cbx_install *in, size_t i)
-{
-	for (size_t k = 0; k < i; k++)
-		if (strcmp(in->lock.wheels[k].sum, in->lock.wheels[i].sum) == 0)
-			return true;
-	return false;
-}
-
-static cJSON *outcome(const struct cbx_install *in)
-{
-	cJSON *o = cbx_json_new_obj(), *installed, *already;
-	const cJSON *v;
-
-	cbx_json_set_str(o, "session_id", in->target->spec.id);
-	if (in->elsewhere) {
-		cbx_json_set(o, "packages", cbx_wheels_said(cJSON_GetObjectItemCaseSensitive(in->found, "packages")));
-		return o;
-	}
-	installed = cbx_json_new_arr();
-	already = cbx_json_new_arr();
-	for (size_t i = 0; i < in->lock.n; i++) {
-		const struct cbx_wheel *w = &in->lock.wheels[i];
-		bool there = cbx_wanted_had(in->target->packages, w);
-		cJSON *p;
-
-		if ((there && !(w->direct && cbx_wanted_has(in, w->name))) || is_again(in, i))
-			continue;
-		p = cbx_json_new_obj();
-		cbx_json_set_str(p, "name", cbx_kind_bare(w->name));
-		cbx_json_set_str(p, "version", w->version);
-		cbx_json_push(there ? already : installed, p);
-	}
-	/* Of the image: a resolver may say anything of it, and names are all that is taken. */
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(in->found, "image")) {
-		const char *name = cbx_json_text(v, "name"), *version = cbx_json_text(v, "version");
-		char normal[CBX_PROJECT_MAX];
-		cJSON *p;
-
-		if (!name || !version || !cbx_project_name(name, strlen(name), normal) || !cbx_wanted_has(in, normal))
-			continue;
-		p = cbx_json_new_obj();
-		cbx_json_set_str(p, "name", normal);
-		cbx_json_set_str(p, "version", version);
-		cbx_json_push(already, p);
-	}
-	cbx_json_set(o, "installed", installed);
-	cbx_json_set(o, "already", already);
-	if (in->warnings)
-		cbx_json_set(o, "warnings", cJSON_Duplicate(in->warnings, 1));
-	if (in->imported)
-		cbx_json_set(o, "imported", cJSON_Duplicate(in->imported, 1));
-	return o;
 }
 
 static void remember(struct cbx_install *in)
@@ -226,7 +170,7 @@ static void work(evutil_socket_t fd, short what, void *arg)
 	struct cbx_err err = in->failure;
 
 	if (!err.code) {
-		answer = outcome(in);
+		answer = cbx_install_outcome(in);
 		if (in->token[0])
 			remember(in);
 	}
@@ -322,65 +266,6 @@ static int tell(struct cbx_install *in, struct cbx_err *err)
 	return cbx_session_file_write(in->target, path, 0, CBX_FILE_TRUNCATE, text, strlen(text), &in->file, err);
 }
 
-/* It goes into the session's log, too, for a session that had to be made first. */
-void cbx_install_warn(struct cbx_install *in, const char *text)
-{
-	if (!in->warnings)
-		in->warnings = cbx_json_new_arr();
-	cbx_json_push_str(in->warnings, text);
-	cbx_session_note(in->target, "packages: %.500s", text);
-}
-
-/* Node keeps what it has loaded, and nobody but Node knows what that is. */
-static void warn_of_changed(struct cbx_install *in)
-{
-	const struct cbx_packages *had = in->target->packages;
-	const cJSON *v;
-
-	for (size_t i = 0; i < in->lock.n; i++)
-		cJSON_ArrayForEach(v, (had ? had->had[CBX_KIND_NPM].wheels : NULL)) {
-			const struct cbx_wheel *w = &in->lock.wheels[i];
-			_cleanup_free_ char *text = NULL;
-
-			if (strcmp(cbx_json_text(v, "place"), w->place) != 0 ||
-			    strcmp(cbx_json_text(v, "version"), w->version) == 0)
-				continue;
-			text = cbx_xasprintf(
-				"%s %s was there before: an interpreter that has loaded it uses it until it is "
-				"restarted",
-				cbx_kind_bare(w->name), cbx_json_text(v, "version"));
-			cbx_install_warn(in, text);
-		}
-}
-
-static void warn_of_unlocked(struct cbx_install *in)
-{
-	for (size_t i = 0; in->kind == CBX_KIND_NPM && in->sums.n && i < in->lock.n; i++) {
-		const struct cbx_wheel *w = &in->lock.wheels[i];
-		_cleanup_free_ char *text = NULL;
-		bool known;
-
-		if (cbx_sums_have(&in->sums, w, &known) || cbx_wanted_had(in->target->packages, w) || is_again(in, i))
-			continue;
-		text = cbx_xasprintf("package-lock.json does not have %s %s, which is installed; npm ci refuses that",
-				     cbx_kind_bare(w->name), w->version);
-		cbx_install_warn(in, text);
-	}
-}
-
-static void warn_of_built(struct cbx_install *in)
-{
-	for (size_t i = 0; i < in->lock.n; i++) {
-		const struct cbx_wheel *w = &in->lock.wheels[i];
-		_cleanup_free_ char *text = NULL;
-
-		if (!w->url || !cbx_starts_with(w->url, CBX_BUILT) || cbx_wanted_had(in->target->packages, w))
-			continue;
-		text = cbx_xasprintf("%s %s was built from its sources", w->name, w->version);
-		cbx_install_warn(in, text);
-	}
-}
-
 static void attached(struct cbx_session *s, const struct cbx_err *err)
 {
 	struct cbx_install *in = s->install;
@@ -389,7 +274,7 @@ static void attached(struct cbx_session *s, const struct cbx_err *err)
 	if (!in || in->over || !in->token[0])
 		return;
 	if (!err && in->kind == CBX_KIND_NPM) {
-		warn_of_changed(in);
+		cbx_install_warn_of_changed(in);
 		if (!in->scripts)
 			cbx_install_end(in, NULL);
 		else if (cbx_install_scripts(in, &ours) < 0)
@@ -399,15 +284,6 @@ static void attached(struct cbx_session *s, const struct cbx_err *err)
 	} else if (err || tell(in, &ours) < 0) {
 		cbx_install_end(in, err ? err : &ours);
 	}
-}
-
-static void take_warnings(struct cbx_install *in, const cJSON *list)
-{
-	const cJSON *v;
-
-	cJSON_ArrayForEach(v, list)
-		if (cJSON_IsString(v) && cbx_plain(v->valuestring))
-			cbx_install_warn(in, v->valuestring);
 }
 
 /* A sandbox that is being set up may wait for a mount that does not answer; the supervisor is not to wait with it. */
@@ -438,10 +314,8 @@ static void installed(struct cbx_job *j)
 	if (r >= 0) {
 		memcpy(in->token, in->making, sizeof(in->token));
 		in->making[0] = '\0';
-		take_warnings(in, cJSON_GetObjectItemCaseSensitive(answer, "warnings"));
 		in->scripts = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(answer, "scripts"));
-		warn_of_unlocked(in);
-		warn_of_built(in);
+		cbx_install_warn_of_added(in, cJSON_GetObjectItemCaseSensitive(answer, "warnings"));
 		drop_token(in->target, token); /* when the session ends */
 		show(in->target);
 	}
@@ -579,27 +453,6 @@ static void turn(evutil_socket_t fd, short what, void *arg)
 /* ---- the beginning ---- */
 
 /* elsewhere: as in install.h; it is taken. */
-/* What the session may have that resolves, and builds: no network, whatever the target has, and no weaker isolation
- * than that. How much of everything is the server's to say: an installation needs no less where the target has little.
- */
-static struct cbx_policy *policy_of_resolver(const struct cbx_session *s)
-{
-	static const enum cbx_key keys[] = { CBX_KEY_PROFILE,	     CBX_KEY_LANDLOCK, CBX_KEY_WRITE_XOR_EXECUTE,
-					     CBX_KEY_NO_SPECULATION, CBX_KEY_CGROUP,   CBX_KEY_ZYGOTE };
-	struct cbx_policy *p = cbx_policy_narrow(s->engine->policy, s->engine->policy);
-
-	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-		struct cbx_policy_value *v = &p->values[keys[i]];
-		const struct cbx_policy_value *own = &s->policy->values[keys[i]];
-
-		v->ceiling = cbx_key_lower(keys[i], v->ceiling, own->ceiling);
-		v->standard = cbx_key_lower(keys[i], cbx_key_lower(keys[i], v->standard, own->standard), v->ceiling);
-	}
-	cbx_network_release(&p->network);
-	cbx_policy_digest(p, p->digest);
-	return p;
-}
-
 static int begin(const struct cbx_caller *by, struct cbx_session *s, const cJSON *asked, cJSON *elsewhere,
 		 struct cbx_answer_op *op, struct cbx_err *err)
 {
@@ -634,9 +487,7 @@ static int begin(const struct cbx_caller *by, struct cbx_session *s, const cJSON
 	in->wanted = wanted;
 	in->sums = sums;
 	in->kind = cbx_kind_of(wanted.all[0].name);
-	in->policy = policy_of_resolver(s);
-	in->principal =
-		(struct cbx_principal){ .tenant = "-packages", .ceiling = in->policy }; /* nobody can have this name */
+	in->principal = (struct cbx_principal){ .tenant = "-packages" }; /* nobody can have this name */
 	in->caller = (struct cbx_caller){ .engine = s->engine, .principal = &in->principal };
 	in->job.fd = -1;
 	TAILQ_INIT(&in->asks);

@@ -385,12 +385,34 @@ static cJSON *question(const struct cbx_install *in)
 	return o;
 }
 
+/* What the session may have that resolves, and builds: no network, whatever the target has, and no weaker isolation
+ * than that. How much of everything is the server's to say: an installation needs no less where the target has little.
+ */
+static struct cbx_policy *policy_of_resolver(const struct cbx_session *s)
+{
+	static const enum cbx_key keys[] = { CBX_KEY_PROFILE,	     CBX_KEY_LANDLOCK, CBX_KEY_WRITE_XOR_EXECUTE,
+					     CBX_KEY_NO_SPECULATION, CBX_KEY_CGROUP,   CBX_KEY_ZYGOTE };
+	struct cbx_policy *p = cbx_policy_narrow(s->engine->policy, s->engine->policy);
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		struct cbx_policy_value *v = &p->values[keys[i]];
+		const struct cbx_policy_value *own = &s->policy->values[keys[i]];
+
+		v->ceiling = cbx_key_lower(keys[i], v->ceiling, own->ceiling);
+		v->standard = cbx_key_lower(keys[i], cbx_key_lower(keys[i], v->standard, own->standard), v->ceiling);
+	}
+	cbx_network_release(&p->network);
+	cbx_policy_digest(p, p->digest);
+	return p;
+}
+
 static int begin_cell(struct cbx_install *in, const char *image, bool helper, const char *code, const char *language,
 		      struct cbx_err *err)
 {
 	struct cbx_cell_spec cell = {
 		.code = code, .language = language, .ours = true, .unlimited = true, .streamed = true, .input = true
 	};
+	struct cbx_policy *policy = policy_of_resolver(in->target);
 	struct cbx_session_spec spec;
 	struct cbx_execution *x;
 	int r;
@@ -399,7 +421,10 @@ static int begin_cell(struct cbx_install *in, const char *image, bool helper, co
 	snprintf(spec.image, sizeof(spec.image), "%s", image);
 	spec.one_shot = true;
 	spec.helper = helper;
+	in->principal.ceiling = policy;
 	r = cbx_session_create(&in->caller, &spec, NULL, &in->resolver, err);
+	in->principal.ceiling = NULL;
+	cbx_policy_free(policy);
 	if (r < 0)
 		return r;
 	in->input = (struct cbx_input_op){ .op.ops = &in->caller.ops, .done = fed };
