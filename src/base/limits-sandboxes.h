@@ -80,8 +80,8 @@
 #define CBX_WATCH_SETTLE_MS 100          /* supervisor: likewise, while all together may use too much and others wait
 					 * [integration/zygote.py:what_many_share_counts_once] */
 #define CBX_WATCH_ROUNDS 3               /* supervisor: times that a count begins again because processes have ended, or
-					  * were made, meanwhile; then these count as if they shared nothing
-					  * [bombs/memory.py:one_that_is_never_there_when_it_is_counted] */
+					 * were made, meanwhile; then these count as if they shared nothing
+					 * [bombs/memory.py:one_that_is_never_there_when_it_is_counted] */
 #define CBX_WATCH_HANG_MS 3000           /* supervisor: for one such turn; then it is given up, and the sandbox's
 					 * processes count as if they shared nothing for CBX_WATCH_PLAIN_MS */
 #define CBX_WATCH_PLAIN_MS 10000         /* supervisor: until it is tried again */

@@ -177,9 +177,9 @@
 					 * [integration/install.py:resolvers_that_lie] */
 #define CBX_INSTALLATIONS_MAX 128        /* session: installations of packages in it; more: error
 					 * [integration/install.py:one_after_another] */
-#define CBX_BUILT_PIECE_MAX 1398104      /* packages: characters of base64 of a piece of a wheel that was built; more: the resolver is
-					 * given up [integration/builds.py:resolvers_that_lie] */
-#define CBX_BUILT_WAITING_MAX MIB(192)   /* packages: of such pieces that wait for their turn; more: likewise */
+#define CBX_BUILT_PIECE_MAX 1398104      /* packages: characters of a piece, 1 MiB as base64, of a wheel that a resolver has
+					 * built; more: it is given up [integration/builds.py:resolvers_that_lie] */
+#define CBX_BUILT_WAITING_MAX MIB(192)   /* packages: characters of such pieces that wait for their turn; more: likewise */
 #define CBX_BUILT_MAX MIB(64)            /* packages: bytes of a wheel that a resolver has built from sources; more: refused
 					 * [integration/builds.py:resolvers_that_lie] */
 #define CBX_SCRIPTS_SAID_MAX KIB(16)     /* packages: what is kept of what scripts of npm packages warn of; more: forgotten, and

@@ -7,9 +7,9 @@
  *
  * What a look finds is the most that a sandbox can be using. Only when that exceeds the limit is it counted what its
  * processes share, by a process that may hang (count.h), part by part and in turn with other sandboxes; the supervisor
- * continues meanwhile. As soon as what has been counted exceeds the limit, the largest processes are killed until the
- * rest does not. Where that does not suffice, because many grow at once or what is killed comes again, all of the
- * session is.
+ * continues meanwhile. One process that exceeds the limit alone, by memory that is not a file's, need not be counted. As
+ * soon as what has been counted exceeds the limit, the largest processes are killed until the rest does not. Where that
+ * does not suffice, because many grow at once or what is killed comes again, all of the session is.
  *
  * All sandboxes together have a limit, too. Warm interpreters' forks share most of what each of them maps, so when the
  * sum of what they are sure not to exceed does, those that have most that was not counted are counted, one by one; and
@@ -67,8 +67,7 @@ static pid_t other_of(const struct sandbox *b)
 	return b->placing.inside ? b->placing.placed : 0;
 }
 
-/* A child that is made while its parent is killed is found in the next pass. Who is always gone by then, and continues
- * in a child, goes with the sandbox. */
+/* A child that is made while its parent is killed is found in the next pass. */
 static void kill_all(struct sandbox *b, enum cbx_oom why)
 {
 	static struct cbx_look look;
@@ -84,8 +83,6 @@ static void kill_all(struct sandbox *b, enum cbx_oom why)
 			kill_one(b, &look.all[i], why, pass == 0);
 		}
 	}
-	if (any)
-		cbx_pidfd_send_signal(b->pidfd, SIGKILL);
 }
 
 static int larger_first(const void *a, const void *b)

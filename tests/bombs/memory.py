@@ -248,8 +248,8 @@ def test_mappings_that_churn():
 
 
 def test_one_that_is_never_there_when_it_is_counted():
-    """A process that has gone on in a child of it when somebody looks into its page tables. It stops at four times the
-    limit, and tells the one that waits how far it came."""
+    """A process that lives on in a child by the time somebody looks into its page tables. At four times the limit it stops, and
+    says so."""
     r = at_most_a_quarter_above(memory_taken, 512 * MIB, """
 import ctypes, mmap, os
 libc = ctypes.CDLL(None)

@@ -122,13 +122,13 @@ def test_sessions_of_calls_without_one_give_way():
     assert r["isError"] and "there-is-none" in r["content"][0]["text"], r
     assert left() == {"asked", *made[-3:]}, (left(), made)
     # A command is used as long as somebody waits for it.
-    begin(11, tool="run_command", command="read line < go; echo $line", session_id=made[-3])
-    ask(12, "import os\nos.mkfifo('go')", session_id=made[-3])
+    ask(11, "import os\nos.mkfifo('go')", session_id=made[-3])
+    begin(12, tool="run_command", command="read line < go; echo $line", session_id=made[-3])
     ask(13, "1", session_id=made[-2]), ask(14, "1", session_id=made[-1])
     new = ask(15, "1")["structuredContent"]["session_id"]
     assert left() == {"asked", made[-3], made[-1], new}, (left(), made, new)
     ask(16, "open('go', 'w').write('here\\n')", session_id=made[-3])
-    r = result(11)
+    r = result(12)
     assert not r["isError"] and "here" in r["content"][0]["text"], r
     r = ask(20, "1", session_id=made[0])
     assert r["isError"] and "its place was needed" in r["content"][0]["text"], r
