@@ -142,11 +142,12 @@ static ssize_t fill(struct cbx_interp *in)
 	ssize_t n;
 
 	/* What is printed behind a frame must not come before it: the pipes are looked at before the driver can know
-	 * that its frame was taken, and no byte of a frame is read that came after that look. */
-	if (!in->rx.len && ioctl(in->from, FIONREAD, &there) == 0 && there > 0) {
+	 * that its frame was taken, and no byte of a frame is read that came after that look. What is in rx is the
+	 * beginning of a frame, which had its look. */
+	if (ioctl(in->from, FIONREAD, &there) == 0 && there > 0) {
 		want = (size_t)there < want ? (size_t)there : want;
 		cbx_pipes_owe(in);
-		in->looked = want;
+		in->looked = in->rx.len + want;
 	}
 	do {
 		n = read(in->from, cbx_buf_reserve(&in->rx, want), want);

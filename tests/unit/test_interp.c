@@ -230,6 +230,33 @@ START_TEST(what_is_printed_before_a_frame_comes_before_it)
 }
 END_TEST
 
+static void print_once(void)
+{
+	at_frame = NULL;
+	print(1, "later");
+}
+
+/* The driver prints again when its pipe is empty: that is not for frames that had begun before, nor for those behind
+ * them in the same piece. */
+START_TEST(what_is_printed_behind_frames_comes_behind_all_of_them)
+{
+	_cleanup_buf_ struct cbx_buf b = { 0 };
+	static const char frame[] = "{\"ev\":\"clear\",\"id\":1,\"wait\":false}";
+
+	begin(true);
+	at_frame = print_once;
+	for (int i = 0; i < 200; i++)
+		cbx_frame_append(&b, frame, strlen(frame));
+	ck_assert_int_eq(write(theirs[4], b.data, 10), 10);
+	turn();
+	ck_assert_int_eq(write(theirs[4], b.data + 10, b.len - 10), (ssize_t)b.len - 10);
+	turn();
+	ck_assert_uint_eq(strlen(heard), 200 * strlen("clear ") + strlen("out:later "));
+	ck_assert_str_eq(heard + 200 * strlen("clear "), "out:later ");
+	finish();
+}
+END_TEST
+
 START_TEST(a_death_with_data_in_the_pipes)
 {
 	begin(true);
@@ -472,6 +499,7 @@ static void add(TCase *t)
 {
 	signal(SIGPIPE, SIG_IGN);
 	tcase_add_test(t, what_is_printed_before_a_frame_comes_before_it);
+	tcase_add_test(t, what_is_printed_behind_frames_comes_behind_all_of_them);
 	tcase_add_test(t, a_death_with_data_in_the_pipes);
 	tcase_add_test(t, a_frame_without_end);
 	tcase_add_test(t, a_flood_delays_no_frame);
