@@ -97,6 +97,9 @@ static void linger(struct conn *c, const void *answer, size_t n)
 	(void)!send(c->client.watch.fd, answer, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	shutdown(c->client.watch.fd, SHUT_WR);
 	watch_close(c->proxy, &c->server.watch);
+	if (c->lookup) /* what it finds is not for one who was answered */
+		c->lookup->conn = NULL;
+	c->lookup = NULL;
 	c->state = CONN_LINGER;
 	c->active_ms = c->proxy->now_ms;
 	c->client.watch.ready = client_ready;

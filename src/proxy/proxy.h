@@ -167,5 +167,6 @@ int report_open(struct proxy *p, int fd);
 void report(struct proxy *p, enum cbx_proxy_event_type type, enum cbx_proxy_via via, const char *host, uint16_t port,
 	    const char *why);
 void report_flush(struct proxy *p);
+bool report_waits(const struct proxy *p); /* there is something for that to tell */
 
 #endif

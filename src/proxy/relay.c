@@ -56,6 +56,17 @@ static bool pass(struct flow *f, int fd, const char *p, size_t n)
 	return true;
 }
 
+/* A server may answer before it has taken all of a request, and take no more: what it says is passed on. */
+static bool unheard(struct conn *c)
+{
+	if (!c->head.path)
+		return false;
+	cbx_buf_release(&c->up.data);
+	c->up.off = 0;
+	c->body = CBX_BODY_NONE;
+	return true;
+}
+
 /* ---- what is let through ---- */
 
 /* The first bytes of a tunnel. 1: it may begin; 0: more are needed; -1: it was refused. */
@@ -131,7 +142,7 @@ static bool from_client(struct conn *c, const char *p, size_t n)
 		return some;
 	}
 	some = of_request(c, p, n);
-	return some >= 0 && pass(&c->up, c->server.watch.fd, p, (size_t)some);
+	return some >= 0 && (pass(&c->up, c->server.watch.fd, p, (size_t)some) || unheard(c));
 }
 
 static bool pass_response(struct conn *c, const char *p, size_t n);
@@ -271,8 +282,10 @@ static void relay_ready(struct watch *w, uint32_t events)
 	struct flow *to = e == &c->client ? &c->down : &c->up;
 	bool ok = true;
 
-	if (events & EPOLLOUT)
-		ok = drain(to, w->fd);
+	if (events & EPOLLOUT) {
+		ok = drain(to, w->fd) || (to == &c->up && unheard(c));
+		c->active_ms = c->proxy->now_ms;
+	}
 	if (ok && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
 		ok = read_some(c, e);
 	if (c->dead || c->state == CONN_LINGER)
@@ -286,8 +299,12 @@ static void relay_ready(struct watch *w, uint32_t events)
 	watch_both(c);
 }
 
+/* While the client does not take what there is, the server has not been silent: nothing was read of it. Else the client
+ * could choose where a secret is cut, which is then not found. */
 bool relay_flush(struct conn *c)
 {
+	if (waiting(&c->down))
+		return true;
 	if (!from_server(c, "", 0, true))
 		return false;
 	watch_both(c);
@@ -309,7 +326,7 @@ void relay_begin(struct conn *c, const char *first)
 		ok = first ? pass(&c->down, c->client.watch.fd, first, strlen(first))
 			   : pass(&c->down, c->client.watch.fd, (const char *)granted, sizeof(granted));
 	else
-		ok = drain(&c->up, c->server.watch.fd);
+		ok = drain(&c->up, c->server.watch.fd) || unheard(c);
 	if (ok && in.len)
 		ok = from_client(c, in.data, in.len);
 	cbx_buf_release(&in);

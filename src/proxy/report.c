@@ -93,6 +93,16 @@ void report(struct proxy *p, enum cbx_proxy_event_type type, enum cbx_proxy_via 
 	send_kept(r, k, p->now_ms);
 }
 
+bool report_waits(const struct proxy *p)
+{
+	const struct reporting *r = p->reporting;
+
+	for (size_t i = 0; i < KEPT; i++)
+		if (r->all[i].event.count)
+			return true;
+	return r->lost;
+}
+
 void report_flush(struct proxy *p)
 {
 	struct reporting *r = p->reporting;

@@ -61,6 +61,8 @@ static void listener_ready(struct watch *w, uint32_t events)
 			return;
 		}
 		fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+			watch_set(p, w, 0); /* likewise */
 		if (fd < 0)
 			return;
 		conn_new(p, fd);
@@ -247,7 +249,7 @@ static int start(struct proxy *p, int door, int talk, const struct launch *how, 
 
 static int wait_ms(struct proxy *p)
 {
-	int names = names_wait_ms(p), tick = p->n ? SWEEP_MS : -1;
+	int names = names_wait_ms(p), tick = p->n || report_waits(p) || !p->listener.events ? SWEEP_MS : -1;
 
 	return names >= 0 && (tick < 0 || names < tick) ? names : tick;
 }

@@ -184,6 +184,9 @@ class Web(socketserver.BaseRequestHandler):
             for i in range(0, len(body), 5):
                 sock.sendall(body[i:i + 5])
                 time.sleep(0.005)
+        elif path.startswith("/again/"):
+            lines = [line for line in data.split(b"\r\n") if line.lower().startswith((b"authorization:", b"x-api-key:"))]
+            answer(sock, "200 OK", b"".join(line + b"\n" for line in lines) * int(path[7:]))
         elif path.startswith("/file"):
             answer(sock, "200 OK", b"contents of a file\n", "Content-Type: text/plain\r\n")
         else:

@@ -29,6 +29,23 @@ def test_answers_do_not_show_it():
         assert secret not in got, got
 
 
+SLOWLY = '''
+s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096); s.settimeout(60); s.connect(('127.0.0.1', 3128))
+s.sendall(b'GET http://api.test/again/60000 HTTP/1.1\\r\\nHost: api.test\\r\\n\\r\\n')
+time.sleep(3); got, pauses = b'', 0
+while d := s.recv(1 << 20):
+    got += d
+    if len(got) > 200000 * (pauses + 1) and pauses < 5: pauses += 1; time.sleep(2.5)
+print(len(got) > 1000000, sorted(set(got.split(b'\\r\\n\\r\\n', 1)[1].split(b'\\n')), key=len)[:3])
+'''
+
+
+def test_who_reads_slowly_does_not_choose_where_an_answer_is_cut():
+    got = cell("import socket, time" + SLOWLY)
+    assert got.startswith("True") and "X-Api-Key: " + "*" * len(OF_FILE) in got and got.count("X-Api-Key") == 1, got
+    assert OF_FILE[:8] not in got and OF_FILE[-8:] not in got, got
+
+
 def test_redirects_do_not_carry_it():
     for to in ("https://bare.test/echo", "http://other.test/echo", "http://api.test/digest/authorization"):
         got = cell(f"print(get('https://key.test/redirect/{to}'))")
