@@ -148,6 +148,11 @@ const cJSON *cbx_execution_store(const struct cbx_execution *x)
 	return x->store;
 }
 
+void cbx_execution_forget_store(struct cbx_execution *x)
+{
+	cbx_json_wipe(take_ptr(&x->store));
+}
+
 cJSON *cbx_execution_files_open(struct cbx_execution *x)
 {
 	return x->files;
@@ -281,7 +286,7 @@ void cbx_execution_end(struct cbx_execution *x, enum cbx_status status)
 
 void cbx_execution_free(struct cbx_execution *x)
 {
-	cbx_json_wipe(take_ptr(&x->store)); /* it is not needed any more */
+	cbx_execution_forget_store(x); /* it did not end */
 	cbx_keep_forget(x);
 	free(x->code);
 	free(x->dialect);

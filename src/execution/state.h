@@ -122,6 +122,8 @@ const cJSON *cbx_execution_files(const struct cbx_execution *x); /* that it chan
 cJSON *cbx_execution_files_open(struct cbx_execution *x); /* the same, for what becomes of them */
 void cbx_execution_files_kept(struct cbx_execution *x);
 uint32_t cbx_execution_link_s(const struct cbx_execution *x); /* of cbx_cell_spec */
-const cJSON *cbx_execution_store(const struct cbx_execution *x); /* likewise; until its files are kept */
+const cJSON *cbx_execution_store(const struct cbx_execution *x); /* likewise */
+/* It has ended, and its files are where they go: what the store's secret was in is wiped. */
+void cbx_execution_forget_store(struct cbx_execution *x);
 
 #endif

@@ -66,7 +66,8 @@ struct cbx_rest_call {
 	bool behind;	      /* output.c: its client is slow, and there is more */
 	bool streaming;	      /* the answer has begun */
 	bool ndjson;	      /* stream.c: else events */
-	uint64_t omitted;     /* stream.c: bytes that a slow client did not get */
+	bool cleared;	      /* stream.c: a slow client is to learn that what came before is void */
+	uint64_t omitted;     /* stream.c: bytes that a slow client did not get, since then */
 };
 
 /* ---- call.c ---- */

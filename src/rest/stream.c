@@ -2,9 +2,9 @@
 /*
  * Theory of operation: a stream begins with all that there is of the execution, so that it does not matter when a
  * client comes, or comes back; then it has what happens, and at the end the results. Each event is one line of JSON, as
- * a line, or as a server-sent event, whichever the client takes. Of output that a client does not read in time its
- * stream omits some, and says how much: neither does the execution wait for the client, nor memory grow. The results
- * have it.
+ * a line, or as a server-sent event, whichever the client takes. Of output and displays that a client does not
+ * read in time its stream omits some, and says how much: neither does the execution wait for the client, nor memory
+ * grow. The results have it.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,15 +13,22 @@
 #include "base/limits.h"
 #include "rest/internal.h"
 
-void cbx_rest_stream_event(struct cbx_rest_call *call, const char *type, const char *more, cJSON *o)
+static void spell_event(struct cbx_buf *out, const struct cbx_rest_call *call, const char *type, const char *more,
+			cJSON *o)
 {
 	_cleanup_json_ cJSON *owned = o;
-	_cleanup_buf_ struct cbx_buf out = { 0 };
 
 	if (!call->ndjson)
-		cbx_buf_addf(&out, "event: %s\n%sdata: ", type, more);
-	cbx_json_print(&out, owned);
-	cbx_buf_adds(&out, call->ndjson ? "\n" : "\n\n");
+		cbx_buf_addf(out, "event: %s\n%sdata: ", type, more);
+	cbx_json_print(out, owned);
+	cbx_buf_adds(out, call->ndjson ? "\n" : "\n\n");
+}
+
+void cbx_rest_stream_event(struct cbx_rest_call *call, const char *type, const char *more, cJSON *o)
+{
+	_cleanup_buf_ struct cbx_buf out = { 0 };
+
+	spell_event(&out, call, type, more, o);
 	cbx_http_stream_send(call->conn, out.data, out.len);
 }
 
@@ -47,20 +54,27 @@ static void keep_alive(struct cbx_rest_call *call)
 	cbx_rest_timer(call, CBX_HTTP_KEEPALIVE_S * 1000ull, keep_alive);
 }
 
-static bool has_room(struct cbx_rest_call *call, size_t n)
+/* What there was no room for: that all before is void, once for any number of times, and then how much is missing. */
+static void catch_up(struct cbx_rest_call *call)
 {
 	cJSON *o;
 
-	if (cbx_http_unsent(call->conn) + n > CBX_REST_UNSENT_MAX) {
-		call->omitted += n;
+	if (call->cleared)
+		send_event(call, "clear", cbx_rest_event_of("clear"));
+	call->cleared = false;
+	if (!call->omitted)
+		return;
+	o = cbx_rest_event_of("omitted");
+	cbx_json_set_u64(o, "bytes", call->omitted);
+	call->omitted = 0;
+	send_event(call, "omitted", o);
+}
+
+static bool has_room(struct cbx_rest_call *call, size_t n)
+{
+	if (cbx_http_unsent(call->conn) + n > CBX_REST_UNSENT_MAX)
 		return false;
-	}
-	if (call->omitted) {
-		o = cbx_rest_event_of("omitted");
-		cbx_json_set_u64(o, "bytes", call->omitted);
-		call->omitted = 0;
-		send_event(call, "omitted", o);
-	}
+	catch_up(call);
 	return true;
 }
 
@@ -68,8 +82,12 @@ static void send_output(struct cbx_rest_call *call, const char *stream, const ch
 {
 	cJSON *o;
 
-	if (!n || !has_room(call, n))
+	if (!n)
 		return;
+	if (!has_room(call, n)) {
+		call->omitted += n;
+		return;
+	}
 	o = cbx_rest_event_of("output");
 	cbx_json_set_str(o, "stream", stream);
 	cbx_json_set_strn(o, "text", p, n);
@@ -78,25 +96,23 @@ static void send_output(struct cbx_rest_call *call, const char *stream, const ch
 
 static void send_display(struct cbx_rest_call *call, const cJSON *bundle)
 {
+	_cleanup_buf_ struct cbx_buf out = { 0 };
 	cJSON *o = cbx_rest_event_of("display");
 
 	cbx_json_set_bool(o, "is_result", cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(bundle, "is_result")));
 	cbx_json_set(o, "data", cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(bundle, "data"), 1));
+	spell_event(&out, call, "display", "", o);
 	if (has_room(call, 0))
-		send_event(call, "display", o);
+		cbx_http_stream_send(call->conn, out.data, out.len);
 	else
-		cJSON_Delete(o);
+		call->omitted += out.len;
 }
 
 static void send_end(struct cbx_rest_call *call, struct cbx_execution *x)
 {
 	cJSON *o;
 
-	if (call->omitted) {
-		o = cbx_rest_event_of("omitted");
-		cbx_json_set_u64(o, "bytes", call->omitted);
-		send_event(call, "omitted", o);
-	}
+	catch_up(call);
 	o = cbx_rest_event_of("end");
 	cbx_rest_set_request(o, x);
 	cbx_json_set(o, "results", cbx_rest_results_json(x));
@@ -119,7 +135,8 @@ static void on_progress(struct cbx_watch_op *op, struct cbx_execution *x, const 
 		break;
 	case CBX_CLEARED:
 		call->omitted = 0;
-		send_event(call, "clear", cbx_rest_event_of("clear"));
+		call->cleared = true;
+		(void)has_room(call, 0);
 		break;
 	case CBX_SHOWN:
 		send_display(call, progress->bundle);

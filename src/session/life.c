@@ -356,6 +356,7 @@ static void cells_ended(struct cbx_cells *c, struct cbx_execution *x, bool ran, 
 
 	if (ran && s->keep)
 		cbx_keep_leave(s);
+	cbx_execution_forget_store(x);
 	cbx_session_touch(s);
 	tell_ran(s, x);
 	if (ran) {

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -393,20 +394,40 @@ def test_streams():
     same(list(events)[-1]["results"]["status"], "error")
 
 
+def read_at_last(request, room):
+    """The stream of a client that reads nothing of it until the execution has ended, and for whom the kernel keeps little."""
+    with socket.socket() as k:
+        k.settimeout(PATIENCE)
+        k.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+        k.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+        k.connect(("127.0.0.1", daemon().port))
+        c = http.client.HTTPConnection("127.0.0.1", daemon().port)
+        c.sock = k
+        c.request("GET", f"/execute/{request}/stream", headers={"Accept": "application/x-ndjson"})
+        same(ask("GET", f"/execute/{request}/status?wait=60").json["status"], "completed")
+        return list(lines_of(c.getresponse()))
+
+
 def test_slow_readers():
     """The execution does not wait for a client that reads nothing, and neither does memory grow."""
     s = session()
     request = execute(s, "import time\nfor i in range(200):\n    print('x' * 100000)\n    time.sleep(0.005)\n'end'")
-    c = http.client.HTTPConnection("127.0.0.1", daemon().port, timeout=PATIENCE)
-    c.connect()
-    c.sock.setsockopt(cbxtest.socket.SOL_SOCKET, cbxtest.socket.SO_RCVBUF, 200000)
-    c.request("GET", f"/execute/{request}/stream", headers={"Accept": "application/x-ndjson"})
-    same(ask("GET", f"/execute/{request}/status?wait=60").json["status"], "completed")
-    got = list(lines_of(c.getresponse()))
+    got = read_at_last(request, 200000)
     same(got[-1]["type"], "end")
     text = sum(len(e["text"]) for e in got if e["type"] == "output")
     left = sum(e["bytes"] for e in got if e["type"] == "omitted")
     assert left > 0 and text < 12 << 20, (text, left)
+    # Nor does what makes it void fill memory, and what the client sees in the end is what there is.
+    request = execute(s, "from IPython.display import clear_output\nfor i in range(80000): clear_output()\nprint('last')")
+    got = read_at_last(request, 4096)
+    same([e["type"] for e in got if e["type"] != "keepalive"][-3::2], ["clear", "end"])
+    assert got[-2].get("text") == "last\n" or got[-2].get("bytes") == 5, got[-4:]
+    assert len(got) < 65000, len(got)
+    # A figure that it does not get is missed, too.
+    request = execute(s, "from IPython.display import HTML, display\nimport time\n"
+                         "for i in range(100):\n    display(HTML('x' * 200000))\n    time.sleep(0.005)")
+    got = read_at_last(request, 4096)
+    assert sum(e["bytes"] for e in got if e["type"] == "omitted") > 200000, [e["type"] for e in got]
     ask("DELETE", f"/sessions/{s}")
 
 
