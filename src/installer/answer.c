@@ -90,7 +90,10 @@ static bool open_kept(const struct question *q, bool any_age, struct cbx_buf *re
 	    (q->page && !any_age && time(NULL) - st.st_mtime > CBX_CACHE_FRESH_S))
 		return false;
 	ret->len = 0;
-	return cbx_read_whole(fd, most(q) + 1, ret) == 0 && ret->len && (any_age || ret->data[0] != NOT_THERE);
+	if (cbx_read_whole(fd, most(q) + 1, ret) == 0 && ret->len && (any_age || ret->data[0] != NOT_THERE))
+		return true;
+	ret->len = 0;
+	return false;
 }
 
 /* The first byte says what it is: "h" HTML, "j" anything else. */

@@ -43,6 +43,7 @@
 #define REMOVE_MAX     4000000ul
 #define NAMED_MAX      5 /* packages that one message names */
 #define PACKED	       "packed"
+#define STORED_NAME    160
 #define CHANGED	       "package_changed"
 
 struct installation {
@@ -61,6 +62,13 @@ struct installation {
 struct spent {
 	_Atomic uint64_t fetched, unpacked; /* bytes */
 };
+
+/* Where its tree is. One of conda has links, which what puts wheels in their places does not expect: a file that is
+ * both has two trees. Behind "w/" it is the name of the note of what the tree holds, too. */
+static void name_stored(const struct cbx_wheel *w, char stored[STORED_NAME])
+{
+	snprintf(stored, STORED_NAME, "w/%s%s", w->build ? "c-" : "", w->sum);
+}
 
 int cbx_apart(int (*fn)(void *arg, struct cbx_err *err), void *arg, struct cbx_err *err)
 {
@@ -294,6 +302,7 @@ static int check_tree(void *arg, struct cbx_err *err)
 {
 	const struct checking *c = arg;
 	int r = cbx_confine_link(c->store, err);
+	char stored[STORED_NAME];
 
 	if (r >= 0)
 		r = check_package(c->tree, c->wheel, err);
@@ -301,7 +310,8 @@ static int check_tree(void *arg, struct cbx_err *err)
 		r = cbx_conda_split(c->tree, c->options, err);
 	if (r < 0)
 		return r;
-	r = cbx_tree_keep(c->store, c->tree, c->wheel->sum);
+	name_stored(c->wheel, stored);
+	r = cbx_tree_keep(c->store, c->tree, stored + 2);
 	return r < 0 ? cbx_fail(err, -r, "note what it holds") : 0;
 }
 
@@ -360,14 +370,14 @@ static int unpack(const struct installation *in, const struct cbx_wheel *w, int 
 /* Fetched already, into fd. */
 static int take_wheel(const struct installation *in, const struct cbx_wheel *w, int fd, struct cbx_err *err)
 {
-	char random[13], temporary[60], stored[160];
+	char random[13], temporary[60], stored[STORED_NAME];
 	int r = check_sum(fd, w, err);
 
 	if (r < 0)
 		return r;
 	cbx_random_name(random, 12);
 	snprintf(temporary, sizeof(temporary), "t/%s/%s", in->token, random);
-	snprintf(stored, sizeof(stored), "w/%s", w->sum);
+	name_stored(w, stored);
 	r = unpack(in, w, fd, temporary, err);
 	/* Another installation may have been quicker. */
 	if (r >= 0 && renameat(in->store->own, temporary, in->store->all, stored) < 0 && errno != ENOTEMPTY &&
@@ -401,9 +411,9 @@ static int get_wheel(void *arg, struct cbx_err *err)
 
 static bool have_wheel(const struct installation *in, const struct cbx_wheel *w)
 {
-	char stored[160];
+	char stored[STORED_NAME];
 
-	snprintf(stored, sizeof(stored), "w/%s", w->sum);
+	name_stored(w, stored);
 	return faccessat(in->store->all, stored, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
@@ -444,7 +454,8 @@ struct share {
 static bool is_again(const struct cbx_lock *lock, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
-		if (strcmp(lock->wheels[k].sum, lock->wheels[i].sum) == 0)
+		if (strcmp(lock->wheels[k].sum, lock->wheels[i].sum) == 0 &&
+		    !lock->wheels[k].build == !lock->wheels[i].build)
 			return true;
 	return false;
 }
@@ -475,6 +486,7 @@ static int start_share(const struct installation *in, size_t first, struct runni
 	struct cbx_err theirs = { 0 };
 	int fds[2];
 
+	*ret = (struct running){ .pid = -1, .fd = -1 };
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return cbx_fail(err, errno, "make a pipe");
 	ret->fd = fds[0];
@@ -508,7 +520,7 @@ static int get_all(const struct installation *in, struct cbx_err *err)
 
 		if (cbx_read_full(all[i].fd, &theirs, sizeof(theirs)) != (ssize_t)sizeof(theirs))
 			cbx_refuse(&theirs, "install_failed", ECHILD, "a process that fetches ended without an answer");
-		close(all[i].fd);
+		cbx_close_p(&all[i].fd);
 		if (all[i].pid > 0)
 			while (waitpid(all[i].pid, &status, 0) < 0 && errno == EINTR)
 				;
@@ -525,13 +537,13 @@ static int get_all(const struct installation *in, struct cbx_err *err)
 /* *ret: the tree; -1: there is none, or it was changed, and there is none any more. */
 static int open_wheel(const struct installation *in, const struct cbx_wheel *w, int *ret, struct cbx_err *err)
 {
-	char stored[160];
+	char stored[STORED_NAME];
 
-	snprintf(stored, sizeof(stored), "w/%s", w->sum);
+	name_stored(w, stored);
 	*ret = openat(in->store->all, stored, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (*ret < 0 && errno != ENOENT)
 		return cbx_fail(err, errno, "open %s", w->file);
-	if (*ret < 0 || cbx_tree_unchanged(in->store, *ret, w->sum))
+	if (*ret < 0 || cbx_tree_unchanged(in->store, *ret, stored + 2))
 		return 0;
 	cbx_close_p(ret);
 	return cbx_store_drop(in->store, stored) ? 0 : cbx_fail(err, errno, "remove what was changed: %s", w->file);
@@ -562,9 +574,9 @@ static int check_all(const struct installation *in, struct cbx_err *err)
 
 static int open_stored(const struct installation *in, const struct cbx_wheel *w)
 {
-	char stored[160];
+	char stored[STORED_NAME];
 
-	snprintf(stored, sizeof(stored), "w/%s", w->sum);
+	name_stored(w, stored);
 	return openat(in->store->all, stored, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 

@@ -6,7 +6,7 @@
  * Inside of codebox-packages, the one program that talks to an index or registry of packages, and that fills the store
  * of unpacked ones. codeboxd hands it a socket for each job (packages/job.h); each job is a process of its own.
  *
- *   <data>/packages/w/<sum>        a wheel, or an npm package, unpacked; made by one rename, never changed
+ *   <data>/packages/w/<sum>        a wheel, or an npm package, unpacked; made by one rename, never changed; of conda: c-<sum>
  *                   m/<sum>        by which it is found out whether that was changed since
  *                   c/             answers of the index
  *                   d/<daemon>/t/  what is being made; of an installation, in t/<token>

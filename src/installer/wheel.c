@@ -301,14 +301,14 @@ static int scripts(int from, int bin, const char *python)
 static int link_data(int tree, const char *data, int to, int site, int bin, const char *python)
 {
 	static const char *const parts[] = { "purelib", "platlib", "data", "scripts" };
+	_cleanup_fd_ int top = openat(tree, data, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	int r = 0;
 
+	if (top < 0)
+		return -errno;
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parts); i++) {
-		char path[300];
-		_cleanup_fd_ int from = -1;
+		_cleanup_fd_ int from = openat(top, parts[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-		snprintf(path, sizeof(path), "%s/%s", data, parts[i]);
-		from = openat(tree, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (from < 0)
 			continue;
 		if (i == 3)
