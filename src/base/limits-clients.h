@@ -168,8 +168,9 @@
 #define CBX_HTTP_STREAM_MAX MIB(4)       /* http: waiting for a client that does not read; then: cut off
 					 * [http/over_http.py:clients_that_do_not_read] */
 #define CBX_HTTP_WAITING_MAX KIB(64)     /* http: notifications kept for a session without a stream; more: dropped */
-#define CBX_HTTP_KEPT_SESSION MIB(4)     /* http: events kept of an Mcp-Session-Id, for who comes again; more: the oldest
-					 * are forgotten */
+#define CBX_HTTP_KEPT_SESSION MIB(4)     /* http: events kept of an Mcp-Session-Id, for who comes again; more: those of
+					 * the stream are forgotten */
+#define CBX_HTTP_KEPT_TENANT MIB(16)     /* http: likewise of a tenant [http/tenants.py:what_is_kept_for_who_comes_again] */
 #define CBX_HTTP_KEPT_ALL MIB(64)        /* http: likewise of all */
 #define CBX_HTTP_KEPT_STREAMS 8          /* http: streams of an Mcp-Session-Id that are kept without a client; more: the
 					 * oldest ends [http/resume.py:bounds] */
@@ -190,8 +191,8 @@
 #define CBX_REST_CODE_CHARS 100000       /* rest: characters of code; more: status 400 [http/rest.py:executions] */
 #define CBX_REST_WAIT_MS 60000           /* rest: that a request may wait for an execution's end; more: status 400
 					 * [http/rest.py:waiting] */
-#define CBX_REST_UNSENT_MAX MIB(1)       /* rest: of a stream, waiting for a client that does not read; more output is
-					 * omitted, and the stream says so [http/rest.py:slow_readers] */
+#define CBX_REST_UNSENT_MAX MIB(1)       /* rest: of a stream, waiting for a client that does not read; more is omitted,
+					 * and the stream says so [http/rest.py:slow_readers] */
 #define CBX_REST_INPUT_MAX MIB(1)        /* rest: of a command's input, in one request; more: status 413
 					 * [http/commands.py:refusals] */
 #define CBX_REST_PARTS_MAX 256           /* rest: files of a multipart/form-data body; more: status 400

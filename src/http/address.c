@@ -74,6 +74,21 @@ bool cbx_http_host_allowed(const char *host)
 	return false;
 }
 
+bool cbx_http_host_numeric(const char *host)
+{
+	bool v6 = host[0] == '[';
+	size_t n = strcspn(host + v6, v6 ? "]" : ":"), digits;
+	const char *rest = host + v6 + n;
+	struct cbx_address ignored;
+	char text[64];
+
+	if (n >= sizeof(text) || (v6 && *rest++ != ']'))
+		return false;
+	digits = *rest == ':' ? strspn(rest + 1, "0123456789") : 0;
+	snprintf(text, sizeof(text), "%.*s", (int)n, host + v6);
+	return rest[digits + (*rest == ':')] == '\0' && cbx_address_numeric(&ignored, text, v6, 0) >= 0;
+}
+
 bool cbx_http_origin_allowed(const char *origin)
 {
 	if (strncasecmp(origin, "http://", 7) == 0)

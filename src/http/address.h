@@ -13,6 +13,8 @@
 int cbx_http_address_parse(const char *s, struct cbx_address *ret, struct cbx_err *err);
 /* Whether "name" or "name:port" names this computer itself: localhost, 127.0.0.1 or [::1]. */
 bool cbx_http_host_allowed(const char *host);
+/* Whether it is a numeric address, with a port or without. */
+bool cbx_http_host_numeric(const char *host);
 bool cbx_http_origin_allowed(const char *origin);
 int cbx_http_token_read(const char *path, struct cbx_buf *ret, struct cbx_err *err);
 /* Compare the whole of an Authorization header; takes as long for a wrong token as for the right one. */

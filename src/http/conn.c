@@ -22,8 +22,10 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/json.h"
 #include "base/limits.h"
 #include "base/socket.h"
+#include "base/str.h"
 #include "base/timer.h"
 #include "http/room.h"
 #include "http/tls.h"
@@ -194,6 +196,27 @@ void cbx_http_refuse(struct cbx_http_conn *c, int status, int code, const char *
 	cbx_http_reply(c, status, "application/json", out.data, out.len);
 }
 
+bool cbx_http_is_mcp(const struct cbx_http_conn *c)
+{
+	return strcmp(c->head.path, "/mcp") == 0 || cbx_starts_with(c->head.path, "/mcp/");
+}
+
+void cbx_http_deny(struct cbx_http_conn *c, int status, const char *kind, const char *why)
+{
+	_cleanup_buf_ struct cbx_buf out = { 0 };
+	_cleanup_json_ cJSON *o = NULL;
+
+	if (!c->head.path || cbx_http_is_mcp(c)) {
+		cbx_http_refuse(c, status, CBX_RPC_INVALID_REQUEST, NULL, "%s", why);
+		return;
+	}
+	o = cbx_json_new_obj();
+	cbx_json_set_str(o, "detail", why);
+	cbx_json_print(&out, o);
+	cbx_http_add_header(c, "Codebox-Error", kind);
+	cbx_http_reply(c, status, "application/json", out.data, out.len);
+}
+
 void cbx_http_stream_begin(struct cbx_http_conn *c, int status, const char *type, int64_t length)
 {
 	char text[24];
@@ -234,8 +257,10 @@ void cbx_http_stream_end(struct cbx_http_conn *c)
 /* What is wrong with it as HTTP: said, and the connection ends. */
 static void refuse_request(struct cbx_http_conn *c, int status, const char *why)
 {
+	_cleanup_free_ char *text = cbx_xasprintf("Bad Request: %s", why);
+
 	c->head.close = true;
-	cbx_http_refuse(c, status, CBX_RPC_INVALID_REQUEST, NULL, "Bad Request: %s", why);
+	cbx_http_deny(c, status, status == 413 ? "too_large" : status == 408 ? "timeout" : "invalid_request", text);
 }
 
 /* An answer that lasts longer than its token ends with it. Clocks are set: look again now and then. */
@@ -335,6 +360,8 @@ static int take_body(struct cbx_http_conn *c)
 	int status = 0;
 
 	if (c->head.chunked) {
+		if (c->taken + c->body.len + len > CBX_HTTP_PIECES_MAX)
+			return 413;
 		while (!status && c->chunks.state != CBX_HTTP_CHUNK_END && (len = evbuffer_get_contiguous_space(in))) {
 			const char *p = (const char *)evbuffer_pullup(in, (ssize_t)len);
 

@@ -144,6 +144,9 @@ void cbx_http_reply(struct cbx_http_conn *c, int status, const char *type, const
 /* A JSON-RPC error (wire/rpc.h) of the carrier itself; id is raw text or NULL. */
 void cbx_http_refuse(struct cbx_http_conn *c, int status, int code, const char *id, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));
+/* The same for who asks by MCP, or in a way that cannot be read; else as REST has it. kind: of Codebox-Error. */
+void cbx_http_deny(struct cbx_http_conn *c, int status, const char *kind, const char *why);
+bool cbx_http_is_mcp(const struct cbx_http_conn *c); /* it asks for /mcp, or a path below */
 /* length: of the body; negative: it ends with the stream. A HEAD request gets no body, whatever is sent. */
 void cbx_http_stream_begin(struct cbx_http_conn *c, int status, const char *type, int64_t length);
 void cbx_http_stream_send(struct cbx_http_conn *c, const void *p, size_t len);

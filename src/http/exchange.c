@@ -6,8 +6,9 @@
  * alive.
  *
  * Events of a session's requests have ids, and are kept for a while after the answer, within bounds: a client whose
- * connection was lost continues after the last event that it has. Meanwhile the exchange has no connection. What is
- * over the bounds is forgotten, the oldest first; the answer is the last.
+ * connection was lost continues after the last event that it has. Meanwhile the exchange has no connection. Where an
+ * event is over the bounds of its session, its tenant or all, what is kept of its stream is forgotten for it; the answer
+ * is the last.
  *
  * The core must not be freed out of its own callbacks. They only note what has happened, and the tick timer, made due
  * at once, does the rest.
@@ -41,7 +42,7 @@ static struct cbx_http_conn *let_go(struct cbx_http_exchange *ex)
 
 static void count_kept(struct cbx_http_exchange *ex, size_t change)
 {
-	for (struct cbx_http_kept *k = ex->keeper; k; k = k->all)
+	for (struct cbx_kept *k = ex->keeper; k; k = k->of)
 		k->bytes += change; /* a difference may wrap, and so does the sum */
 }
 
@@ -54,7 +55,7 @@ static void forget_kept(struct cbx_http_exchange *ex)
 
 static bool fits(const struct cbx_http_exchange *ex, size_t len)
 {
-	for (const struct cbx_http_kept *k = ex->keeper; k; k = k->all)
+	for (const struct cbx_kept *k = ex->keeper; k; k = k->of)
 		if (k->bytes + len > k->max)
 			return false;
 	return true;
@@ -112,6 +113,16 @@ void cbx_http_exchange_end(struct cbx_http_exchange *ex)
 		cbx_http_stream_end(let_go(ex));
 	}
 	release(ex);
+}
+
+void cbx_http_exchange_lose(struct cbx_http_exchange *ex)
+{
+	if (ex->conn && !ex->stream) {
+		cbx_http_refuse(let_go(ex), 404, CBX_RPC_SESSION_NOT_FOUND, NULL, "Session not found: it has ended");
+		release(ex);
+	} else {
+		cbx_http_exchange_end(ex);
+	}
 }
 
 void cbx_http_exchange_accept(struct cbx_http_exchange *ex)

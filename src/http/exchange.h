@@ -14,13 +14,6 @@
 struct cbx_http_session;
 struct cbx_mcp;
 
-/* Events that may have been lost with a connection, so that another one can continue: of one session, and of all. */
-struct cbx_http_kept {
-	struct cbx_http_kept *all; /* NULL: it is that of all */
-	size_t bytes, max;
-	uint64_t streams; /* that there were */
-};
-
 struct cbx_http_exchange {
 	LIST_ENTRY(cbx_http_exchange) entry;
 	struct cbx_http_conn *conn;		      /* NULL: it has been answered, or the client has gone */
@@ -33,7 +26,7 @@ struct cbx_http_exchange {
 	bool refused;  /* what it offered is not to be had: the answer was an error */
 	/* Of a stream that another connection can continue. The id of an event is the stream's number and the event's
 	 * place among all the bytes of them. */
-	struct cbx_http_kept *keeper; /* NULL: none can */
+	struct cbx_kept *keeper; /* the session's; NULL: none can */
 	uint64_t number;	      /* 0: it is not a stream yet */
 	uint64_t forgotten;	      /* bytes before those that are kept */
 	struct cbx_buf kept;
@@ -63,6 +56,8 @@ void cbx_http_exchange_event(struct cbx_http_exchange *ex, const char *line, siz
 void cbx_http_exchange_raw(struct cbx_http_exchange *ex, const void *events, size_t len);
 /* Frees it; a client that still waits gets what there is. Not out of a callback of the protocol core. */
 void cbx_http_exchange_end(struct cbx_http_exchange *ex);
+/* Likewise, and one that has got nothing yet learns that its session has ended. */
+void cbx_http_exchange_lose(struct cbx_http_exchange *ex);
 void cbx_http_exchange_accept(struct cbx_http_exchange *ex); /* status 202, and the end of it */
 /* The same, and the connection is closed at once. */
 void cbx_http_exchange_cut(struct cbx_http_exchange *ex);

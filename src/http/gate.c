@@ -4,6 +4,7 @@
  * loopback address a page in a browser could ask under a name of its own (address.c), so names are judged there in any
  * case. Elsewhere a proxy, or the network, gives this computer names that nobody knows here; what keeps pages out is
  * that they have no token: a browser adds none by itself. Their origin must be the host that they ask, all the same.
+ * Where no token is asked for, the host must be an address, which no page has for a name, or a name that is known.
  * The name by which others reach a proxy before a loopback address is known: the operator has said it.
  */
 #include "http/gate.h"
@@ -52,30 +53,14 @@ static void tell_denied(const struct cbx_http_conn *c, const char *kind, const c
 	c->all->observer->happened(c->all->observer->arg, &h);
 }
 
-static bool is_mcp(const struct cbx_http_conn *c)
-{
-	return strcmp(c->head.path, "/mcp") == 0 || cbx_starts_with(c->head.path, "/mcp/");
-}
-
 void cbx_http_gate_refuse(struct cbx_http_conn *c, int status, const char *kind, const char *why)
 {
-	_cleanup_buf_ struct cbx_buf out = { 0 };
-	_cleanup_json_ cJSON *o = NULL;
-
 	if (status == 401 || status == 403 || status == 429)
 		tell_denied(c, kind, why);
 	/* A body that was not read is not to be taken for the next request. */
 	if (c->state == CBX_HTTP_READS_HEAD)
 		c->head.close |= c->head.length || c->head.chunked;
-	if (is_mcp(c)) {
-		cbx_http_refuse(c, status, CBX_RPC_INVALID_REQUEST, NULL, "%s", why);
-		return;
-	}
-	o = cbx_json_new_obj();
-	cbx_json_set_str(o, "detail", why);
-	cbx_json_print(&out, o);
-	cbx_http_add_header(c, "Codebox-Error", kind);
-	cbx_http_reply(c, status, "application/json", out.data, out.len);
+	cbx_http_deny(c, status, kind, why);
 }
 
 /* ---- names ---- */
@@ -90,12 +75,16 @@ static bool same_host(const char *origin, const char *host)
 static bool names_are_right(const struct cbx_http_gate *gate, struct cbx_http_conn *c)
 {
 	const char *host = cbx_http_header(c, "Host"), *origin = cbx_http_header(c, "Origin");
-	bool known = !c->door->local || (host && gate->name && strcasecmp(host, gate->name) == 0);
+	bool known = host && ((gate->name && strcasecmp(host, gate->name) == 0) ||
+			      (!c->door->local && (cbx_http_gate_asks(gate) || cbx_http_host_numeric(host))));
 
 	if (!host || (!known && !cbx_http_host_allowed(host))) {
 		c->head.close = true;
 		cbx_http_gate_refuse(c, host ? 403 : 400, "wrong_host",
-				     "the Host header must name localhost, 127.0.0.1 or [::1], or what --http-url names");
+				     c->door->local ? "the Host header must name localhost, 127.0.0.1 or [::1], or what "
+						      "--http-url names"
+						    : "the Host header must be an address or localhost, or what "
+						      "--http-url names");
 		return false;
 	}
 	if (origin && !cbx_http_origin_allowed(origin) && !(known && same_host(origin, host))) {
@@ -194,19 +183,21 @@ static bool within_rates(struct cbx_http_conn *c)
 {
 	struct cbx_rate *all = &c->all->pace.requests;
 	struct cbx_tenant *t = c->who.tenant;
-	uint64_t wait = cbx_rate_take(all, cbx_now_ms());
+	uint64_t wait;
 
-	if (wait)
-		refuse_rate(c, wait, "a second of all clients together", all->per_second);
-	if (!t || wait)
-		return !wait;
-	if (t->at_once > t->at_once_max) {
+	/* First its own: what a tenant is refused takes nothing from the others. */
+	if (t && t->at_once > t->at_once_max) {
 		refuse_rate(c, 1000, "at once", t->at_once_max);
 		return false;
 	}
-	wait = cbx_rate_take(&t->requests, cbx_now_ms());
-	if (wait)
+	wait = t ? cbx_rate_take(&t->requests, cbx_now_ms()) : 0;
+	if (wait) {
 		refuse_rate(c, wait, "a second", t->requests.per_second);
+		return false;
+	}
+	wait = cbx_rate_take(all, cbx_now_ms());
+	if (wait)
+		refuse_rate(c, wait, "a second of all clients together", all->per_second);
 	return !wait;
 }
 
@@ -240,7 +231,7 @@ bool cbx_http_gate_pass(const struct cbx_http_gate *gate, struct cbx_http_conn *
 		c->head.close = true;
 		/* What MCP needs is known; other requests differ. */
 		cbx_http_challenge(c, shown && gate->tenants ? "invalid_token" : NULL,
-				   gate->tenants && gate->tenants->jwt && is_mcp(c) ? cbx_scopes_name(CBX_SCOPE_RUN)
+				   gate->tenants && gate->tenants->jwt && cbx_http_is_mcp(c) ? cbx_scopes_name(CBX_SCOPE_RUN)
 										    : NULL);
 		cbx_http_gate_refuse(
 			c, 401, "unauthorized",

@@ -273,7 +273,7 @@ int cbx_http_chunks_feed(struct cbx_http_chunks *c, const char *p, size_t len, s
 				return status;
 			continue;
 		}
-		if (out->len + c->left > CBX_HTTP_BODY_MAX)
+		if (out->len + n > CBX_HTTP_BODY_MAX)
 			return 413;
 		cbx_buf_add(out, p + at, n);
 		at += n;

@@ -252,10 +252,13 @@ void cbx_mcp_tools_call(const struct cbx_mcp_message *m, struct cbx_rpc_slot *sl
 	} else {
 		if (call->progress)
 			call->tool.events = &events_with_progress;
-		if (cbx_mcp_roots_wait(call, args))
-			call->held = cJSON_Duplicate(m->params, 1);
-		else
+		if (cbx_mcp_roots_wait(call, args)) {
+			call->held = cbx_json_new_obj(); /* the rest of the parameters is of nobody's choice */
+			if (args)
+				cbx_json_set(call->held, "arguments", cJSON_Duplicate(args, 1));
+		} else {
 			begin(call, m->params);
+		}
 	}
 }
 

@@ -7,12 +7,13 @@ import re
 import resource
 import socket
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from common_http import (BOTH, FIXTURE, LEGACY, MODERN, PATIENCE, Daemon, Fixture, Legacy, Modern, Skip, code_of,  # noqa: E402
-                         events, same, sentinel, server_memory)
+                         events, same, sentinel, server_memory, wait_until)
 import cbxtest  # noqa: E402
 
 servers = {}
@@ -102,6 +103,19 @@ def test_asking_the_client():
     text += stream.read().decode()
     same(len(events(text)), 2)
     assert "action=accept" in events(text)[1]["result"]["content"][0]["text"], text
+
+
+def test_the_end_of_a_session_is_an_answer():
+    """Who waits for one of its requests gets no stream with nothing in it."""
+    c = Legacy(daemon().port, Accept="application/json")
+    c.call("create_session", {"session_id": "ends"})
+    waits = c.begin("POST", {"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {
+        "name": "run_code", "arguments": {"code": "import time; time.sleep(60)", "session_id": "ends"}}})
+    same(c.again().send("DELETE").status, 200)
+    r = waits.getresponse()
+    same((r.status, r.headers["Content-Type"]), (404, "application/json"))
+    assert "has ended" in json.loads(r.read())["error"]["message"]
+    Legacy(daemon().port).call("close_session", {"session_id": "ends"})
 
 
 def test_cancelled():
@@ -214,6 +228,26 @@ def test_clients_that_do_not_read():
     if not os.environ.get("CBX_SANITIZED"):  # freed memory is kept then
         assert server_memory(server.pid) - before < 100 << 20, server_memory(server.pid)
     same(server.stop(), 0)
+
+
+def test_calls_that_wait_for_roots():
+    """They hold their arguments, not all that came with them."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
+        f.write('{"mounts": {"roots": true}}')
+        f.flush()
+        d = Daemon(CODEBOX_POLICY=f.name, CODEBOX_POOL="0")
+        c = Legacy(d.port)
+        c.session = c.request("initialize", {"protocolVersion": LEGACY, "capabilities": {"roots": {}}, "clientInfo": {
+            "name": "x", "version": "0"}}, Mcp_Session_Id=None).headers["Mcp-Session-Id"]
+        c.headers["Mcp-Session-Id"] = c.session
+        before = server_memory(d.pid)
+        for i in range(8):  # none of which says which roots it has
+            other = c.again()
+            other.begin("POST", {"jsonrpc": "2.0", "id": 50 + i, "method": "tools/call", "params": {
+                "name": "run_code", "arguments": {"code": "1"}, "x": [0] * 600000}})
+        same(c.again().request("tools/list").status, 200)
+        assert server_memory(d.pid) - before < 250 << 20, server_memory(d.pid) - before
+        d.stop()
 
 
 def test_many_connections():

@@ -178,6 +178,11 @@ def test_a_large_one():
             f.write(os.urandom(MIB))
     subprocess.run(["tar", "-C", f"{top}/in", "-cf", f"{top}/large.tar", "large"], check=True)
     before = peak(daemon().pid)
+    with open(f"{top}/large.tar", "rb") as f:  # in one chunk, which clients may cut as they like
+        c = http.client.HTTPConnection("127.0.0.1", daemon().port, timeout=PATIENCE)
+        c.request("POST", f"/sessions/{s}/files", iter([f.read()]), {"Content-Type": "application/x-tar"}, encode_chunked=True)
+        assert c.getresponse().status == 200
+        c.close()
     r = curl("-T", f"{top}/large.tar", "-X", "POST", "-H", "Content-Type: application/x-tar", url(s))
     assert json.loads(r.stdout) == {"path": "", "entries": 1, "size": 100 * MIB}, r
     r = curl("-o", f"{top}/back.tar", url(s, "?format=tar"))

@@ -449,13 +449,19 @@ def test_listeners():
     code, said = start("--foreground", "--http", "0.0.0.0:0")
     assert code == 1 and "not a loopback address" in said and "--http-without-authentication" in said, said
     tenants = {"tenants.json": '{ "tenants": { "a": {} } }'}
-    for args, config, status in [(["--http-without-authentication"], None, 200), ([], tenants, 401)]:
+    name, ip, ip6 = "codebox.example.com", "192.0.2.7:8000", "[2001:db8::7]"
+    for args, config, status, named in [
+            (["--http-without-authentication"], None, 200, 403), ([], tenants, 401, 401),
+            (["--http-without-authentication", "--http-url", f"https://{name}"], None, 200, 200)]:
         p, said = start("--foreground", "--http", "0.0.0.0:0", *args, config=config)
         port = int(re.search(r"http://0\.0\.0\.0:(\d+)/mcp", said).group(1))
-        # Nobody knows here by which names others know this computer; a page has to come from the same host.
-        for headers, want in [({"Host": "codebox.example.com"}, status),
-                              ({"Host": "codebox.example.com", "Origin": "http://evil.example.com"}, 403),
-                              ({"Host": "codebox.example.com", "Origin": "https://codebox.example.com"}, status)]:
+        # Nobody knows here by which names others know this computer; a page has to come from the same host, and to have
+        # the token. Without one, names that were not told may be of a page's choice.
+        for headers, want in [({"Host": name}, named), ({"Host": ip}, status), ({"Host": ip6}, status),
+                              ({"Host": name, "Origin": "http://evil.example.com"}, 403),
+                              ({"Host": ip, "Origin": "http://evil.example.com"}, 403),
+                              ({"Host": name, "Origin": f"https://{name}"}, named), ({"Host": ip, "Origin": f"http://{ip}"}, status),
+                              *[({"Host": odd}, named if named == 401 else 403) for odd in ("1.2.3.4.example.com", "1.2.3", "[::1", "a:80")]]:
             a = Client(port).send("POST", {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
                 "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "0"}}},
                 **headers)
@@ -538,6 +544,54 @@ def test_a_start_that_fails_leaves_no_sockets():
         same(p.wait(PATIENCE), 0)
 
 
+FIGURES = '''import os, struct, time, zlib
+from IPython.display import Image, display
+print("begun", flush=True)
+time.sleep(1.2)
+def part(t, d): return struct.pack(">I", len(d)) + t + d + struct.pack(">I", zlib.crc32(t + d))
+for i in range(6):
+    rows = b"".join(b"\\0" + os.urandom(1290) for _ in range(430))
+    display(Image(b"\\x89PNG\\r\\n\\x1a\\n" + part(b"IHDR", struct.pack(">IIBBBBB", 430, 430, 8, 2, 0, 0, 0))
+                  + part(b"IDAT", zlib.compress(rows, 0))))
+"the answer"
+'''
+
+
+def test_what_is_kept_for_who_comes_again():
+    """Of a tenant, so much: who fills that takes no place from another's."""
+    daemon()
+
+    def stream(c):
+        c.next_id += 1
+        r = c.begin("POST", {"jsonrpc": "2.0", "id": c.next_id, "method": "tools/call", "params": {
+            "name": "run_code", "arguments": {"code": FIGURES, "session_id": "kept"}}}).getresponse()
+        assert r.headers["Content-Type"] == "text/event-stream", r.read()[:500]
+        return r
+
+    def comes_again(name):
+        c = as_tenant(name)
+        r = stream(c)
+        last = next(m.group(1).decode() for m in (re.match(rb"id: (\S+)", line) for line in r) if m)
+        c.close(), r.close()
+        other = c.again()
+        other.headers.pop("Content-Type")
+        c.again().call("run_code", {"code": "1", "session_id": "kept"})  # behind it
+        r = other.send("GET", Last_Event_ID=last)
+        return r.status, "the answer" in r.body
+
+    for name in "acme", "beta":
+        without_sessions(name).call("create_session", {"session_id": "kept", "memory": "256M"})
+    same(comes_again("acme"), (200, True))
+    for _ in range(5):
+        c = as_tenant("acme")  # 4 MiB of each are kept, and 16 of all
+        sent = sum(len(stream(c).read()) for _ in range(4))
+        assert 3.2 < sent / (1 << 20) < 4, sent
+    same(comes_again("acme"), (400, False))
+    same(comes_again("beta"), (200, True))
+    for name in "acme", "beta":
+        as_tenant(name).call("close_session", {"session_id": "kept"})
+
+
 def test_rate_of_all():
     tenants = {"a": {}, "b": {}}
     d = Daemon("--http-rate", "3", tenants=tenants)
@@ -550,6 +604,13 @@ def test_rate_of_all():
     # What is there for everybody is not counted.
     same([Client(d.port).send("GET", path="/health").status for _ in range(9)], [200] * 9)
     assert wait_until(lambda: a.send("POST", body).status == 400)
+    same(d.stop(), 0)
+    # What a tenant is refused for its own rate is not taken from the others.
+    d = Daemon("--http-rate", "20", tenants={"a": {"requests_per_second": 1}, "b": {}})
+    a, b = (Client(d.port, **bearer(d.token(name))) for name in tenants)
+    late = [r for r in (a.send("POST", body) for _ in range(60)) if r.status == 429]
+    assert len(late) > 50 and all("1 a second are allowed" in r.body for r in late), late[-1].body
+    same([b.send("POST", body).status for _ in range(5)], [400] * 5)
     same(d.stop(), 0)
     d = Daemon("--http-rate", "0", tenants=tenants)
     a = Client(d.port, **bearer(d.token("a")))
