@@ -31,12 +31,12 @@ def test_answers_do_not_show_it():
 
 SLOWLY = '''
 s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096); s.settimeout(60); s.connect(('127.0.0.1', 3128))
-s.sendall(b'GET http://api.test/again/60000 HTTP/1.1\\r\\nHost: api.test\\r\\n\\r\\n')
+s.sendall(b'GET http://api.test/again/500000 HTTP/1.1\\r\\nHost: api.test\\r\\n\\r\\n')
 time.sleep(3); got, pauses = b'', 0
 while d := s.recv(1 << 20):
     got += d
-    if len(got) > 200000 * (pauses + 1) and pauses < 5: pauses += 1; time.sleep(2.5)
-print(len(got) > 1000000, sorted(set(got.split(b'\\r\\n\\r\\n', 1)[1].split(b'\\n')), key=len)[:3])
+    if len(got) > 1500000 * (pauses + 1) and pauses < 6: pauses += 1; time.sleep(2.5)
+print(len(got) > 10000000, sorted(set(got.split(b'\\r\\n\\r\\n', 1)[1].split(b'\\n')), key=len)[:3])
 '''
 
 
