@@ -324,7 +324,7 @@ int cbx_wheel_link(int tree, int to, const char *python, struct cbx_err *err)
 	_cleanup_fd_ int site = cbx_link_open(to, "site"), bin = cbx_link_open(to, "bin");
 	_cleanup_free_ char *head = cbx_xasprintf("#!%s\n", python);
 	_cleanup_buf_ struct cbx_buf points = { 0 };
-	char data[256], info[256], path[300];
+	char data[256] = "", info[256] = "", path[300];
 	int r = site < 0 ? site : bin < 0 ? bin : find_dir(tree, ".data", data);
 
 	if (r == 0)

@@ -401,6 +401,8 @@ static struct cbx_policy *policy_of_resolver(const struct cbx_session *s)
 		v->ceiling = cbx_key_lower(keys[i], v->ceiling, own->ceiling);
 		v->standard = cbx_key_lower(keys[i], cbx_key_lower(keys[i], v->standard, own->standard), v->ceiling);
 	}
+	/* What it builds is code of anybody's, and would have packages by the server's rules. */
+	p->values[CBX_KEY_INSTALL].ceiling = p->values[CBX_KEY_INSTALL].standard = 0;
 	cbx_network_release(&p->network);
 	cbx_policy_digest(p, p->digest);
 	return p;

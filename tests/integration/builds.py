@@ -161,6 +161,45 @@ def module():
     assert "done" not in out and out.endswith("PermissionError PermissionError\n"), out
 
 
+def test_a_build_does_not_reach_the_resolver():
+    """Neither by what that imports, nor as a program of a session that installs packages for it."""
+    index.add("harmless", "1.0")
+    sources("planting", "1.0", f'''
+def get_requires_for_build_wheel(settings=None):
+    import json, sys
+    ask = json.dumps({{"ask": 777777, "url": {index.base!r} + "/planted"}}).encode() + b"\\n"
+    for p in sys.path + ["/home/user/.local/lib/python%d.%d/site-packages" % sys.version_info[:2], os.getcwd(), "/workspace", "/home/user"]:
+        try:
+            os.makedirs(p, exist_ok=True)
+            with open(os.path.join(p, "_manylinux.py"), "w") as f:
+                f.write("import os\\nopen('/tmp/ran', 'w')\\nos.write(1, %r)\\n" % ask)
+        except OSError:
+            pass
+    return ["harmless"]
+
+def module():
+    return "ran = %r" % os.path.exists("/tmp/ran")
+''')
+    answer = install("planting", session="planting")
+    assert isinstance(answer, dict), answer
+    assert cell("import planting; planting.ran", "planting") == "False\n"
+    assert not any("planted" in path for path in index.asked), index.asked
+    sources("nesting", "1.0", '''
+def module():
+    import subprocess, sys
+    r = subprocess.run(["/run/codebox/python/bin/pip" if os.path.exists("/run/codebox/python/bin/pip") else "pip", "install", "harmless"],
+                       capture_output=True, text=True)
+    return "said = %r" % (r.stdout + r.stderr)
+''')
+    answer = install("nesting", session="nesting")
+    assert isinstance(answer, dict), answer
+    out = cell("import nesting; print(nesting.said)", "nesting")
+    assert "Installed" not in out and "harmless 1.0" not in out, out
+    sources("elsewhere", "1.0", requires=["harmless @ " + index.base + "/files/harmless-1.0-py3-none-any.whl#sha256=" + "0" * 64])
+    answer = install("elsewhere", session="elsewhere")
+    assert "what a build needs comes from the index" in answer, answer
+
+
 def test_builds_that_fail():
     sources("broken", "1.0", "def before():\n    raise RuntimeError('there is no compiler')\n")
     sources("silent", "1.0", "def before():\n    os._exit(3)\n")

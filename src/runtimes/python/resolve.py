@@ -615,6 +615,8 @@ def search(provider, question):
             raise Refused("invalid_argument", "%s: it is not a requirement: %s" % (text, str(e).split("\n")[0]))
     wanted = [r for r in wanted if r.marker is None or r.marker.evaluate({**provider.environment, "extra": ""})]
     for need in wanted:
+        if need.url and question.get("within"):
+            raise Refused("package_refused", "%s: what a build needs comes from the index, not from an address" % need.name)
         if need.url:
             provider.add_direct(need)
     for need in wanted:
@@ -652,7 +654,20 @@ def describe(provider, result):
     return {"packages": packages, "image": image, "python": "%d.%d" % sys.version_info[:2]}
 
 
+def is_writable(path):
+    while path and not os.path.exists(path):
+        path = os.path.dirname(path)
+    return not path or os.access(path, os.W_OK)
+
+
+def keep_to_the_image():
+    """Builds have the same home and workspace: what they leave there is nothing that is imported here."""
+    sys.path[:] = [path for path in sys.path if not is_writable(path)]
+    sys.modules["_manylinux"] = None  # packaging looks for it whenever it is asked for tags
+
+
 def main():
+    keep_to_the_image()
     index = Index()
     question = index.begin()
     try:
