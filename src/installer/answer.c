@@ -110,6 +110,7 @@ static int ask(const struct question *q, struct cbx_buf *ret, struct cbx_err *er
 	out = fd < 0 ? NULL : fdopen(fd, "w+");
 	if (!out)
 		return cbx_fail(err, errno, "keep an answer of the index");
+	(void)unlinkat(q->store->own, path, 0); /* also when this process is killed */
 	r = cbx_fetch(q->index, q->url, q->npm ? ACCEPT_NPM : q->page ? ACCEPT : NULL, out, most(q), NULL, &html, err);
 	if (r >= 0 && fflush(out) != 0)
 		r = cbx_fail(err, errno, "keep an answer of the index");
@@ -120,7 +121,6 @@ static int ask(const struct question *q, struct cbx_buf *ret, struct cbx_err *er
 		if (r < 0)
 			cbx_fail(err, -r, "read an answer of the index");
 	}
-	(void)unlinkat(q->store->own, path, 0);
 	return r;
 }
 

@@ -98,6 +98,29 @@ static int install(int sock, const cJSON *job, const struct cbx_store_dirs *stor
 	return 0;
 }
 
+/* Its answer goes out by itself. An index that takes its time is not waited for when nobody wants to know any more. */
+static int ask(int sock, const cJSON *job, const struct cbx_store_dirs *store, struct cbx_err *err)
+{
+	_cleanup_buf_ struct cbx_buf nothing = { 0 };
+	int fds[2];
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return cbx_fail(err, errno, "prepare for a question");
+	pid = fork();
+	if (pid < 0)
+		return cbx_fail(err, errno, "fork");
+	if (pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		cbx_answer_question(job, store, sock);
+		_exit(0);
+	}
+	close(fds[1]);
+	if (!await(sock, fds[0], &nothing))
+		kill(pid, SIGKILL);
+	return 0;
+}
+
 static int read_job(int sock, struct cbx_json_doc *ret, struct cbx_err *err)
 {
 	_cleanup_buf_ struct cbx_buf text = { 0 };
@@ -120,12 +143,8 @@ static void serve(int sock, void *arg)
 	r = read_job(sock, &doc, &err);
 
 	what = r < 0 ? "" : cbx_json_text(doc.root, "job");
-	if (what && strcmp(what, "ask") == 0) {
-		cbx_answer_question(doc.root, store, sock);
-		_exit(0);
-	}
-	if (r >= 0 && what && strcmp(what, "install") == 0) {
-		r = install(sock, doc.root, store, &err);
+	if (r >= 0 && what && (strcmp(what, "ask") == 0 || strcmp(what, "install") == 0)) {
+		r = (what[0] == 'a' ? ask : install)(sock, doc.root, store, &err);
 		if (r >= 0)
 			_exit(0);
 	} else if (r >= 0 && what && strcmp(what, "drop") == 0) {

@@ -813,8 +813,20 @@ def test_one_that_is_given_up_leaves_nothing():
         # All of its processes end, although the index has not.
         assert wait_until(lambda: working() <= 1, 20)
         assert os.listdir(os.path.join(own, "t")) == [] and sorted(os.listdir(os.path.join(own, "s"))) == had
+    # So do those that ask the index, which says a little now and then.
+    def page():
+        yield b"{"
+        gate.wait(60)
+    index.instead["/simple/dripping/"] = 200, {"Content-Type": "application/vnd.pypi.simple.v1+json"}, page
+    cell("pass", "asks")
+    with Control(box) as c:
+        c.send("packages.install", session_id="asks", packages=["dripping"])
+        assert wait_until(lambda: "/simple/dripping/" in index.asked)
+        box("session", "rm", "asks", check=True)
+        assert wait_until(lambda: working() <= 1, 20)
+        assert os.listdir(os.path.join(own, "t")) == []
     gate.set()
-    del index.instead[path]
+    del index.instead[path], index.instead["/simple/dripping/"]
     assert names(install("heavy")["installed"]) == ["heavy 1"]
     unharmed()
 
