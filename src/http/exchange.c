@@ -7,8 +7,8 @@
  *
  * Events of a session's requests have ids, and are kept for a while after the answer, within bounds: a client whose
  * connection was lost continues after the last event that it has. Meanwhile the exchange has no connection. Where an
- * event is over the bounds of its session, its tenant or all, what is kept of its stream is forgotten for it; the answer
- * is the last.
+ * event is over the bounds of its session, its tenant or all, what is kept of its stream is forgotten for it; the
+ * answer is the last.
  *
  * The core must not be freed out of its own callbacks. They only note what has happened, and the tick timer, made due
  * at once, does the rest.

@@ -81,10 +81,11 @@ static bool names_are_right(const struct cbx_http_gate *gate, struct cbx_http_co
 	if (!host || (!known && !cbx_http_host_allowed(host))) {
 		c->head.close = true;
 		cbx_http_gate_refuse(c, host ? 403 : 400, "wrong_host",
-				     c->door->local ? "the Host header must name localhost, 127.0.0.1 or [::1], or what "
-						      "--http-url names"
-						    : "the Host header must be an address or localhost, or what "
-						      "--http-url names");
+				     c->door->local
+					     ? "the Host header must name localhost, 127.0.0.1 or [::1], or what "
+					       "--http-url names"
+					     : "the Host header must be an address or localhost, or what "
+					       "--http-url names");
 		return false;
 	}
 	if (origin && !cbx_http_origin_allowed(origin) && !(known && same_host(origin, host))) {
@@ -231,8 +232,9 @@ bool cbx_http_gate_pass(const struct cbx_http_gate *gate, struct cbx_http_conn *
 		c->head.close = true;
 		/* What MCP needs is known; other requests differ. */
 		cbx_http_challenge(c, shown && gate->tenants ? "invalid_token" : NULL,
-				   gate->tenants && gate->tenants->jwt && cbx_http_is_mcp(c) ? cbx_scopes_name(CBX_SCOPE_RUN)
-										    : NULL);
+				   gate->tenants && gate->tenants->jwt && cbx_http_is_mcp(c)
+					   ? cbx_scopes_name(CBX_SCOPE_RUN)
+					   : NULL);
 		cbx_http_gate_refuse(
 			c, 401, "unauthorized",
 			!shown ? "missing bearer token: send one in the Authorization header"
