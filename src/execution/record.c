@@ -286,7 +286,7 @@ void cbx_execution_end(struct cbx_execution *x, enum cbx_status status)
 
 void cbx_execution_free(struct cbx_execution *x)
 {
-	cbx_execution_forget_store(x); /* it did not end */
+	cbx_execution_forget_store(x); /* of one that has not ended */
 	cbx_keep_forget(x);
 	free(x->code);
 	free(x->dialect);

@@ -56,19 +56,22 @@ int cbx_http_address_parse(const char *s, struct cbx_address *ret, struct cbx_er
 	return 0;
 }
 
+/* Behind the name of a host: nothing, or a port. */
+static bool is_end(const char *s)
+{
+	size_t digits = s[0] == ':' ? strspn(s + 1, "0123456789") : 0;
+
+	return !s[0] || (digits && digits <= 5 && !s[1 + digits]);
+}
+
 bool cbx_http_host_allowed(const char *host)
 {
 	static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		size_t n = strlen(names[i]), digits;
+		size_t n = strlen(names[i]);
 
-		if (strncasecmp(host, names[i], n) != 0)
-			continue;
-		if (!host[n])
-			return true;
-		digits = host[n] == ':' ? strspn(host + n + 1, "0123456789") : 0;
-		if (digits && digits <= 5 && !host[n + 1 + digits])
+		if (strncasecmp(host, names[i], n) == 0 && is_end(host + n))
 			return true;
 	}
 	return false;
@@ -77,16 +80,14 @@ bool cbx_http_host_allowed(const char *host)
 bool cbx_http_host_numeric(const char *host)
 {
 	bool v6 = host[0] == '[';
-	size_t n = strcspn(host + v6, v6 ? "]" : ":"), digits;
-	const char *rest = host + v6 + n;
+	size_t n = strcspn(host + v6, v6 ? "]" : ":");
 	struct cbx_address ignored;
 	char text[64];
 
-	if (n >= sizeof(text) || (v6 && *rest++ != ']'))
+	if (n >= sizeof(text) || (v6 && host[1 + n] != ']') || !is_end(host + n + 2 * v6))
 		return false;
-	digits = *rest == ':' ? strspn(rest + 1, "0123456789") : 0;
 	snprintf(text, sizeof(text), "%.*s", (int)n, host + v6);
-	return rest[digits + (*rest == ':')] == '\0' && cbx_address_numeric(&ignored, text, v6, 0) >= 0;
+	return cbx_address_numeric(&ignored, text, v6, 0) >= 0;
 }
 
 bool cbx_http_origin_allowed(const char *origin)

@@ -42,8 +42,10 @@ static struct cbx_http_conn *let_go(struct cbx_http_exchange *ex)
 
 static void count_kept(struct cbx_http_exchange *ex, size_t change)
 {
-	for (struct cbx_kept *k = ex->keeper; k; k = k->of)
+	for (struct cbx_http_kept *k = ex->keeper; k; k = k->all)
 		k->bytes += change; /* a difference may wrap, and so does the sum */
+	if (ex->keeper && ex->keeper->tenant)
+		ex->keeper->tenant->kept += change;
 }
 
 static void forget_kept(struct cbx_http_exchange *ex)
@@ -55,10 +57,12 @@ static void forget_kept(struct cbx_http_exchange *ex)
 
 static bool fits(const struct cbx_http_exchange *ex, size_t len)
 {
-	for (const struct cbx_kept *k = ex->keeper; k; k = k->of)
+	const struct cbx_tenant *t = ex->keeper ? ex->keeper->tenant : NULL;
+
+	for (const struct cbx_http_kept *k = ex->keeper; k; k = k->all)
 		if (k->bytes + len > k->max)
 			return false;
-	return true;
+	return !t || t->kept + len <= CBX_HTTP_KEPT_TENANT;
 }
 
 static void keep(struct cbx_http_exchange *ex, const struct cbx_buf *event)

@@ -14,6 +14,14 @@
 struct cbx_http_session;
 struct cbx_mcp;
 
+/* Events that may have been lost with a connection, so that another one can continue: of one session, and of all. */
+struct cbx_http_kept {
+	struct cbx_http_kept *all; /* NULL: it is that of all */
+	struct cbx_tenant *tenant; /* whose the session is; NULL: the local user's */
+	size_t bytes, max;
+	uint64_t streams; /* that there were */
+};
+
 struct cbx_http_exchange {
 	LIST_ENTRY(cbx_http_exchange) entry;
 	struct cbx_http_conn *conn;		      /* NULL: it has been answered, or the client has gone */
@@ -26,7 +34,7 @@ struct cbx_http_exchange {
 	bool refused;  /* what it offered is not to be had: the answer was an error */
 	/* Of a stream that another connection can continue. The id of an event is the stream's number and the event's
 	 * place among all the bytes of them. */
-	struct cbx_kept *keeper; /* the session's; NULL: none can */
+	struct cbx_http_kept *keeper; /* NULL: none can */
 	uint64_t number;	      /* 0: it is not a stream yet */
 	uint64_t forgotten;	      /* bytes before those that are kept */
 	struct cbx_buf kept;

@@ -59,7 +59,7 @@ struct cbx_http_session {
 	TAILQ_ENTRY(cbx_http_session) entry;
 	struct cbx_http_mcp *all;
 	const struct cbx_principal *principal; /* whose it is */
-	struct cbx_tenant *tenant;	       /* NULL: the local user's */
+	const struct cbx_tenant *tenant;       /* NULL: the local user's */
 	struct cbx_mcp *mcp;
 	const struct cbx_mcp_registry *registry; /* at whose path it was made */
 	struct cbx_http_exchange *stream; /* the client's GET; NULL: none */
@@ -67,7 +67,7 @@ struct cbx_http_session {
 	struct event *idle;
 	struct cbx_via via; /* of its latest request */
 	size_t exchanges;   /* requests whose client waits for an answer */
-	struct cbx_kept kept;
+	struct cbx_http_kept kept;
 	char id[CBX_NODE_MAX + 34]; /* "a." of the node, and 32 characters */
 };
 
@@ -204,11 +204,7 @@ static struct cbx_http_session *session_new(struct cbx_http_mcp *m, const struct
 	}
 	s = cbx_xcalloc(1, sizeof(*s));
 	s->all = m;
-	s->kept = (struct cbx_kept){ .of = who->tenant ? &who->tenant->kept : &m->kept, .max = CBX_HTTP_KEPT_SESSION };
-	if (who->tenant) {
-		who->tenant->kept.of = &m->kept;
-		who->tenant->kept.max = CBX_HTTP_KEPT_TENANT;
-	}
+	s->kept = (struct cbx_http_kept){ .all = &m->kept, .tenant = who->tenant, .max = CBX_HTTP_KEPT_SESSION };
 	io.arg = s;
 	cbx_random_name(unique, sizeof(unique) - 1);
 	snprintf(s->id, sizeof(s->id), "%s%s", m->node, unique);

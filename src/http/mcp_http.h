@@ -25,7 +25,7 @@ struct cbx_http_mcp {
 	struct cbx_http_exchanges exchanges;
 	struct cbx_http_sessions sessions; /* least recently used first */
 	size_t nsessions;
-	struct cbx_kept kept; /* of all sessions */
+	struct cbx_http_kept kept; /* of all sessions */
 };
 
 /* The first six members are set before. */

@@ -143,8 +143,12 @@ static void serve(int sock, void *arg)
 	r = read_job(sock, &doc, &err);
 
 	what = r < 0 ? "" : cbx_json_text(doc.root, "job");
-	if (r >= 0 && what && (strcmp(what, "ask") == 0 || strcmp(what, "install") == 0)) {
-		r = (what[0] == 'a' ? ask : install)(sock, doc.root, store, &err);
+	if (r >= 0 && what && strcmp(what, "ask") == 0) {
+		r = ask(sock, doc.root, store, &err);
+		if (r >= 0)
+			_exit(0);
+	} else if (r >= 0 && what && strcmp(what, "install") == 0) {
+		r = install(sock, doc.root, store, &err);
 		if (r >= 0)
 			_exit(0);
 	} else if (r >= 0 && what && strcmp(what, "drop") == 0) {

@@ -416,6 +416,14 @@ static int judge(const struct cbx_wheel *w, const struct cbx_package_rules *rule
 	return 0;
 }
 
+bool cbx_lock_again(const struct cbx_lock *lock, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (strcmp(lock->wheels[k].sum, lock->wheels[i].sum) == 0)
+			return true;
+	return false;
+}
+
 int cbx_lock_judge(const struct cbx_lock *lock, const struct cbx_package_rules *rules, uint64_t bytes_max,
 		   struct cbx_err *err)
 {

@@ -74,6 +74,8 @@ struct cbx_lock {
  * have what their packages have. All are of one kind. Error: "invalid_lock". */
 int cbx_lock_read(const cJSON *answer, struct cbx_lock *ret, struct cbx_err *err);
 void cbx_lock_release(struct cbx_lock *lock);
+/* Whether an earlier one has the same file: a package of npm may be in several places. */
+bool cbx_lock_again(const struct cbx_lock *lock, size_t i);
 /* The first refusal, kind "package_refused", naming package, rule and way. bytes_max 0: any size. */
 int cbx_lock_judge(const struct cbx_lock *lock, const struct cbx_package_rules *rules, uint64_t bytes_max,
 		   struct cbx_err *err);

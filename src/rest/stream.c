@@ -2,9 +2,9 @@
 /*
  * Theory of operation: a stream begins with all that there is of the execution, so that it does not matter when a
  * client comes, or comes back; then it has what happens, and at the end the results. Each event is one line of JSON, as
- * a line, or as a server-sent event, whichever the client takes. Of output and displays that a client does not
- * read in time its stream omits some, and says how much: neither does the execution wait for the client, nor memory
- * grow. The results have it.
+ * a line, or as a server-sent event, whichever the client takes. Of output and displays that a client does not read
+ * in time its stream omits some, and says how much: neither does the execution wait for the client, nor memory grow.
+ * The results have it.
  */
 #include <errno.h>
 #include <string.h>
@@ -70,12 +70,9 @@ static void catch_up(struct cbx_rest_call *call)
 	send_event(call, "omitted", o);
 }
 
-static bool has_room(struct cbx_rest_call *call, size_t n)
+static bool has_room(const struct cbx_rest_call *call, size_t n)
 {
-	if (cbx_http_unsent(call->conn) + n > CBX_REST_UNSENT_MAX)
-		return false;
-	catch_up(call);
-	return true;
+	return cbx_http_unsent(call->conn) + n <= CBX_REST_UNSENT_MAX;
 }
 
 static void send_output(struct cbx_rest_call *call, const char *stream, const char *p, size_t n)
@@ -88,6 +85,7 @@ static void send_output(struct cbx_rest_call *call, const char *stream, const ch
 		call->omitted += n;
 		return;
 	}
+	catch_up(call);
 	o = cbx_rest_event_of("output");
 	cbx_json_set_str(o, "stream", stream);
 	cbx_json_set_strn(o, "text", p, n);
@@ -102,10 +100,12 @@ static void send_display(struct cbx_rest_call *call, const cJSON *bundle)
 	cbx_json_set_bool(o, "is_result", cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(bundle, "is_result")));
 	cbx_json_set(o, "data", cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(bundle, "data"), 1));
 	spell_event(&out, call, "display", "", o);
-	if (has_room(call, 0))
-		cbx_http_stream_send(call->conn, out.data, out.len);
-	else
+	if (!has_room(call, 0)) {
 		call->omitted += out.len;
+		return;
+	}
+	catch_up(call);
+	cbx_http_stream_send(call->conn, out.data, out.len);
 }
 
 static void send_end(struct cbx_rest_call *call, struct cbx_execution *x)
@@ -136,7 +136,8 @@ static void on_progress(struct cbx_watch_op *op, struct cbx_execution *x, const 
 	case CBX_CLEARED:
 		call->omitted = 0;
 		call->cleared = true;
-		(void)has_room(call, 0);
+		if (has_room(call, 0))
+			catch_up(call);
 		break;
 	case CBX_SHOWN:
 		send_display(call, progress->bundle);

@@ -5,15 +5,6 @@
 #include "base/cleanup.h"
 #include "session/install.h"
 
-/* A package of npm may be in several places. */
-static bool is_again(const struct cbx_install *in, size_t i)
-{
-	for (size_t k = 0; k < i; k++)
-		if (strcmp(in->lock.wheels[k].sum, in->lock.wheels[i].sum) == 0)
-			return true;
-	return false;
-}
-
 cJSON *cbx_install_outcome(const struct cbx_install *in)
 {
 	cJSON *o = cbx_json_new_obj(), *installed, *already;
@@ -31,7 +22,7 @@ cJSON *cbx_install_outcome(const struct cbx_install *in)
 		bool there = cbx_wanted_had(in->target->packages, w);
 		cJSON *p;
 
-		if ((there && !(w->direct && cbx_wanted_has(in, w->name))) || is_again(in, i))
+		if ((there && !(w->direct && cbx_wanted_has(in, w->name))) || cbx_lock_again(&in->lock, i))
 			continue;
 		p = cbx_json_new_obj();
 		cbx_json_set_str(p, "name", cbx_kind_bare(w->name));
@@ -98,7 +89,8 @@ static void warn_of_unlocked(struct cbx_install *in)
 		_cleanup_free_ char *text = NULL;
 		bool known;
 
-		if (cbx_sums_have(&in->sums, w, &known) || cbx_wanted_had(in->target->packages, w) || is_again(in, i))
+		if (cbx_sums_have(&in->sums, w, &known) || cbx_wanted_had(in->target->packages, w) ||
+		    cbx_lock_again(&in->lock, i))
 			continue;
 		text = cbx_xasprintf("package-lock.json does not have %s %s, which is installed; npm ci refuses that",
 				     cbx_kind_bare(w->name), w->version);

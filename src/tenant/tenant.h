@@ -63,14 +63,6 @@ const struct cbx_token *cbx_tokens_check(const struct cbx_tokens *tokens, const 
 
 /* ---- tenants ---- */
 
-/* Events that may have been lost with a connection, so that another one can continue (http/exchange.h): of one MCP
- * session, of its tenant, and of all. */
-struct cbx_kept {
-	struct cbx_kept *of; /* what these count for, too; NULL: they are those of all */
-	size_t bytes, max;
-	uint64_t streams; /* of a session: that there were */
-};
-
 struct cbx_tenant {
 	TAILQ_ENTRY(cbx_tenant) entry;
 	struct cbx_principal principal; /* its ceiling is owned here */
@@ -80,7 +72,7 @@ struct cbx_tenant {
 	size_t idle, buffered, unsent; /* its connections that wait for it; bytes of bodies, and of answers (http/room.c) */
 	size_t held;		       /* bytes of bodies whose requests are being answered (likewise) */
 	size_t transfers;	       /* likewise: archives on the way */
-	struct cbx_kept kept;
+	size_t kept;		       /* bytes of events, for clients that come again (http/exchange.c) */
 	uid_t *users; /* of this machine, who need no token on a unix socket */
 	size_t nusers;
 	bool gone; /* it is in the file no more: nobody gets in, and it has no sessions */

@@ -151,6 +151,13 @@ def test_its_errors():
                        ('{"code": "\\u0000"}', "application/json"), ('{"a":1,"a":2}', "application/json")]:
         a = ask("POST", "/execute", body, Content_Type=kind)
         same((body, a.status, a.json["status"]), (body, 400, "error"))
+    # So is what is wrong with it as HTTP.
+    for headers, status, kind in ({"Content-Length": "30000000"}, 413, "too_large"), ({"Content-Length": "x"}, 400, "invalid_request"):
+        c = http.client.HTTPConnection("127.0.0.1", daemon().port, timeout=PATIENCE)
+        c.request("POST", "/execute", headers={"Content-Type": "application/json", **headers})
+        r = c.getresponse()
+        same((r.status, r.headers["Codebox-Error"], list(json.loads(r.read()))), (status, kind, ["detail"]))
+        c.close()
     a = ask("POST", "/sessions", {"dependencies": ["numpy", "no-such-package"]})
     same(a.status, 400)
     assert "no-such-package" in a.json["detail"] and "numpy'" not in a.json["detail"], a.body
