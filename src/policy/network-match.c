@@ -43,7 +43,8 @@ static bool has_port(const struct cbx_net_rule *r, uint16_t port)
 static bool code_plain(const char *p, size_t n)
 {
 	static const char *const codes[] = { "2e", "2f",   "5c",   "25",   "00",       "3b",	   "c0",
-					     "c1", "e0%8", "e0%9", "f0%8", "ef%bc%8e", "ef%bc%8f", "ef%bc%bc" };
+					     "c1", "e0%8", "e0%9", "f0%8", "f8",	 "fc",	   "ef%bc%8e",
+					     "ef%bc%8f", "ef%bc%bc" };
 
 	if (n < 2 || !isxdigit((unsigned char)p[0]) || !isxdigit((unsigned char)p[1]))
 		return false;
@@ -141,14 +142,20 @@ bool cbx_network_opens(const struct cbx_network *net, const struct cbx_net_targe
 const struct cbx_net_rule *cbx_network_allows(const struct cbx_network *net, const struct cbx_net_target *t,
 					      const struct cbx_ip *ip)
 {
+	const struct cbx_net_rule *found = NULL;
+
+	/* One that adds something comes before those that add nothing: it does so to each request that it is for. */
 	for (size_t i = 0; net->allow && i < net->n; i++) {
 		const struct cbx_net_rule *r = &net->rules[i];
 
-		if (host_matches(r, t->host) && has_port(r, t->port) && request_matches(r, t) &&
-		    (!ip || address_allowed(r, ip)))
+		if ((found && !r->nsecrets) || !host_matches(r, t->host) || !has_port(r, t->port) ||
+		    !request_matches(r, t) || (ip && !address_allowed(r, ip)))
+			continue;
+		if (r->nsecrets)
 			return r;
+		found = r;
 	}
-	return NULL;
+	return found;
 }
 
 /* ---- narrowing ---- */

@@ -272,6 +272,10 @@ static void to_net(struct pump *p)
 		if (!n && !p->plain.eof)
 			return;
 		p->net.told = true;
+		if (n) { /* it goes nowhere, and nor does what follows it */
+			p->plain.eof = true;
+			shutdown(p->plain.fd, SHUT_RDWR);
+		}
 		if (!p->failed)
 			SSL_shutdown(p->ssl);
 		if (!drain_net(p))

@@ -14,7 +14,7 @@ from cbxtest import run  # noqa: E402
 from conda import PLACEHOLDER, Channel  # noqa: E402
 from control import Control, ControlError  # noqa: E402
 from installs import names  # noqa: E402
-from pypi import own_data  # noqa: E402
+from pypi import Index, own_data  # noqa: E402
 
 IMAGE = "python-minimal"
 data = own_data(("conda", IMAGE))
@@ -459,6 +459,33 @@ def test_all_sessions_share_one_copy():
     assert any("was fetched again" in w for w in answer["warnings"]), answer
     out, _ = cell("import glob, os; print([os.readlink(p) for p in glob.glob('/run/codebox-packages/*/lib/libc1.so.3')])", "three")
     assert out == "['libc1.so.3.1']\n", out
+
+
+def test_one_that_is_a_wheel_too():
+    """Each way has a tree of its own: one's links lead the other nowhere."""
+    def about(name):
+        info = f"{name}-1.0.dist-info/"
+        return {info + "METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+                info + "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n", info + "RECORD": ""}
+
+    index, own = Index(), Channel()
+    index.add("private", "1.0", files={"data/__init__.py": "", "data/key.txt": "of another session\n"})
+    private = index.pages["private"][0]["hashes"]["sha256"]
+    own.add("poly", "1.0", files={
+        **about("poly"), "share/poly": "", "a/b/c/up": {"link": "../../.."}, "a/b/c/keep": "",
+        "poly-1.0.data": {"link": f"a/b/c/up/../../w/{private}"}}, parts=lambda members: members.update(
+            {path: text.encode() for path, text in about("poly").items()}))
+    index.put("poly", "poly-1.0-py3-none-any.whl", own.files["/channel/noarch/poly-1.0-0.conda"])
+    b = box_with(own, index=index.url)
+    try:
+        for session, how, name in ("has-it", "pip", "private"), ("links", "conda", "poly"), ("follows", "pip", "poly"):
+            answer = install(name, session=session, b=b, how=how)
+            assert isinstance(answer, dict) and len(answer["installed"]) == 1, (how, name, answer)
+        out, _ = cell("import os\nprint([f for p in os.listdir('/run/codebox-packages') for _, _, all in os.walk('/run/codebox-packages/' + p) "
+                      "for f in all if 'key' in f])", "follows", b)
+        assert out == "[]\n", out
+    finally:
+        b.stop()
 
 
 if __name__ == "__main__":

@@ -173,10 +173,15 @@ def test_indexes_that_uv_and_pip_know():
     # One of the policy's is the only one.
     b = box_with({"index": main.url}, files={".config/pip/pip.conf": f"[global]\nextra-index-url = {more.url}\n"})
     assert install(b, "shared") == ["shared 9.0"]
+    # What none of them had can be had as soon as one of them has it.
+    env = {"PIP_INDEX_URL": main.url, "PIP_EXTRA_INDEX_URL": more.url}
+    assert "the index does not have it" in install(box_with(**env), "later")
+    fill(more, later="1.0")
+    for _ in range(2):
+        assert install(box_with(**env), "later") == ["later 1.0"]
     # While a further one does not answer, nothing takes the place of what it has; what it did not have is known.
     more.server.shutdown()
     more.server.server_close()
-    env = {"PIP_INDEX_URL": main.url, "PIP_EXTRA_INDEX_URL": more.url}
     assert install(box_with(**env), "mains") == ["mains 1.0"]
     fill(main, unknown="1.0")
     answer = install(box_with(**env), "unknown")

@@ -210,7 +210,7 @@ def test_methods_and_paths():
                  "/v1/%252e%252e/", "/v1/..;/v2"):
         escape(f"get('api.test', {path!r})", "403", "other methods or paths", policy=API)
     for path in ("/v1/%c0%ae%c0%ae/v2", "/v1/%C0%AF", "/v1/%c1%9c", "/v1/%e0%80%ae./v2", "/v1/%f0%80%80%ae./v2",
-                 "/v1/%ef%bc%8e%ef%bc%8e/v2", "/v1/%u002e%u002e/v2", "/v1/%", "/v1/%2", "/v1/%%32%65"):
+                 "/v1/%f8%80%80%80%ae./v2", "/v1/%fc%80%80%80%80%ae./v2", "/v1/%ef%bc%8e%ef%bc%8e/v2", "/v1/%u002e%u002e/v2", "/v1/%", "/v1/%2", "/v1/%%32%65"):
         escape(f"get('api.test', {path!r})", "403", "other methods or paths", policy=API)
     refused(b"POST http://api.test/v1/x HTTP/1.1\r\nHost: api.test\r\nContent-Length: 0" + END, "403", policy=API)
     escape("tunnel('api.test:443', hello('api.test'))", "403", "tunnel hides", policy=API)

@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cbxtest import Skip, children, wait_until  # noqa: E402
@@ -168,6 +170,26 @@ def test_http2_and_upgrades():
     got = cell("print(through('key.test', b'GET /upgrade HTTP/1.1\\r\\nHost: key.test\\r\\nConnection: Upgrade\\r\\n"
                "Upgrade: websocket\\r\\n\\r\\n'))")
     assert "secret of 101" not in got, got
+
+
+def processor(pids):
+    """Seconds that they have used."""
+    return sum(sum(map(int, Path(f"/proc/{p}/stat").read_text().rsplit(")", 1)[1].split()[11:13])) for p in pids) / os.sysconf("SC_CLK_TCK")
+
+
+def test_broken_tls_takes_no_processor():
+    """While an answer comes, which then goes nowhere: it ends, and nobody turns in circles for who keeps his end open."""
+    cell("c = ssl.create_default_context()\nt = socket.create_connection(('127.0.0.1', 3128))\n"
+         "t.sendall(b'CONNECT key.test:443 HTTP/1.1\\r\\nHost: key.test\\r\\n\\r\\n'); t.recv(1000)\n"
+         "t = c.wrap_socket(t, server_hostname='key.test')\n"
+         "t.sendall(b'GET /forever HTTP/1.1\\r\\nHost: key.test\\r\\n\\r\\n'); t.recv(1000)\n"
+         "os.write(t.fileno(), b'\\x17\\x03\\x03\\0\\x20' + b'g' * 32)\nraw = socket.socket(fileno=os.dup(t.fileno()))\n"
+         "raw.settimeout(5)\ntry:\n    while raw.recv(1 << 20): pass\nexcept OSError: pass")
+    pids = programs("codebox-tls")
+    before = processor(pids)
+    time.sleep(2)
+    assert pids and processor(pids) - before < 1, processor(pids) - before
+    cell("raw.close(); t.close()")
 
 
 def test_one_request_and_none_behind_it():

@@ -21,7 +21,7 @@ static void parse(const char *text, struct cbx_network *ret)
 	ck_assert_msg(cbx_network_parse(doc.root, ret, NULL, &err) == 0, "%s", err.msg);
 }
 
-static bool allows(const struct cbx_network *net, const char *name, uint16_t port, const char *path, bool tls)
+static const struct cbx_net_rule *allows(const struct cbx_network *net, const char *name, uint16_t port, const char *path, bool tls)
 {
 	struct cbx_host host;
 	struct cbx_net_target t = { &host, port, path ? "GET" : NULL, path, tls };
@@ -83,6 +83,12 @@ START_TEST(what_they_allow)
 	ck_assert(allows(&net, "b", 443, "/", true));
 	ck_assert(!allows(&net, "b", 443, NULL, false));
 	ck_assert(allows(&net, "c", 443, NULL, false));
+
+	/* What adds something comes first, wherever it stands. */
+	parse("{\"allow\":[\"*\",{\"host\":\"b\",\"secrets\":[" ONE "]}]}", &other);
+	ck_assert_uint_eq(allows(&other, "b", 443, "/", true)->nsecrets, 1);
+	ck_assert_uint_eq(allows(&other, "c", 443, "/", true)->nsecrets, 0);
+	cbx_network_release(&other);
 
 	/* With a policy that says the same, all of that; with one that adds nothing, or another secret, nothing. */
 	cbx_network_narrow(&both, &net, &net);
