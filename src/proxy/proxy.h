@@ -74,6 +74,7 @@ struct flow {
 struct end {
 	struct watch watch;
 	struct conn *conn;
+	bool hung; /* it has hung up, or its socket has failed */
 };
 
 struct conn {
@@ -99,7 +100,6 @@ struct conn {
 	uint64_t left;
 	struct cbx_chunks chunks;
 	bool answered; /* the head of the response has passed */
-	bool hung; /* the server has hung up, or its socket has failed */
 	struct cbx_buf hold; /* of the response, what may be the beginning of a secret (secrets.c) */
 	uint64_t born_ms, active_ms;
 	bool dead;

@@ -205,14 +205,12 @@ static bool client_speaks(const struct conn *c)
 static void watch_both(struct conn *c)
 {
 	bool from = !c->down.eof && !waiting(&c->down);
+	uint32_t client = EPOLLHUP | (client_speaks(c) ? EPOLLIN : 0) | (waiting(&c->down) ? EPOLLOUT : 0);
+	uint32_t server = EPOLLHUP | (from ? EPOLLIN : 0) | (waiting(&c->up) ? EPOLLOUT : 0);
 
-	watch_set(c->proxy, &c->client.watch,
-		  EPOLLHUP | (client_speaks(c) ? EPOLLIN : 0) | (waiting(&c->down) ? EPOLLOUT : 0));
-	/* epoll would tell of nothing else than that it has hung up while the client does not read. */
-	watch_set(c->proxy, &c->server.watch,
-		  c->hung && waiting(&c->down) ?
-			  0 :
-			  EPOLLHUP | (from ? EPOLLIN : 0) | (waiting(&c->up) ? EPOLLOUT : 0));
+	/* Of one that has hung up, epoll would tell nothing else while the other side does not take what it said. */
+	watch_set(c->proxy, &c->client.watch, c->client.hung && waiting(&c->up) ? 0 : client);
+	watch_set(c->proxy, &c->server.watch, c->server.hung && waiting(&c->down) ? 0 : server);
 }
 
 /* The other side learns of one direction's end when all has been passed on. False: both have ended. */
@@ -266,13 +264,16 @@ static bool read_some(struct conn *c, struct end *from)
 	return true;
 }
 
-/* A client that has hung up is, and a server that has when all of what it said has been read and passed on: that may
- * take many turns, and nothing is read while the client's side waits. */
+/* An end that has hung up is, when all that it said has been read and passed on: that may take many turns, and nothing
+ * is read while the other side waits. So is a client that nobody can answer, unless it is a tunnel's, which may have
+ * ended in both directions before the server has taken all. */
 static bool useless(const struct conn *c, const struct end *e, uint32_t events)
 {
-	if (e == &c->client)
+	const struct flow *said = e == &c->client ? &c->up : &c->down;
+
+	if (e == &c->client && ((events & EPOLLERR) || c->head.path))
 		return events & (EPOLLHUP | EPOLLERR);
-	return !waiting(&c->down) && ((events & EPOLLERR) || ((events & EPOLLHUP) && c->down.eof));
+	return !waiting(said) && ((events & EPOLLERR) || ((events & EPOLLHUP) && said->eof));
 }
 
 static void relay_ready(struct watch *w, uint32_t events)
@@ -290,8 +291,8 @@ static void relay_ready(struct watch *w, uint32_t events)
 		ok = read_some(c, e);
 	if (c->dead || c->state == CONN_LINGER)
 		return;
-	if (e == &c->server && (events & (EPOLLHUP | EPOLLERR)))
-		c->hung = true;
+	if (events & (EPOLLHUP | EPOLLERR))
+		e->hung = true;
 	if (!ok || useless(c, e, events) || !ends(c)) {
 		conn_end(c);
 		return;

@@ -79,6 +79,25 @@ def test_bodies_pass_whole_and_nothing_behind_them():
         assert "hello from" in got and "a=1" in got and "smuggled" not in got, got
 
 
+def test_an_answer_that_comes_before_a_request_was_taken():
+    """It arrives, although the server takes no more of the request."""
+    got = cell("""
+early = 0
+for i in range(20):
+    with socket.create_connection(('127.0.0.1', 3128), 60) as s:
+        try:
+            s.sendall(b'POST http://pub.test/early HTTP/1.1\\r\\nHost: pub.test\\r\\nContent-Length: 1000000\\r\\n\\r\\n')
+            for n in range(100): s.sendall(bytes(10000))
+        except OSError:
+            pass
+        try:
+            early += s.recv(1000).startswith(b'HTTP/1.1 413 ')
+        except OSError:
+            pass
+print(early)""")
+    assert got == "20\n", got
+
+
 def test_responses_say_that_the_connection_ends():
     got = say("get('pub.test')")
     assert got.index("Connection: close") < got.index("hello"), got
@@ -98,6 +117,16 @@ def test_who_has_said_all_hears_all():
                    "Host: pub.test\\r\\n\\r\\n');s.shutdown(socket.SHUT_WR)\nimport time;time.sleep(" + wait + ")\nn=0\n"
                    "while True:\n d=s.recv(1<<20)\n if not d: break\n n+=d.count(0)\nprint(n)")
         assert "30000000" in got, got
+
+
+def test_who_has_heard_all_says_all():
+    """A server that ends its side of a tunnel, and takes what the client has said before it had ended, too, later."""
+    got = cell("s=socket.create_connection(('127.0.0.1',3128));s.sendall(b'CONNECT pub.test:8080 HTTP/1.1\\r\\nHost: "
+               "pub.test:8080\\r\\n\\r\\n')\nassert b' 200 ' in s.recv(65536)\ns.sendall(b'POST /later HTTP/1.1\\r\\n'.ljust(8000000));"
+               "s.shutdown(socket.SHUT_WR)\nwhile s.recv(65536): pass\ns.close()")
+    assert got == "", got
+    taken = "get('pub.test', '/taken-later')"
+    assert wait_until(lambda: "taken: 8000000" in say(taken)), say(taken)
 
 
 # ---- real clients ----
@@ -332,6 +361,9 @@ def test_decisions_are_kept():
     with open(os.path.join(box(POLICY)[0].env["CODEBOX_STATE_DIR"], "codeboxd.log")) as f:
         log = f.read()
     assert re.search(r"session s: network: refused told.invalid:80 \(http\)", log), log[-2000:]
+    # All of them, though nothing follows.
+    cell("for i in range(50): get('quiet.invalid')")
+    assert wait_until(lambda: sum(d["count"] for d in described()["decisions"] if d["host"] == "quiet.invalid") == 50), described()
     cell("for i in range(200): get(f'n{i}.invalid')")
     assert len(described()["decisions"]) <= 64
 

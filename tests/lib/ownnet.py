@@ -148,6 +148,16 @@ class Web(socketserver.BaseRequestHandler):
 
     def serve(self, sock):
         where = sock.getsockname()[0].encode()
+        first = b"" if isinstance(sock, ssl.SSLSocket) else sock.recv(12, socket.MSG_PEEK)
+        if first == b"POST /early ":
+            answer(sock, "413 Content Too Large", b"early\n")
+            return
+        if first == b"POST /later ":
+            sock.shutdown(socket.SHUT_WR)
+            time.sleep(1)
+            while n := len(sock.recv(65536)):
+                later[0] += n
+            return
         data = read_request(sock)
         path = data.split(b" ")[1].decode() if data.count(b" ") > 1 else "/"
         path = path[path.find("/", 8) if path.startswith("http") else 0:]
@@ -187,10 +197,15 @@ class Web(socketserver.BaseRequestHandler):
         elif path.startswith("/again/"):
             lines = [line for line in data.split(b"\r\n") if line.lower().startswith((b"authorization:", b"x-api-key:"))]
             answer(sock, "200 OK", b"".join(line + b"\n" for line in lines) * int(path[7:]))
+        elif path.startswith("/taken-later"):
+            answer(sock, "200 OK", b"taken: %d\n" % later[0])
         elif path.startswith("/file"):
             answer(sock, "200 OK", b"contents of a file\n", "Content-Type: text/plain\r\n")
         else:
             answer(sock, "200 OK", b"hello from " + where + b"\n" + data)
+
+
+later = [0]  # bytes that /later has taken
 
 
 class Banner(socketserver.BaseRequestHandler):
