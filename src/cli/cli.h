@@ -33,6 +33,7 @@ struct cbx_command {
 	const char *summary; /* one line of `codebox --help` */
 	const char *help;    /* all of `codebox NAME --help`; NULL: the command explains itself */
 	int (*run)(int argc, char **argv);
+	bool program; /* what stands behind its first argument may belong to a program that is run */
 };
 
 extern const struct cbx_command cbx_cmd_run;

@@ -384,4 +384,5 @@ const struct cbx_command cbx_cmd_exec = {
 	.summary = "run a program in a session, with or without a terminal",
 	.help = help,
 	.run = run_exec,
+	.program = true,
 };

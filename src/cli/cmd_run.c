@@ -500,4 +500,5 @@ const struct cbx_command cbx_cmd_run = {
 	.summary = "run a file, an expression or standard input in a sandbox",
 	.help = help,
 	.run = run_run,
+	.program = true,
 };

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,6 +29,7 @@ struct options {
 };
 
 struct files {
+	int lock; /* on their directory: two commands at once change them one behind the other */
 	char *tenants_path, *tokens_path;
 	struct cbx_tenants tenants;
 	struct cbx_confile file;
@@ -36,11 +38,28 @@ struct files {
 
 static void files_release(struct files *f)
 {
+	cbx_close_p(&f->lock);
 	free(f->tenants_path);
 	free(f->tokens_path);
 	cbx_tenants_release(&f->tenants);
 	cbx_confile_release(&f->file);
 	cbx_tokens_release(&f->tokens);
+}
+
+static int lock(struct files *f, struct cbx_err *err)
+{
+	_cleanup_free_ char *dir = cbx_xstrdup(f->tokens_path);
+	char *end = strrchr(dir, '/');
+
+	if (end)
+		end[end == dir] = '\0';
+	f->lock = open(end ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (f->lock < 0)
+		return cbx_fail(err, errno, "open the directory of %s", f->tokens_path);
+	while (flock(f->lock, LOCK_EX) < 0)
+		if (errno != EINTR)
+			return cbx_fail(err, errno, "lock the directory of %s", f->tokens_path);
+	return 0;
 }
 
 static int files_open(struct files *f, const struct cbx_dirs *dirs, const struct options *o, struct cbx_err *err)
@@ -49,6 +68,7 @@ static int files_open(struct files *f, const struct cbx_dirs *dirs, const struct
 	int r;
 
 	memset(f, 0, sizeof(*f));
+	f->lock = -1;
 	cbx_tenants_init(&f->tenants);
 	f->tenants_path = asked && asked[0] ? cbx_xstrdup(asked) : cbx_xasprintf("%s/tenants.json", dirs->config);
 	f->tokens_path = cbx_tokens_path(f->tenants_path);
@@ -57,6 +77,8 @@ static int files_open(struct files *f, const struct cbx_dirs *dirs, const struct
 		return cbx_refuse(err, "no_tenants", ENOENT,
 				  "there are no tenants: %s is missing; make it, as codebox-tenants(5) says",
 				  f->tenants_path);
+	if (r >= 0)
+		r = lock(f, err);
 	if (r >= 0)
 		r = cbx_confile_read(&f->file, f->tokens_path, err);
 	if (r >= 0 && f->file.exists)

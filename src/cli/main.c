@@ -113,10 +113,13 @@ static int unknown(const char *name)
 	return cbx_cli_usage("", "unknown command \"%s\"", name);
 }
 
-/* `codebox COMMAND --help`, unless it stands behind an argument and so may belong to the program that is run. */
-static int wants_help(int argc, char **argv)
+/* `codebox COMMAND --help`, and `codebox COMMAND SUBCOMMAND --help`. */
+static bool wants_help(const struct cbx_command *command, int argc, char **argv)
 {
-	return argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+	for (int i = 1; i < argc && (i == 1 || !command->program) && strcmp(argv[i], "--") != 0; i++)
+		if (strcmp(argv[i], "--help") == 0 || (i == 1 && strcmp(argv[i], "-h") == 0))
+			return true;
+	return false;
 }
 
 /* A closed standard descriptor would be given to the next socket or file, and messages written into it. */
@@ -156,7 +159,7 @@ int main(int argc, char **argv)
 	argc -= optind;
 	argv += optind;
 	if (strcmp(argv[0], "help") == 0) {
-		if (argc == 1 || wants_help(argc, argv))
+		if (argc == 1 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
 			return help();
 		argc--;
 		argv++;
@@ -168,7 +171,7 @@ int main(int argc, char **argv)
 	command = find(argv[0]);
 	if (!command)
 		return unknown(argv[0]);
-	if (command->help && wants_help(argc, argv))
+	if (command->help && wants_help(command, argc, argv))
 		return cbx_cli_out(command->help, strlen(command->help));
 	optind = 0; /* glibc: start over with a new argv */
 	return command->run(argc, argv);

@@ -25,6 +25,8 @@ def test_help_and_version():
         contains(text, "Usage: codebox " + c)
         contains(text, "Examples:")
         same(box.ok("help", c).out, text)
+        if c != "run":
+            same(box.ok(c, "anything", "--help").out, text)
         assert max(map(len, text.splitlines())) <= 120, c
     same(box.starts(), [])
 

@@ -108,6 +108,15 @@ def test_the_file_has_no_secret():
     same(os.path.exists(path + ".codebox-backup"), False)
 
 
+def test_tokens_that_are_made_at_once():
+    box = cbxtest.Box()
+    path = os.path.join(box.dir, "tenants.json")
+    Path(path).write_text('{"tenants": {"acme": {}}}')
+    made = [box.popen("token", "create", "--json", "--tenant", "acme", "--tenants", path, stdout=subprocess.PIPE) for _ in range(8)]
+    ids = {json.loads(p.communicate()[0])["id"] for p in made}
+    same(ids, {t["id"] for t in box.json("token", "list", "--json", "--tenants", path)["tokens"]})
+
+
 def test_scopes():
     d = daemon()
     a = ping(d.port, **bearer(d.token("acme", "--scope", "read")))
