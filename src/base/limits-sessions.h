@@ -217,7 +217,8 @@
 					 * gets no answer [integration/asking.py:questions_that_are_none] */
 #define CBX_ASKS_PER_SECOND 4            /* session: questions of its programs in a second; those beyond wait
 					 * [integration/asking.py:questions_that_are_none] */
-#define CBX_INSTALLS_MAX 8               /* packages: installations at once; more: error "busy"
+#define CBX_INSTALLS_MAX 64              /* packages: installations at once; more: error "busy" */
+#define CBX_INSTALLS_TENANT 8            /* packages: installations of one tenant at once; more: error "busy"
 					 * [integration/install.py:many_at_once] */
 #define CBX_CHANNELS_MAX 8               /* policy: channels of conda; more: error [unit/test_conda.c:policies] */
 #define CBX_ADVISORIES_MAX 8             /* policy: files and directories of advisories; more: error

@@ -36,6 +36,7 @@ struct unpack {
 	const struct cbx_unpack_options *o;
 	struct cbx_unpack_stats *stats;
 	struct cbx_err *err;
+	uint64_t counted; /* entries that are in o->together */
 	char path[CBX_UNPACK_PATH_MAX];
 };
 
@@ -72,13 +73,24 @@ static int check_ratio(struct unpack *u)
 	return 0;
 }
 
+static int check_together(struct unpack *u, uint64_t bytes)
+{
+	if (u->o->together && atomic_fetch_add(u->o->together, bytes) + bytes > u->o->max_bytes)
+		return cbx_refuse(u->err, "archive_too_large", EFBIG, "the archives hold more than %llu bytes",
+				  (unsigned long long)u->o->max_bytes);
+	return 0;
+}
+
 static int check_entries(struct unpack *u)
 {
+	uint64_t more = u->stats->entries - u->counted;
+
+	u->counted += more;
 	if (u->stats->entries + u->o->used_entries > u->o->max_entries)
 		return cbx_refuse(u->err, "archive_too_large", EFBIG,
 				  "the archive has more than %llu entries, with the directories on the way to them",
 				  (unsigned long long)u->o->max_entries);
-	return 0;
+	return check_together(u, more * u->o->entry_bytes);
 }
 
 static int check_size(struct unpack *u, int64_t size)
@@ -91,11 +103,10 @@ static int check_size(struct unpack *u, int64_t size)
 	if (u->o->packed_bytes && u->stats->bytes > CBX_UNPACK_RATIO_FLOOR &&
 	    u->stats->bytes / CBX_UNPACK_RATIO_MAX > u->o->packed_bytes)
 		return looks_like_a_bomb(u);
-	if (u->stats->bytes + u->o->used_bytes > u->o->max_bytes ||
-	    (u->o->together && atomic_fetch_add(u->o->together, (uint64_t)size) + (uint64_t)size > u->o->max_bytes))
+	if (u->stats->bytes + u->o->used_bytes > u->o->max_bytes)
 		return cbx_refuse(u->err, "archive_too_large", EFBIG, "the archive holds more than %llu bytes",
 				  (unsigned long long)u->o->max_bytes);
-	return 0;
+	return check_together(u, (uint64_t)size);
 }
 
 /* Make room for a new object that is not a directory. */

@@ -49,6 +49,7 @@ struct cbx_unpack_options {
 	uint64_t used_entries, used_bytes; /* by earlier archives of the same image */
 	uint64_t max_entries, max_bytes;   /* of all archives of the image */
 	_Atomic uint64_t *together; /* bytes that several processes unpack, bounded by max_bytes likewise; NULL: none */
+	uint64_t entry_bytes;	    /* which each entry counts for there, beside what it holds */
 	uint64_t packed_bytes; /* size of a zip, whose files are packed one by one */
 };
 

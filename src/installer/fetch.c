@@ -138,7 +138,6 @@ static void set_up(CURL *c, const struct cbx_index *index, const char *url, stru
 	curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
 	curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)STALL_S);
 	curl_easy_setopt(c, CURLOPT_TIMEOUT, (long)CBX_INSTALL_TIMEOUT_S);
-	curl_easy_setopt(c, CURLOPT_ACCEPT_ENCODING, "");
 	curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
 	curl_easy_setopt(c, CURLOPT_USERAGENT, "codebox/" PACKAGE_VERSION);
 	if (t->trusted)
@@ -187,6 +186,8 @@ static int request(const struct cbx_index *index, const char *url, const char *a
 		headers = curl_slist_append(headers, login); /* it copies the text */
 	}
 	set_up(c, index, url, t, headers, why);
+	if (!t->together) /* of a file of an installation the bytes count as they are */
+		curl_easy_setopt(c, CURLOPT_ACCEPT_ENCODING, "");
 	errno = 0;
 	code = r < 0 ? CURLE_OK : curl_easy_perform(c);
 	curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);

@@ -40,6 +40,7 @@
 #define FETCHES_MAX    6     /* at once */
 #define ENTRIES_MAX    50000 /* of one wheel */
 #define UNPACKED_RATIO 4     /* unpacked, they may be this many times what the policy allows for files of the index */
+#define ENTRY_BYTES    4096  /* which each file and directory counts for, beside what it holds */
 #define REMOVE_MAX     4000000ul
 #define NAMED_MAX      5 /* packages that one message names */
 #define PACKED	       "packed"
@@ -60,7 +61,7 @@ struct installation {
 
 /* In memory that all processes of an installation share. */
 struct spent {
-	_Atomic uint64_t fetched, unpacked; /* bytes */
+	_Atomic uint64_t fetched, unpacked; /* bytes; unpacked: with ENTRY_BYTES of each entry */
 };
 
 /* Where its tree is. One of conda has links, which what puts wheels in their places does not expect: a file that is
@@ -315,17 +316,17 @@ static int check_tree(void *arg, struct cbx_err *err)
 	return r < 0 ? cbx_fail(err, -r, "note what it holds") : 0;
 }
 
-static int unpacks_too_much(const struct cbx_unpack_options *o, struct cbx_err *err)
+static int unpacks_too_much(const struct installation *in, struct cbx_err *err)
 {
 	char size[32];
 
-	cbx_format_size(o->max_bytes, size);
+	cbx_format_size(in->bytes_max * UNPACKED_RATIO, size);
 	return cbx_refuse(
 		err, "too_large", EFBIG,
-		"unpacked, the files of the installation are more than %s, %d times what the policy allows for "
-		"them packed (install_size); install fewer packages at once, or ask whoever runs codebox to "
-		"change the policy",
-		size, UNPACKED_RATIO);
+		"unpacked, the files of the installation are more than %s, with %d KiB for each of them: %d times "
+		"what the policy allows for them packed (install_size); install fewer packages at once, or ask "
+		"whoever runs codebox to change the policy",
+		size, ENTRY_BYTES / 1024, UNPACKED_RATIO);
 }
 
 static int unpack(const struct installation *in, const struct cbx_wheel *w, int fd, const char *path,
@@ -338,7 +339,8 @@ static int unpack(const struct installation *in, const struct cbx_wheel *w, int 
 					.exclude = w->place ? others : NULL,
 					.max_entries = ENTRIES_MAX,
 					.max_bytes = in->bytes_max * UNPACKED_RATIO,
-					.together = &in->spent->unpacked };
+					.together = &in->spent->unpacked,
+					.entry_bytes = ENTRY_BYTES };
 	struct cbx_unpack_stats stats;
 	_cleanup_fd_ int tree = -1;
 	struct checking c = { .store = in->store, .wheel = w, .options = &o };
@@ -360,7 +362,7 @@ static int unpack(const struct installation *in, const struct cbx_wheel *w, int 
 		r = cbx_unpack_in_worker(fd, tree, &o, &stats, NULL, NULL, err);
 	}
 	if (r < 0 && in->spent->unpacked > o.max_bytes)
-		r = unpacks_too_much(&o, err);
+		r = unpacks_too_much(in, err);
 	if (r < 0)
 		return cbx_wrap(err, "%s", w->file);
 	c.tree = tree;
@@ -450,16 +452,6 @@ struct share {
 	size_t first;
 };
 
-/* A package of npm may be in several places. */
-static bool is_again(const struct cbx_lock *lock, size_t i)
-{
-	for (size_t k = 0; k < i; k++)
-		if (strcmp(lock->wheels[k].sum, lock->wheels[i].sum) == 0 &&
-		    !lock->wheels[k].build == !lock->wheels[i].build)
-			return true;
-	return false;
-}
-
 /* Each of FETCHES_MAX processes takes every so manieth wheel. */
 static int get_share(void *arg, struct cbx_err *err)
 {
@@ -469,7 +461,7 @@ static int get_share(void *arg, struct cbx_err *err)
 	for (size_t i = s->first; r >= 0 && i < s->in->lock.n; i += FETCHES_MAX) {
 		struct fetching f = { .in = s->in, .wheel = &s->in->lock.wheels[i] };
 
-		if (!is_again(&s->in->lock, i) && !have_wheel(s->in, f.wheel))
+		if (!cbx_lock_again(&s->in->lock, i) && !have_wheel(s->in, f.wheel))
 			r = get_wheel(&f, err);
 	}
 	return r;
@@ -535,7 +527,8 @@ static int get_all(const struct installation *in, struct cbx_err *err)
 }
 
 /* *ret: the tree; -1: there is none, or it was changed, and there is none any more. */
-static int open_wheel(const struct installation *in, const struct cbx_wheel *w, int *ret, struct cbx_err *err)
+static int open_wheel(const struct installation *in, const struct cbx_wheel *w, int *ret, uint64_t *ret_entries,
+		      struct cbx_err *err)
 {
 	char stored[STORED_NAME];
 
@@ -543,25 +536,30 @@ static int open_wheel(const struct installation *in, const struct cbx_wheel *w, 
 	*ret = openat(in->store->all, stored, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (*ret < 0 && errno != ENOENT)
 		return cbx_fail(err, errno, "open %s", w->file);
-	if (*ret < 0 || cbx_tree_unchanged(in->store, *ret, stored + 2))
+	if (*ret < 0 || cbx_tree_unchanged(in->store, *ret, stored + 2, ret_entries))
 		return 0;
 	cbx_close_p(ret);
 	return cbx_store_drop(in->store, stored) ? 0 : cbx_fail(err, errno, "remove what was changed: %s", w->file);
 }
 
-/* Each is looked at, so that all that have to be fetched again are fetched at once. */
+/* Each is looked at, so that all that have to be fetched again are fetched at once. A session's links take room, too:
+ * of a package that is in several places the directories are made for each. */
 static int check_all(const struct installation *in, struct cbx_err *err)
 {
 	_cleanup_buf_ struct cbx_buf text = { 0 };
+	uint64_t entries = 0, here = 0;
 	size_t n = 0;
 
 	for (size_t i = 0; i < in->lock.n; i++) {
 		const struct cbx_wheel *w = &in->lock.wheels[i];
 		_cleanup_fd_ int tree = -1;
-		int r = open_wheel(in, w, &tree, err);
+		int r = open_wheel(in, w, &tree, &here, err);
 
 		if (r < 0)
 			return of_wheel(w, err);
+		entries += tree < 0 ? 0 : here;
+		if (entries > in->bytes_max * UNPACKED_RATIO / ENTRY_BYTES)
+			return unpacks_too_much(in, err);
 		if (tree < 0 && n++ < NAMED_MAX)
 			cbx_buf_addf(&text, "%s%s %s", text.len ? ", " : "", w->name, w->version);
 	}

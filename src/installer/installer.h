@@ -159,8 +159,8 @@ int cbx_check(const cJSON *job, const struct cbx_lock *lock, const struct cbx_st
 
 /* Note what a tree holds that becomes that of this sum. */
 int cbx_tree_keep(const struct cbx_store_dirs *store, int tree, const char *sum);
-/* Whether it holds that still; nothing was noted: no. */
-bool cbx_tree_unchanged(const struct cbx_store_dirs *store, int tree, const char *sum);
+/* Whether it holds that still, and how many files and directories that are; nothing was noted: no. */
+bool cbx_tree_unchanged(const struct cbx_store_dirs *store, int tree, const char *sum, uint64_t *ret_entries);
 
 /* ---- trim.c ---- */
 

@@ -31,7 +31,8 @@ struct sums {
 
 struct walk {
 	struct sha256_ctx stats, contents;
-	bool read; /* the contents, too */
+	bool read;	  /* the contents, too */
+	uint64_t entries; /* so far */
 };
 
 static void add(struct sha256_ctx *c, const void *p, size_t n)
@@ -121,6 +122,7 @@ static int walk(struct walk *w, int dir, unsigned depth)
 		_cleanup_fd_ int below = -1;
 		struct stat st;
 
+		w->entries++;
 		add(&w->stats, name, strlen(name) + 1);
 		add(&w->contents, name, strlen(name) + 1);
 		if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -141,7 +143,7 @@ static int walk(struct walk *w, int dir, unsigned depth)
 	return r;
 }
 
-static int sum_up(int tree, bool read, struct sums *ret)
+static int sum_up(int tree, bool read, struct sums *ret, uint64_t *ret_entries)
 {
 	struct walk w = { .read = read };
 	int r;
@@ -151,6 +153,7 @@ static int sum_up(int tree, bool read, struct sums *ret)
 	r = walk(&w, tree, 0);
 	sha256_digest(&w.stats, sizeof(ret->stats), ret->stats);
 	sha256_digest(&w.contents, sizeof(ret->contents), ret->contents);
+	*ret_entries = w.entries;
 	return r;
 }
 
@@ -175,12 +178,13 @@ static int keep(const struct cbx_store_dirs *store, const char *sum, const struc
 int cbx_tree_keep(const struct cbx_store_dirs *store, int tree, const char *sum)
 {
 	struct sums sums;
-	int r = sum_up(tree, true, &sums);
+	uint64_t entries;
+	int r = sum_up(tree, true, &sums, &entries);
 
 	return r < 0 ? r : keep(store, sum, &sums);
 }
 
-bool cbx_tree_unchanged(const struct cbx_store_dirs *store, int tree, const char *sum)
+bool cbx_tree_unchanged(const struct cbx_store_dirs *store, int tree, const char *sum, uint64_t *ret_entries)
 {
 	_cleanup_free_ char *path = cbx_xasprintf("m/%s", sum);
 	_cleanup_fd_ int fd = openat(store->all, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -191,10 +195,10 @@ bool cbx_tree_unchanged(const struct cbx_store_dirs *store, int tree, const char
 	if (fd < 0 || fstat(fd, &st) < 0 || cbx_read_full(fd, &had, sizeof(had)) != (ssize_t)sizeof(had))
 		return false;
 	age = time(NULL) - st.st_mtime;
-	if (age >= 0 && age < CBX_TREE_TRUSTED_S && sum_up(tree, false, &has) == 0 &&
+	if (age >= 0 && age < CBX_TREE_TRUSTED_S && sum_up(tree, false, &has, ret_entries) == 0 &&
 	    memcmp(had.stats, has.stats, sizeof(had.stats)) == 0)
 		return true;
-	if (sum_up(tree, true, &has) < 0 || memcmp(had.contents, has.contents, sizeof(had.contents)) != 0)
+	if (sum_up(tree, true, &has, ret_entries) < 0 || memcmp(had.contents, has.contents, sizeof(had.contents)) != 0)
 		return false;
 	(void)keep(store, sum, &has); /* else they are compared again */
 	return true;

@@ -44,7 +44,7 @@ static void measure(int dir, const char *name, unsigned depth, struct kept *k)
 
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
-	k->bytes += ((uint64_t)st.st_size + BLOCK - 1) / BLOCK * BLOCK;
+	k->bytes += ((uint64_t)st.st_size / BLOCK + 1) * BLOCK; /* what is empty takes room, too */
 	k->wanted |= S_ISREG(st.st_mode) && st.st_nlink > 1;
 	if (!S_ISDIR(st.st_mode) || depth > DEPTH_MAX)
 		return;

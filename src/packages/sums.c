@@ -162,17 +162,29 @@ void cbx_sums_release(struct cbx_sums *sums)
 	*sums = (struct cbx_sums){ 0 };
 }
 
+static int by_name(const void *a, const void *b)
+{
+	const struct cbx_sum *const *x = a, *const *y = b;
+	int r = strcmp((*x)->name, (*y)->name);
+
+	return r ? r : *x < *y ? -1 : *x > *y; /* as they were given */
+}
+
 cJSON *cbx_sums_json(const struct cbx_sums *sums)
 {
-	cJSON *o = cbx_json_new_obj();
+	_cleanup_free_ const struct cbx_sum **sorted = cbx_xcalloc(sums->n + 1, sizeof(struct cbx_sum *));
+	cJSON *o = cbx_json_new_obj(), *list = NULL;
 
+	for (size_t i = 0; i < sums->n; i++)
+		sorted[i] = &sums->all[i];
+	qsort(sorted, sums->n, sizeof(struct cbx_sum *), by_name);
 	for (size_t i = 0; i < sums->n; i++) {
-		cJSON *list = cJSON_GetObjectItemCaseSensitive(o, sums->all[i].name), *one = cbx_json_new_obj();
+		cJSON *one = cbx_json_new_obj();
 
-		if (!list)
-			cbx_json_set(o, sums->all[i].name, list = cbx_json_new_arr());
-		cbx_json_set_str(one, "version", sums->all[i].version);
-		cbx_json_set_str(one, "sum", sums->all[i].sum);
+		if (!i || strcmp(sorted[i - 1]->name, sorted[i]->name) != 0)
+			cbx_json_set(o, sorted[i]->name, list = cbx_json_new_arr());
+		cbx_json_set_str(one, "version", sorted[i]->version);
+		cbx_json_set_str(one, "sum", sorted[i]->sum);
 		cbx_json_push(list, one);
 	}
 	return o;

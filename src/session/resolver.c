@@ -286,6 +286,7 @@ static bool has_facts(const struct cbx_install *in)
 static void resolver_said(struct cbx_install *in, const char *stream, const char *p, size_t n)
 {
 	struct cbx_err err;
+	size_t searched = in->line.len;
 	const char *end_of;
 	int r = 0;
 
@@ -298,9 +299,11 @@ static void resolver_said(struct cbx_install *in, const char *stream, const char
 		return;
 	}
 	cbx_buf_add(&in->line, p, n);
-	while (r == 0 && in->line.len && (end_of = memchr(in->line.data, '\n', in->line.len))) {
+	while (r == 0 && in->line.len > searched &&
+	       (end_of = memchr(in->line.data + searched, '\n', in->line.len - searched))) {
 		r = take_line(in, in->line.data, (size_t)(end_of - in->line.data), &err);
 		cbx_buf_drop(&in->line, (size_t)(end_of - in->line.data) + 1);
+		searched = 0;
 	}
 	if (r == 0 && in->line.len > LINE_MAX)
 		r = cbx_refuse(&err, "invalid_lock", EFBIG, "the resolver's answer is too long");

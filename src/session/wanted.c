@@ -128,7 +128,7 @@ static int check_each(const struct cbx_session *s, const cJSON *names, struct cb
 int cbx_wanted_check(const struct cbx_session *s, const cJSON *names, struct cbx_requirements *ret, struct cbx_err *err)
 {
 	const struct cbx_engine *e = s->engine;
-	size_t n = 0;
+	size_t n = 0, own = 0;
 
 	if (!cJSON_IsArray(names) || !names->child || cJSON_GetArraySize(names) > CBX_INSTALL_NAMES_MAX)
 		return cbx_refuse(err, "invalid_argument", EINVAL,
@@ -137,11 +137,11 @@ int cbx_wanted_check(const struct cbx_session *s, const cJSON *names, struct cbx
 	if (s->install)
 		return cbx_refuse(err, "busy", EBUSY,
 				  "session %s: packages are being installed; wait for the end of that", s->spec.id);
-	for (const struct cbx_install *in = TAILQ_FIRST(&e->installs); in; in = TAILQ_NEXT(in, entry))
-		n++;
-	if (n >= CBX_INSTALLS_MAX)
-		return cbx_refuse(err, "busy", EBUSY, "packages are being installed in %d sessions; try again later",
-				  CBX_INSTALLS_MAX);
+	for (const struct cbx_install *in = TAILQ_FIRST(&e->installs); in; in = TAILQ_NEXT(in, entry), n++)
+		own += strcmp(in->target->tenant, s->tenant) == 0;
+	if (own >= CBX_INSTALLS_TENANT || n >= CBX_INSTALLS_MAX)
+		return cbx_refuse(err, "busy", EBUSY, "packages are being installed in %zu sessions; try again later",
+				  own >= CBX_INSTALLS_TENANT ? own : n);
 	return check_each(s, names, ret, err);
 }
 

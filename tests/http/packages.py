@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -37,7 +38,7 @@ def daemon():
         index.add("lower", "2.6")
         index.add("barred", "1.0")
         made["dir"] = tempfile.TemporaryDirectory()
-        policy = os.path.join(made["dir"].name, "policy.json")
+        made["policy"] = policy = os.path.join(made["dir"].name, "policy.json")
         os.chmod(made["dir"].name, 0o755)
         Path(policy).write_text(json.dumps({"include": ["default"], "packages": {"allow": ["upper", "lower", "missing"], "index": index.url}}))
         os.chmod(policy, 0o644)
@@ -85,6 +86,46 @@ def test_what_is_refused():
         status, answer, _ = ask("POST", "/sessions/one/packages", body)
         same((body, status, answer["status"]), (body, 400, "error"))
     same(ask("GET", "/sessions/one/packages")[0], 405)
+
+
+def test_one_tenant_leaves_room_for_others():
+    daemon()
+    gate = threading.Event()
+
+    def slow():
+        gate.wait(PATIENCE)
+        yield b"{}"
+
+    made["index"].instead["/simple/missing/"] = 200, {"Content-Type": "application/vnd.pypi.simple.v1+json"}, slow
+    d = Daemon("--policy", made["policy"], tenants={"many": {}, "other": {}})
+    tokens = {tenant: d.token(tenant) for tenant in ("many", "other")}
+
+    def ask_as(tenant, session, name):
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {tokens[tenant]}"}
+        c = http.client.HTTPConnection("127.0.0.1", d.port, timeout=PATIENCE)
+        for path, body in ("/sessions", {"session_id": session}), (f"/sessions/{session}/packages", {"packages": [name]}):
+            c.request("POST", path, json.dumps(body), headers)
+            r = c.getresponse()
+            data = json.loads(r.read())
+        c.close()
+        return r.status, data
+
+    try:
+        answers = []
+        threads = [threading.Thread(target=lambda i=i: answers.append(ask_as("many", f"m{i}", "missing"))) for i in range(9)]
+        for t in threads:
+            t.start()
+        assert cbxtest.wait_until(lambda: answers), "all nine were begun"
+        assert "packages are being installed in 8 sessions" in str(answers), answers
+        status, body = ask_as("other", "o", "lower")
+        same((status, body["installed"]), (200, [{"name": "lower", "version": "2.6"}]))
+        gate.set()
+        for t in threads:
+            t.join()
+        same(len(answers), 9)
+    finally:
+        gate.set()
+        d.stop()
 
 
 def test_the_end():

@@ -179,6 +179,15 @@ def test_too_large():
     assert "more than 4 MiB" in answer and "(install_size); install fewer packages at once" in answer, answer
     assert names(install("half-one", b=b)["installed"]) == ["half-one 1"]
     assert names(install("half-two", "grown-half-one", b=b)["installed"]) == ["grown-half-one 1", "half-two 1"]
+    # What is empty takes room, too: when it is unpacked, and in each session that has it.
+    index.add("empties", "1", files={f"empties/{i}": "" for i in range(1100)})
+    for unpacked in False, True:
+        if unpacked:
+            assert names(install("empties", session="empties")["installed"]) == ["empties 1"]
+            index.asked.clear()
+        answer = install("empties", b=b)
+        assert "more than 4 MiB, with 4 KiB for each of them" in answer, answer
+    assert not any(path.endswith(".whl") for path in index.asked), index.asked
     b.stop()
 
 
@@ -813,6 +822,7 @@ def test_one_that_is_given_up_leaves_nothing():
         # All of its processes end, although the index has not.
         assert wait_until(lambda: working() <= 1, 20)
         assert os.listdir(os.path.join(own, "t")) == [] and sorted(os.listdir(os.path.join(own, "s"))) == had
+
     # So do those that ask the index, which says a little now and then.
     def page():
         yield b"{"

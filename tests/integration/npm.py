@@ -211,6 +211,26 @@ def test_archives_that_are_hostile_or_not_what_was_promised():
     assert not os.path.exists("/tmp/cbx-evil")
 
 
+def test_directories_take_room():
+    """Of a package that is in several places those of each."""
+    def directories(tar):
+        for i in range(300):
+            entry = tarfile.TarInfo(f"package/d{i}")
+            entry.type = tarfile.DIRTYPE
+            tar.addfile(entry)
+
+    for version in "1.0.0", "2.0.0":
+        registry.add("hollow", version, raw=directories)
+    for i in range(4):
+        registry.add(f"has-hollow-{i}", "1.0.0", {"hollow": "1.0.0"})
+    b = box_with(install_size="1M")
+    answer = install("hollow@2.0.0", "has-hollow-0", b=b)
+    assert isinstance(answer, dict), answer
+    answer = install("hollow@2.0.0", *(f"has-hollow-{i}" for i in range(4)), b=b)
+    assert "more than 4 MiB, with 4 KiB for each of them" in answer, answer
+    b.stop()
+
+
 def test_the_users_configuration_counts_and_its_secrets_stay_outside():
     private = Registry(token="s3cret")
     private.add("@own/thing", "1.0.0", {"plain": "^1"})
