@@ -182,13 +182,13 @@ struct cbx_http_exchange *cbx_http_exchange_new(struct cbx_http_conn *conn, stru
 						void (*on_end)(struct cbx_http_exchange *ex), void *arg)
 {
 	struct cbx_http_exchange *ex = cbx_xcalloc(1, sizeof(*ex));
-	const char *accept = cbx_http_header(conn, "Accept");
+	const struct cbx_http_head *h = &conn->head;
 
 	ex->conn = conn;
 	ex->on_end = on_end;
 	ex->arg = arg;
-	ex->may_stream = !accept || strcasestr(accept, "text/event-stream") || strstr(accept, "*/*") ||
-			 strcasestr(accept, "text/*");
+	ex->may_stream = !cbx_http_head_field(h, "Accept") || cbx_http_head_accepts(h, "text/event-stream") ||
+			 cbx_http_head_accepts(h, "*/*") || cbx_http_head_accepts(h, "text/*");
 	ex->tick = event_new(conn->all->base, -1, 0, on_tick, ex);
 	if (ex->may_stream)
 		tick_in(ex, CBX_HTTP_STREAM_AFTER_MS);

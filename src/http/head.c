@@ -113,6 +113,14 @@ const char *cbx_http_head_field(const struct cbx_http_head *h, const char *name)
 	return NULL;
 }
 
+bool cbx_http_head_accepts(const struct cbx_http_head *h, const char *type)
+{
+	for (size_t i = 0; i < h->nfields; i++)
+		if (strcasecmp(h->fields[i].name, "Accept") == 0 && strcasestr(h->fields[i].value, type))
+			return true;
+	return false;
+}
+
 /* What decides who asks, for what, and where the body ends. */
 static bool is_said_once(const char *name)
 {

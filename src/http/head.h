@@ -35,6 +35,8 @@ int cbx_http_head_end(const char *p, size_t len, size_t *scanned);
 int cbx_http_head_parse(const char *text, size_t len, struct cbx_http_head *ret, const char **ret_why);
 void cbx_http_head_release(struct cbx_http_head *h);
 const char *cbx_http_head_field(const struct cbx_http_head *h, const char *name); /* NULL: not there */
+/* Whether Accept, on any of its lines, has this media type by name. */
+bool cbx_http_head_accepts(const struct cbx_http_head *h, const char *type);
 
 const char *cbx_http_reason(int status); /* "Not Found", for the head of an answer */
 

@@ -434,8 +434,7 @@ static void resume(struct cbx_http_session *s, struct cbx_http_conn *c, const ch
 
 static void get(struct cbx_http_mcp *m, const struct cbx_mcp_registry *registry, struct cbx_http_conn *c)
 {
-	const char *accept = cbx_http_header(c, "Accept");
-	bool takes_events = accept && strcasestr(accept, "text/event-stream");
+	bool takes_events = cbx_http_head_accepts(&c->head, "text/event-stream");
 	struct cbx_http_exchange *ex;
 	struct cbx_http_session *s;
 

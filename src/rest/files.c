@@ -95,12 +95,11 @@ static int directory(struct cbx_rest_call *call, size_t room, struct cbx_err *er
 /* Whether a directory is asked for as an archive: "format" says so, or, where that is not said, Accept. */
 static int as_archive(const struct cbx_rest_call *call, struct cbx_err *err)
 {
-	const char *accept = cbx_http_header(call->conn, "Accept");
 	char format[16];
 	int r = cbx_rest_query(call->conn->head.query, "format", format, sizeof(format), err);
 
 	if (r == 0)
-		return accept && strstr(accept, "application/x-tar");
+		return cbx_http_head_accepts(&call->conn->head, "application/x-tar");
 	if (r > 0 && strcmp(format, "tar") != 0 && strcmp(format, "json") != 0)
 		return cbx_refuse(err, "invalid_argument", EINVAL, "format: \"%s\" is unknown; use json or tar",
 				  format);

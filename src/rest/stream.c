@@ -170,9 +170,7 @@ static void replay(struct cbx_rest_call *call, struct cbx_execution *x)
 
 void cbx_rest_stream_begin(struct cbx_rest_call *call)
 {
-	const char *accept = cbx_http_header(call->conn, "Accept");
-
-	call->ndjson = accept && strstr(accept, "application/x-ndjson");
+	call->ndjson = cbx_http_head_accepts(&call->conn->head, "application/x-ndjson");
 	call->streaming = true;
 	cbx_http_add_header(call->conn, "Cache-Control", "no-cache, no-transform");
 	cbx_http_add_header(call->conn, "X-Accel-Buffering", "no");

@@ -79,6 +79,9 @@ def test_json_or_events():
     c.headers["Accept"] = "application/json"
     a = c.call("test_tool_with_progress", _meta={"progressToken": "tok"})
     same((a.type, len(a.messages)), ("application/json", 1))
+    c.headers["accept"] = "text/event-stream"  # on a line of its own
+    same(c.call("test_tool_with_progress", _meta={"progressToken": "tok"}).type, "text/event-stream")
+    del c.headers["accept"]
     c.headers["Accept"] = BOTH
     a = c.call("silence")
     same((a.type, a.message["result"]["content"][0]["text"]), ("text/event-stream", "At last."))

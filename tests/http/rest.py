@@ -363,7 +363,7 @@ def test_streams():
     code = ("import os, sys, time\nprint('first', flush=True)\ninput_ = open('go', 'a')\n"
             "while not open('go').read(): time.sleep(0.05)\nprint('é', file=sys.stderr)\n'shown'")
     request = execute(s, code)
-    r = begin("GET", f"/execute/{request}/stream", Accept="application/x-ndjson")
+    r = begin("GET", f"/execute/{request}/stream", Accept="text/plain", accept="Application/X-NDJSON")
     same((r.status, r.headers["Content-Type"]), (200, "application/x-ndjson"))
     events = lines_of(r)
     got = []
