@@ -141,6 +141,12 @@ int cbx_find_wheel(const struct cbx_indexes *from, const struct cbx_store_dirs *
 /* ---- install.c ---- */
 
 int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *answer, struct cbx_err *err);
+
+/* ---- store.c ---- */
+
+#define CBX_REMOVE_MAX 4000000ul /* entries that are removed at once */
+
+bool cbx_token_valid(const cJSON *v); /* of a session's directory */
 int cbx_drop(const cJSON *job, const struct cbx_store_dirs *store, struct cbx_err *err);
 /* Remove what an installation has made, finished or not, when nobody is left that would do so later. */
 void cbx_install_undo(const cJSON *job, const struct cbx_store_dirs *store);

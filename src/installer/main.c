@@ -30,8 +30,7 @@
 #include "packages/job.h"
 #include "sandbox/worker.h"
 
-#define REMOVE_MAX 4000000ul
-#define PIECE	   4096
+#define PIECE 4096
 
 static void say(int out, cJSON *answer, const struct cbx_err *err)
 {
@@ -203,6 +202,6 @@ int main(int argc, char **argv)
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	cbx_worker_take_jobs(CBX_JOB_SOCKET, serve, &store);
 	/* codeboxd has gone, and with it all sessions. */
-	(void)cbx_remove_tree(store.all, argv[2], REMOVE_MAX);
+	(void)cbx_remove_tree(store.all, argv[2], CBX_REMOVE_MAX);
 	return 0;
 }

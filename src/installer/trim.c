@@ -18,9 +18,8 @@
 #include "base/str.h"
 #include "installer/installer.h"
 
-#define DEPTH_MAX  64
-#define BLOCK	   4096u
-#define REMOVE_MAX 4000000ul
+#define DEPTH_MAX 64
+#define BLOCK	  4096u
 
 struct kept {
 	char path[160]; /* below the store */
@@ -100,7 +99,7 @@ bool cbx_store_drop(const struct cbx_store_dirs *store, const char *path)
 		return errno == ENOENT; /* another process trims, too */
 	snprintf(noted, sizeof(noted), "m/%.150s", path + 2);
 	(void)unlinkat(store->all, noted, 0);
-	return cbx_remove_tree(store->own, temporary, REMOVE_MAX) >= 0;
+	return cbx_remove_tree(store->own, temporary, CBX_REMOVE_MAX) >= 0;
 }
 
 static int trim(const struct cbx_store_dirs *store, bool wheels, uint64_t max, struct cbx_err *err)

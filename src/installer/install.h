@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CBX_INSTALLER_INSTALL_H
+#define CBX_INSTALLER_INSTALL_H
+
+/* One installation: what get.c fetches into the store, install.c gives to a session. */
+#include "installer/installer.h"
+
+/* Unpacked, packages may be this many times what the policy allows for files of the index. */
+#define CBX_UNPACKED_RATIO 4
+#define CBX_ENTRY_BYTES	   4096 /* which each file and directory counts for, beside what it holds */
+#define CBX_STORED_NAME	   160
+
+struct cbx_installation {
+	const struct cbx_store_dirs *store;
+	struct cbx_indexes indexes;
+	struct cbx_lock lock;
+	uint64_t bytes_max, kept_max;
+	struct cbx_spent *spent;
+	const char *python, *registry, *token;
+	const cJSON *job; /* of which conda.c has the channels, and where the session sees what it gets */
+	const char *at, *version;
+	bool scripts; /* those of npm packages are to run */
+};
+
+/* In memory that all processes of an installation share. */
+struct cbx_spent {
+	_Atomic uint64_t fetched, unpacked; /* bytes; unpacked: with CBX_ENTRY_BYTES of each entry */
+};
+
+/* get.c */
+
+void cbx_stored_name(const struct cbx_wheel *w, char ret[CBX_STORED_NAME]);
+bool cbx_stored(const struct cbx_installation *in, const struct cbx_wheel *w);
+/* Whether a tree is that of this package, of whatever kind. */
+int cbx_package_check(int tree, const struct cbx_wheel *w, struct cbx_err *err);
+/* Bring into the store what it lacks. */
+int cbx_get_all(const struct cbx_installation *in, struct cbx_err *err);
+/* Which package failed, and what needs it; returns the error. */
+int cbx_error_of(const struct cbx_wheel *w, struct cbx_err *err);
+int cbx_unpacks_too_much(const struct cbx_installation *in, struct cbx_err *err);
+
+#endif
