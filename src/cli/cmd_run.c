@@ -290,6 +290,8 @@ static int create_kept(struct run *run, struct cbx_cell *cell, struct cbx_err *e
 	int r;
 
 	cbx_cli_spec_json(&run->spec, params);
+	cbx_json_set_str(params, "language", run->language);
+	cbx_json_set_str(params, "file", is_file(run) ? run->file : NULL);
 	r = cbx_client_call(cell->client, "session.create", params, &session, err);
 	if (r < 0)
 		return r;
@@ -445,7 +447,7 @@ static const char help[] =
 	"       codebox run [OPTION...] [-] < FILE\n"
 	"       codebox run [OPTION...] [-o FILE | --in-place] NOTEBOOK.ipynb\n"
 	"\n"
-	"Runs code in a sandbox: Python, Bash, or JavaScript with --image javascript. FILE runs as with python3,\n"
+	"Runs code in a sandbox: Python, Bash, or JavaScript if an image has it. FILE runs as with python3,\n"
 	"bash or node, by its ending, from /workspace/FILE in the sandbox, which is made or replaced; CODE runs as\n"
 	"a cell of a notebook, whose last value is written, too. Standard input is the program's; without -c and\n"
 	"FILE, standard input is the code. All output is written as it comes, at the pace of whoever reads it.\n"
@@ -458,7 +460,8 @@ static const char help[] =
 	"  --session ID     run in this session, which is made when it does not exist and stays afterwards:\n"
 	"                   variables, imports and files are there at the next run\n"
 	"  --keep           keep the session of this run, under a name that is printed\n"
-	"  --image NAME     the image to use (default: python); codebox image ls lists them\n"
+	"  --image NAME     the image to use (default: python, or one that has the language); codebox image ls\n"
+	"                   lists them\n"
 	"  --timeout TIME   interrupt the code after this time: 90, 500ms, 5m (default: as long as the policy allows)\n"
 	"  --memory SIZE    memory of the sandbox: 512M, 4G (default: 2G)\n"
 	"  --disk SIZE      space for its files (default: 1G)\n"

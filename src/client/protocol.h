@@ -9,7 +9,8 @@
  * events: {"event":"…", "request":N, …}. Only the same user (or root) may connect.
  *
  *   hello {}                                  -> cbx_engine_to_json(), and how codeboxd itself is confined
- *   session.create {spec members}             -> session description, once it is ready
+ *   session.create {spec members, "language"?, "file"?} -> session description, once it is ready
+ *       Without "image", here and in run, it has one with the language, or with that of the file's name.
  *   session.list {}                           -> {"sessions":[…]}
  *   session.info {"session_id"}               -> session description
  *   session.close {"session_id"}              -> {}

@@ -173,6 +173,8 @@ int cbx_control_run(struct cbx_control_request *q, const struct cbx_control_args
 
 	cbx_session_spec_init(&spec);
 	spec.timeout_ms = 0;
+	spec.language = a->language;
+	spec.file = a->file;
 	if (r >= 0)
 		r = cbx_session_spec_parse(a->params, &spec, err);
 	cell.timeout_ms = spec.timeout_ms; /* this run's, 0 where none is given; not the session's */

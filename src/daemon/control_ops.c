@@ -104,6 +104,8 @@ static int op_session_create(struct cbx_control_request *q, const struct cbx_con
 	int r;
 
 	cbx_session_spec_init(&spec);
+	spec.language = a->language;
+	spec.file = a->file;
 	r = cbx_session_spec_parse(a->params, &spec, err);
 	q->created = (struct cbx_ready_op){ .op.ops = &q->control->caller.ops, .done = created };
 	return r < 0 ? r : cbx_session_create(&q->control->caller, &spec, &q->created, &s, err);
@@ -284,7 +286,7 @@ const struct cbx_control_method cbx_control_methods[] = {
 	{ "drain", op_drain },
 	{ "policy.reload", op_policy_reload },
 	{ "tenants.reload", op_tenants_reload },
-	{ "session.create", op_session_create, .spec = true },
+	{ "session.create", op_session_create, .takes = CBX_ARG_LANGUAGE | CBX_ARG_FILE, .spec = true },
 	{ "session.list", op_session_list },
 	{ "session.top", op_session_top },
 	{ "session.info", op_session_info, SESSION },

@@ -52,6 +52,59 @@ static const char *default_image(const struct cbx_policy *p, const struct cbx_pr
 	return "python";
 }
 
+/* Borrowed: all that can be used. A store that cannot be read has none. */
+static const cJSON *stored(struct cbx_engine *e)
+{
+	uint64_t now = cbx_now_ms();
+	struct cbx_err ignored;
+	cJSON *list;
+
+	if (e->stored && now - e->stored_ms < CBX_IMAGES_LOOK_MS)
+		return e->stored;
+	if (cbx_image_list(e->config.images_dir, &list, &ignored) < 0)
+		list = cbx_json_new_arr();
+	cJSON_Delete(e->stored);
+	e->stored = list;
+	e->stored_ms = now;
+	return list;
+}
+
+static bool usable(const cJSON *image, const struct cbx_policy *p, const struct cbx_principal *who)
+{
+	const char *name = cbx_json_text(image, "name");
+
+	return name && !cJSON_GetObjectItemCaseSensitive(image, "damaged") && !is_anothers(who, name) &&
+	       cbx_policy_image_allowed(p, name);
+}
+
+/* The default image, unless another one has the language and it has not: the smallest of those. */
+static const char *image_for(const struct cbx_session *s, const struct cbx_principal *who)
+{
+	const char *by_default = default_image(s->policy, who), *name = NULL, *dialect;
+	const struct cbx_runtimes *all = &s->engine->runtimes;
+	const char *language = s->spec.language ? s->spec.language
+			       : s->spec.file	? cbx_runtime_of_file(all, s->spec.file)
+						: NULL;
+	const struct cbx_runtime *rt = language ? cbx_runtime_named(all, language, strlen(language), &dialect) : NULL;
+	double size = 0;
+	const cJSON *image;
+
+	cJSON_ArrayForEach(image, (rt ? stored(s->engine) : NULL)) {
+		const cJSON *interpreters = cJSON_GetObjectItemCaseSensitive(image, "interpreters");
+		double bytes = cbx_json_number(image, "bytes", 0);
+
+		if (!usable(image, s->policy, who) || !cJSON_GetObjectItemCaseSensitive(interpreters, rt->language))
+			continue;
+		if (strcmp(cbx_json_text(image, "name"), by_default) == 0)
+			return by_default;
+		if (!name || bytes < size) {
+			name = cbx_json_text(image, "name");
+			size = bytes;
+		}
+	}
+	return name ? name : by_default;
+}
+
 int cbx_image_not_there(const char *image, struct cbx_err *err)
 {
 	return cbx_refuse(err, "image_not_found", ENOENT, "there is no image \"%.80s\"; list the images", image);
@@ -63,7 +116,7 @@ int cbx_session_settle_image(struct cbx_session *s, const struct cbx_principal *
 	_cleanup_buf_ struct cbx_buf names = { 0 };
 
 	if (!s->spec.image[0])
-		snprintf(s->spec.image, sizeof(s->spec.image), "%s", default_image(p, owner));
+		snprintf(s->spec.image, sizeof(s->spec.image), "%s", image_for(s, owner));
 	if (is_anothers(owner, s->spec.image))
 		return cbx_image_not_there(s->spec.image, err);
 	if (s->spec.helper || cbx_policy_image_allowed(p, s->spec.image))
@@ -96,23 +149,6 @@ static cJSON *describe(const cJSON *manifest, const char *name, const char *by_d
 	return o;
 }
 
-/* Borrowed: all that can be used. A store that cannot be read has none. */
-static const cJSON *stored(struct cbx_engine *e)
-{
-	uint64_t now = cbx_now_ms();
-	struct cbx_err ignored;
-	cJSON *list;
-
-	if (e->stored && now - e->stored_ms < CBX_IMAGES_LOOK_MS)
-		return e->stored;
-	if (cbx_image_list(e->config.images_dir, &list, &ignored) < 0)
-		list = cbx_json_new_arr();
-	cJSON_Delete(e->stored);
-	e->stored = list;
-	e->stored_ms = now;
-	return list;
-}
-
 cJSON *cbx_engine_images(const struct cbx_caller *caller)
 {
 	const struct cbx_principal *who = caller->principal;
@@ -122,13 +158,9 @@ cJSON *cbx_engine_images(const struct cbx_caller *caller)
 	cJSON *list = cbx_json_new_arr();
 	const cJSON *image;
 
-	cJSON_ArrayForEach(image, stored(e)) {
-		const char *name = cbx_json_text(image, "name");
-
-		if (name && !cJSON_GetObjectItemCaseSensitive(image, "damaged") && !is_anothers(who, name) &&
-		    cbx_policy_image_allowed(p, name))
-			cbx_json_push(list, describe(image, name, by_default));
-	}
+	cJSON_ArrayForEach(image, stored(e))
+		if (usable(image, p, who))
+			cbx_json_push(list, describe(image, cbx_json_text(image, "name"), by_default));
 	cbx_policy_free(p);
 	return list;
 }

@@ -145,6 +145,7 @@ int cbx_session_settle(struct cbx_session *s, const struct cbx_principal *owner,
 	if (r >= 0)
 		r = ask_mounts(s, err);
 	s->spec.environment = s->spec.mounts = s->spec.packages = NULL; /* they are the caller's */
+	s->spec.language = s->spec.file = NULL;
 	return r;
 }
 

@@ -266,5 +266,25 @@ def test_ctrl_c():
     assert p.returncode == 130, p.returncode
 
 
+def test_a_language_finds_its_image():
+    """Where none is named: the default one, if that has it."""
+    box.image("javascript"), box.image("python")
+    path = script("said.js", b"const said = process.argv.slice(2);\nconsole.log(said)\n")
+    r = box("run", path, "a", "b")
+    assert (r.returncode, r.stdout) == (0, "[ 'a', 'b' ]\n"), r
+    r = box("run", "-l", "javascript", "--keep", "-c", "[1, 2].map((x) => 2 * x)")
+    assert (r.returncode, r.stdout) == (0, "[ 2, 4 ]\n"), r
+    kept = r.stderr.split("--session ")[1].split()[0]
+    assert box.json("session", "info", kept, "--json")["image"] in ("javascript", "full")
+    assert box("run", "-l", "bash", "-c", "python3 -c 'print(6 * 7)'").stdout == "42\n"
+    r = box("run", "--image", "python", path)
+    assert r.returncode != 0 and 'the image "javascript"' in r.stderr, r
+    box("session", "rm", kept, check=True)
+    r = box("run", "--keep", path)
+    kept = r.stderr.split("--session ")[1].split()[0]
+    assert r.stdout == "[]\n" and box("run", "--session", kept, "-c", "typeof process").stdout == "'object'\n", r
+    box("session", "rm", kept, check=True)
+
+
 if __name__ == "__main__":
     run(globals())
