@@ -82,6 +82,8 @@
 					 * [http/commands.py:output_that_nobody_reads] */
 #define CBX_COMMAND_UNREAD_MOST KIB(768) /* session: likewise once its program has ended, with what was in its pipes;
 					 * more: the oldest is forgotten */
+#define CBX_COMMAND_FILES KIB(64)        /* session: of what is said of files that a command has changed; more of them are
+					 * counted [integration/commands.py:files_that_it_changes] */
 #define CBX_COMMANDS_UNREAD 16           /* session: commands in one session whose output is kept so; more: the oldest that
 					 * has ended loses it, or error "too_many_commands" [http/commands.py:bounds] */
 #define CBX_COMMANDS_UNREAD_TENANT 64    /* session: likewise of a tenant; more: the error */

@@ -35,6 +35,7 @@ struct cbx_command_spec {
 	uint64_t timeout_ms;	  /* then it is ended; 0: never */
 	bool input;		  /* its standard input is what cbx_command_input() gives it; else it is at its end */
 	bool terminal;		  /* it has one, of its own */
+	bool files;		  /* its end comes with a list of those that it has changed */
 	bool ours;		  /* it is codebox's own program: in the workspace, and no rules for code concern it */
 	uint16_t rows, columns;	  /* of that; 0: not known */
 	enum cbx_unread unread;
@@ -79,6 +80,10 @@ enum cbx_status
 cbx_command_status(const struct cbx_command *c); /* never CBX_OK while anything is still to come of it */
 /* The members of cbx_execution_to_json() that a command has, and "argv", "terminal", "attached", "directory"?. */
 cJSON *cbx_command_to_json(const struct cbx_command *c);
+/* Those that it has changed, for who adds to what is known of them; NULL: none. */
+cJSON *cbx_command_files_open(struct cbx_command *c);
+/* That has been done: cbx_commands_events.keep. */
+void cbx_command_files_kept(struct cbx_command *c);
 /* The same without what it printed. */
 cJSON *cbx_command_describe(const struct cbx_command *c);
 /* Of one that is read by places in all that it printed: from where to where that is kept. False: it is not read so. */

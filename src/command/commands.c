@@ -31,6 +31,10 @@ static void command_free(struct cbx_command *c)
 		LIST_REMOVE(w, entry);
 		free(w);
 	}
+	cbx_ops_cancel(&c->ops);
+	if (c->keep)
+		c->all->up->leave(c->keep);
+	cJSON_Delete(c->changes.files);
 	cbx_command_streams_close(c);
 	cbx_output_release(&c->kept);
 	cbx_buf_release(&c->request);
@@ -92,6 +96,7 @@ int cbx_commands_add(struct cbx_commands *all, const struct cbx_command_spec *sp
 	c->anywhere = !spec->directory;
 	c->terminal = spec->terminal;
 	c->input = spec->input;
+	c->tells_files = spec->files;
 	c->size = spec->terminal ? CBX_INIT_SIZE(spec->rows, spec->columns) : 0;
 	c->timeout_ms = spec->timeout_ms;
 	c->pipe[CBX_STDOUT] = c->pipe[CBX_STDERR] = -1;

@@ -2,7 +2,9 @@
 /*
  * Theory of operation: init is asked for a process. Where there are control groups it is held until the supervisor has
  * put it under its limits, as an interpreter waits for that before its first cell; then it executes its program.
- * Without them it does so at once. Init reports its end, and then its output is read to the end (streams.c).
+ * Without them it does so at once. Init reports its end, and then its output is read to the end (streams.c). Then init
+ * is asked for the files that have changed since its start, if its client wants to know: also by others, if any ran
+ * beside it.
  *
  * All that init says is from inside the sandbox: it can lie about the session's own processes, and no more than that.
  */
@@ -18,6 +20,8 @@
 #include "command/state.h"
 
 #define LEAVE_MS 2000 /* from a program's end to that of its terminal */
+#define LOOK_MS	 2000 /* for the list of what it has changed */
+#define SETTLE_MS 1
 
 /* ---- its end ---- */
 
@@ -33,9 +37,13 @@ static void end(struct cbx_command *c)
 	all->ended++;
 	all->undelivered++;
 	c->state = CBX_COMMAND_ENDED;
-	c->ended_ms = cbx_now_ms();
+	if (!c->ended_ms)
+		c->ended_ms = cbx_now_ms();
 	c->stalled = false;
 	event_del(c->timer);
+	cbx_ops_cancel(&c->ops);
+	if (c->keep)
+		all->up->leave(take_ptr(&c->keep));
 	cbx_command_streams_close(c);
 	cbx_buf_release(&c->request);
 	if (c->discarded || !c->kept.tail.len)
@@ -54,10 +62,58 @@ void cbx_command_fail(struct cbx_command *c, const struct cbx_err *err)
 	end(c);
 }
 
+static void changes_known(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *err)
+{
+	struct cbx_command *c = cbx_container_of(op, struct cbx_command, look);
+
+	c->files_unknown = err || reply->cut;
+	if (!err) {
+		if (reply->nentries)
+			cbx_files_changed(c->all->box);
+		cbx_changes_list(reply, c->all->id, NULL, CBX_COMMAND_FILES, &c->changes);
+	}
+	c->state = CBX_COMMAND_KEEPING;
+	c->keep = c->changes.files && !c->all->closed ? c->all->up->keep(c->all, c) : NULL;
+	if (c->keep)
+		cbx_timer_set(c->timer, CBX_ARTIFACTS_WAIT_MS);
+	else
+		end(c);
+}
+
+/* Nothing more comes of it. */
+static void finish(struct cbx_command *c)
+{
+	struct cbx_err err;
+
+	if (!c->tells_files || c->all->closed) {
+		end(c);
+		return;
+	}
+	c->ended_ms = cbx_now_ms();
+	c->state = CBX_COMMAND_LOOKING;
+	c->look = (struct cbx_file_op){ .op.ops = &c->ops, .done = changes_known };
+	if (cbx_file_changed(c->all->box, c->since_ns, &c->look, &err) >= 0) {
+		cbx_timer_set(c->timer, LOOK_MS);
+	} else {
+		c->files_unknown = true;
+		end(c);
+	}
+}
+
+cJSON *cbx_command_files_open(struct cbx_command *c)
+{
+	return c->changes.files;
+}
+
+void cbx_command_files_kept(struct cbx_command *c)
+{
+	end(c);
+}
+
 void cbx_command_drained(struct cbx_command *c)
 {
 	if (c->state == CBX_COMMAND_LEAVING)
-		end(c);
+		finish(c);
 }
 
 static void leave(struct cbx_command *c)
@@ -68,7 +124,7 @@ static void leave(struct cbx_command *c)
 	if (!c->terminal)
 		cbx_command_streams_end(c);
 	else if (c->pipe[CBX_STDOUT] < 0)
-		end(c);
+		finish(c);
 }
 
 void cbx_command_exited(struct cbx_command *c, int status)
@@ -135,7 +191,7 @@ void cbx_command_hang_up(struct cbx_command *c)
 
 static void end_by(struct cbx_command *c, int sig)
 {
-	if (c->state == CBX_COMMAND_ENDED || c->state == CBX_COMMAND_LEAVING || c->sent)
+	if (c->state >= CBX_COMMAND_LEAVING || c->sent)
 		return;
 	cbx_command_signal(c, sig);
 	c->sent = sig;
@@ -145,7 +201,7 @@ static void end_by(struct cbx_command *c, int sig)
 
 void cbx_command_interrupt(struct cbx_command *c)
 {
-	c->interrupted = c->state != CBX_COMMAND_ENDED;
+	c->interrupted |= c->state <= CBX_COMMAND_LEAVING;
 	end_by(c, SIGINT);
 }
 
@@ -160,8 +216,13 @@ void cbx_command_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct cbx_command *c = arg;
 
-	if (c->state == CBX_COMMAND_ENDED) {
+	if (c->state == CBX_COMMAND_WAITING) {
+		cbx_command_begin(c);
+	} else if (c->state == CBX_COMMAND_ENDED) {
 		cbx_command_discard(c);
+	} else if (c->state > CBX_COMMAND_LEAVING) {
+		c->files_unknown |= c->state == CBX_COMMAND_LOOKING;
+		end(c);
 	} else if (c->state == CBX_COMMAND_LEAVING) {
 		if (c->stalled)
 			cbx_timer_set(c->timer, LEAVE_MS);
@@ -272,11 +333,17 @@ void cbx_command_begin(struct cbx_command *c)
 	int fds[3] = { -1, -1, -1 };
 	struct cbx_err err;
 	size_t n;
-	int r = cbx_group_thaw(c->all->box, &err);
+	int r;
 
+	if (c->tells_files && !cbx_files_settled(c->all->box)) {
+		cbx_timer_set(c->timer, SETTLE_MS); /* or the files of the cell before it would be its own, too */
+		return;
+	}
+	r = cbx_group_thaw(c->all->box, &err);
 	(*c->all->together)++;
 	c->state = CBX_COMMAND_ASKED;
 	c->began_ms = cbx_now_ms();
+	c->since_ns = cbx_wall_ns(CLOCK_REALTIME_COARSE);
 	if (r >= 0)
 		r = cbx_command_streams_open(c, fds, &n, &err);
 	if (r < 0) {

@@ -73,6 +73,9 @@ static void set_message(cJSON *o, const struct cbx_command *c, enum cbx_status s
 
 		snprintf(text, sizeof(text), "The command was killed because %.500s.", why);
 	}
+	if (c->files_unknown)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text),
+			 "%sNot all files that the command changed could be found in time.", text[0] ? " " : "");
 	if (text[0])
 		cbx_json_set_str(o, "message", text);
 }
@@ -116,7 +119,10 @@ cJSON *cbx_command_to_json(const struct cbx_command *c)
 	set_text(o, "stderr", c, CBX_STDERR);
 	set_text(o, "output", c, CBX_STREAMS);
 	cbx_json_set(o, "displays", cbx_json_new_arr());
-	cbx_json_set(o, "files", cbx_json_new_arr());
+	cbx_json_set(o, "files",
+		     c->changes.files ? cJSON_Duplicate(c->changes.files, 1) : cbx_json_new_arr());
+	if (c->changes.omitted)
+		cbx_json_set_u64(o, "files_omitted", c->changes.omitted);
 	if (omitted) {
 		cJSON *v = cbx_json_new_obj();
 

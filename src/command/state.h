@@ -17,6 +17,7 @@
 #include "base/limits.h"
 #include "box/box.h"
 #include "command/command.h"
+#include "execution/changes.h"
 #include "execution/output.h"
 
 struct cbx_commands;
@@ -28,6 +29,8 @@ enum cbx_command_state {
 	CBX_COMMAND_GOING,   /* init has been asked to let it execute its program */
 	CBX_COMMAND_RUNNING,
 	CBX_COMMAND_LEAVING, /* it has ended; what it printed has not all been read */
+	CBX_COMMAND_LOOKING, /* for what it has changed */
+	CBX_COMMAND_KEEPING, /* and that is kept */
 	CBX_COMMAND_ENDED,
 };
 
@@ -76,6 +79,14 @@ struct cbx_command {
 	size_t nwatchers;
 	bool delivered;
 
+	/* what it changed */
+	bool tells_files, files_unknown;
+	int64_t since_ns; /* CLOCK_REALTIME_COARSE, at its start */
+	struct cbx_ops ops;
+	struct cbx_file_op look;
+	struct cbx_changes changes;
+	void *keep; /* of up->keep() */
+
 	/* its end */
 	struct event *timer;
 	uint64_t timeout_ms, began_ms, ended_ms;
@@ -97,6 +108,10 @@ struct cbx_commands_events {
 	void (*news)(struct cbx_commands *all);
 	void (*began)(
 		struct cbx_commands *all); /* the first process but init's and the interpreter's may be there now */
+	/* The files that it has changed are known. What it returns goes to leave(), after cbx_command_files_kept() or
+	 * instead of it; NULL: there is nothing to be done. */
+	void *(*keep)(struct cbx_commands *all, struct cbx_command *c);
+	void (*leave)(void *keep);
 	/* One has ended, after this time. */
 	void (*ended)(struct cbx_commands *all, const struct cbx_command *c, uint64_t ms);
 };

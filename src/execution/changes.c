@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/limits.h"
+#include "execution/changes.h"
 #include "execution/internal.h"
 
 static int by_name(const void *a, const void *b)
@@ -21,45 +22,47 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct cbx_file_entry *)a)->name, ((const struct cbx_file_entry *)b)->name);
 }
 
-/* A program's own file, which was put there for it, is not a change. How many are omitted for that. */
-static size_t keep(struct cbx_execution *x, const struct cbx_file_reply *reply)
+void cbx_changes_list(const struct cbx_file_reply *reply, const char *id, const char *own, size_t max,
+		      struct cbx_changes *ret)
 {
-	struct cbx_file_entry *v = cbx_xcalloc(reply->nentries + 1, sizeof(*v));
+	_cleanup_free_ struct cbx_file_entry *v = cbx_xcalloc(reply->nentries + 1, sizeof(*v));
+	uint64_t all = reply->nentries ? reply->size : 0;
 	size_t n = 0;
 
+	*ret = (struct cbx_changes){ 0 };
 	for (size_t i = 0; i < reply->nentries; i++)
-		if (!x->file || strcmp(reply->entries[i].name, x->file) != 0)
+		if (!own || strcmp(reply->entries[i].name, own) != 0)
 			v[n++] = reply->entries[i];
+	all -= reply->nentries - n;
 	qsort(v, n, sizeof(*v), by_name);
-	x->files = n ? cbx_json_new_arr() : NULL;
-	for (size_t i = 0; i < n && i < CBX_CHANGES_MAX; i++) {
+	ret->files = n ? cbx_json_new_arr() : NULL;
+	for (size_t i = 0; i < n && i < CBX_CHANGES_MAX && ret->bytes < max; i++, all--) {
 		_cleanup_buf_ struct cbx_buf uri = { 0 };
 		cJSON *o = cbx_json_new_obj();
 
-		cbx_file_uri(&uri, x->cells->id, v[i].name);
+		cbx_file_uri(&uri, id, v[i].name);
 		cbx_json_set_str(o, "path", v[i].name);
 		cbx_json_set_u64(o, "size", v[i].size <= INT64_MAX ? v[i].size : INT64_MAX);
 		cbx_json_set_str(o, "mime_type", cbx_mime_by_name(v[i].name));
 		cbx_json_set_str(o, "uri", cbx_buf_str(&uri));
-		cbx_json_push(x->files, o);
-		x->files_bytes += 600 + strlen(v[i].name) + uri.len;
+		cbx_json_push(ret->files, o);
+		ret->bytes += 600 + strlen(v[i].name) + uri.len;
 	}
-	free(v);
-	return reply->nentries - n;
+	ret->omitted = ret->files ? all : 0;
 }
 
+/* A program's own file, which was put there for it, is not a change. */
 void cbx_changes_read(struct cbx_execution *x, const struct cbx_file_reply *reply, const struct cbx_err *err)
 {
-	uint64_t all;
+	struct cbx_changes changes;
 
 	x->files_unknown = err || reply->cut;
 	if (err)
 		return;
 	if (reply->nentries)
 		cbx_files_changed(x->cells->box);
-	all = reply->size;
-	if (reply->nentries)
-		all -= keep(x, reply);
-	if (x->files && all > (uint64_t)cJSON_GetArraySize(x->files))
-		x->files_omitted = all - (uint64_t)cJSON_GetArraySize(x->files);
+	cbx_changes_list(reply, x->cells->id, x->file, SIZE_MAX, &changes);
+	x->files = changes.files;
+	x->files_omitted = changes.omitted;
+	x->files_bytes += changes.bytes;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "session/internal.h"
+#include "session/kept.h"
 
 static struct cbx_session *session_of(struct cbx_commands *all)
 {
@@ -35,7 +36,33 @@ static void ended(struct cbx_commands *all, const struct cbx_command *c, uint64_
 	cbx_session_happened(session_of(all), &h);
 }
 
-const struct cbx_commands_events cbx_session_commands_events = { .news = news, .began = began, .ended = ended };
+static void kept(struct cbx_session *s, void *arg)
+{
+	cbx_command_files_kept(arg);
+}
+
+static void not_kept(void *arg, const char *why)
+{
+	cbx_command_files_kept(arg);
+}
+
+static void *keep(struct cbx_commands *all, struct cbx_command *c)
+{
+	struct cbx_kept_files files = {
+		.list = cbx_command_files_open(c), .done = kept, .gone = not_kept, .arg = c
+	};
+
+	return cbx_keep_files(session_of(all), &files);
+}
+
+static void leave(void *keep)
+{
+	cbx_keep_free(keep);
+}
+
+const struct cbx_commands_events cbx_session_commands_events = {
+	.news = news, .began = began, .keep = keep, .leave = leave, .ended = ended
+};
 
 /* Output that waits for its client to confirm it takes memory: there is a limit of such commands for a session, a
  * tenant, and all. */

@@ -130,6 +130,7 @@ void cbx_tool_run_command(struct cbx_tool_call *call, const cJSON *args)
 		cbx_json_push_str(argv, "sh");
 		cbx_json_push_str(argv, a.command);
 		spec.timeout_ms = a.timeout_ms;
+		spec.files = true;
 		spec.via = call->client->caller.via;
 		r = cbx_session_command(session, &spec, NULL, &c, &err);
 	}

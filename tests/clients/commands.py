@@ -62,6 +62,14 @@ async def foreground():
         tap.equal((r.structured_content["stdout"], r.structured_content["status"]), ("by a cell", "ok"),
                   "the files are those of cells")
         tap.ok(r.structured_content["execution_id"] > n, "one row of numbers")
+        tap.equal(r.structured_content["files"], [], "which are not those that it has changed")
+        r = await call(c, "run_command", command="printf '\\211PNG' >plot.png; mkdir d; echo 1 >d/b.txt", session_id=s["session_id"])
+        files = [(f["path"], f["size"], f["mime_type"]) for f in r.structured_content["files"]]
+        tap.equal(files, [("d/b.txt", 2, "text/plain"), ("plot.png", 4, "image/png")], "those are told")
+        links = [str(b.uri) for b in r.content if b.type == "resource_link"]
+        tap.ok(len(links) == 2 and "d/b.txt, 2 bytes" in shown(r), "as those of a cell are", f"{links} {shown(r)}")
+        r = await call(c, "run_code", code="1", session_id=s["session_id"])
+        tap.equal(r.structured_content["files"], [], "and are none of the next cell's")
         r = await call(c, "run_command", command="pwd; echo ${kept-nothing}; sleep 3000", timeout=0.5,
                        session_id=s["session_id"])
         tap.equal((r.structured_content["status"], r.structured_content["stdout"]), ("timeout", "/workspace\nnothing\n"),

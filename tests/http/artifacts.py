@@ -293,6 +293,9 @@ def test_models_are_told():
     f = r["structuredContent"]["files"][0]
     assert get(d, f["link"]).body == b"1,2\n", f
     assert f["link"] in "".join(c.get("text", "") for c in r["content"]), r["content"]
+    r = m.call("run_command", command="echo 5,6 >of-a-command.csv")
+    f = r["structuredContent"]["files"][0]
+    assert get(d, f["link"]).body == b"5,6\n", f
     m.close()
     m = Model(d.box, "--profile", "codeboxmcp")
     r = m.call("exec_code", session_id="x", language="bash", code="echo 3,4 >table.csv")

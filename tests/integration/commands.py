@@ -17,6 +17,7 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cbxtest import Box, CODEBOX, Skip, named, run, wait_until  # noqa: E402
 from control import Control  # noqa: E402
+from model import Model  # noqa: E402
 from terminal import Terminal  # noqa: E402
 
 box = Box(LC_ALL="C.UTF-8", CODEBOX_POOL="0")
@@ -338,6 +339,18 @@ def test_what_was_kept():
     assert lines[:3] == ["1", "2", "3"] and lines[-1] == "1000000" and len(r.stdout) <= (16 + 96) << 10, len(r.stdout)
     omitted = int(re.search(r"(\d+) bytes of its output were not kept", r.stderr)[1])
     assert omitted + len(r.stdout) == 6888896, (omitted, len(r.stdout))
+
+
+def test_files_that_it_changes():
+    """As run_command lists them."""
+    m = Model(box)
+    r = m.call("run_command", command="for i in $(seq 300); do echo $i >f$i; done; mkdir d; echo >d/kept; rm f*")["structuredContent"]
+    assert (r["status"], [f["path"] for f in r["files"]]) == ("ok", ["d/kept"]), r
+    r = m.call("run_command", command="for i in $(seq 250); do echo >$(printf %0240d $i); done")["structuredContent"]
+    assert len(r["files"]) < 100 and len(r["files"]) + r["files_omitted"] == 250, (len(r["files"]), r.get("files_omitted"))
+    # What nobody waits for ends all the same: with its session.
+    m.call("run_command", command="sleep 3000", background=True)
+    m.close()
 
 
 def test_ended_commands_are_forgotten():
