@@ -22,7 +22,7 @@ static const struct cbx_command *const commands[] = {
 };
 
 static const char intro[] =
-	"codebox runs Python in a sandbox of Linux namespaces: no root, no containers, no virtual machine.\n"
+	"codebox runs Python, JavaScript and shell in a sandbox of Linux namespaces: no root, no containers, no virtual machine.\n"
 	"\n"
 	"Usage: codebox COMMAND [OPTION...] [ARGUMENT...]\n"
 	"\n"
