@@ -45,6 +45,7 @@
 #define CBX_ROOTS_MAX 64                 /* mcp: roots of a client that are looked at; more are ignored */
 #define CBX_CALLS_MAX 256                /* mcp: tool calls at once; more: tool error
 					 * [unit/test_mcp_tools.c:many_calls] */
+#define CBX_CALLS_BYTES MIB(64)          /* mcp: bytes of these; more: tool error [integration/mcp.py:large_calls_at_once] */
 #define CBX_BATCH_MAX 64                 /* mcp: messages in one JSON-RPC batch; more: error
 					 * [unit/test_mcp_rpc.c:batches] */
 #define CBX_JOBS_MAX 64                  /* mcp: resource and completion requests at once; more: error
@@ -53,6 +54,7 @@
 					 * [unit/test_mcp_news.c:listen_bad] */
 #define CBX_SUBSCRIPTIONS_MAX 256        /* mcp: resources, or tasks, that one of them names; more: error
 					 * [unit/test_mcp_news.c:listen_bad] */
+#define CBX_SUBSCRIPTIONS_TENANT 1024    /* mcp: likewise of a tenant [http/over_http.py:subscriptions_of_a_tenant] */
 #define CBX_STREAM_TASKS_MAX 32          /* mcp: tasks that one of them asks for; more are not agreed to
 					 * [unit/test_mcp_tasks.c:many_in_one_stream] */
 #define CBX_SESSIONS_PAGE 100            /* mcp: sessions of one page of list_sessions and codebox://sessions; more: on the
@@ -224,8 +226,7 @@
 /* MCP tools (mcp). */
 #define CBX_WAIT_MS 45000                /* mcp: run_code and get_execution wait for a cell's end; then: status
 					 * "running" [daemon/times.py:a_long_run_is_told_of_and_not_waited_for] */
-#define CBX_READ_DEFAULT KIB(20)         /* mcp: read_file, bytes when no length is given
-					 * [unit/test_mcp_files.c:files] */
+#define CBX_READ_DEFAULT KIB(20)         /* mcp: read_file, bytes without a length [unit/test_mcp_files.c:files] */
 #define CBX_READ_MAX KIB(192)            /* mcp: read_file, most bytes of one answer; more: the answer says where to
 					 * continue [unit/test_mcp_files.c:files] */
 #define CBX_LIST_MAX 500                 /* mcp: list_files, entries of one answer, as far as their lines are no longer
@@ -244,7 +245,6 @@
 					 * [daemon/confined.py:codeboxd] */
 #define CBX_SUPERVISOR_WAIT_S 10         /* daemon: for the supervisor's first word; then clients are served without
 					 * it [daemon/times.py:a_supervisor_that_says_nothing] */
-#define CBX_LOG_FILE_MAX MIB(4)          /* daemon: log file; then renamed to .1, one kept
-					 * [cli/start.py:log_rotation] */
+#define CBX_LOG_FILE_MAX MIB(4)          /* daemon: log file; then it becomes .1 [cli/start.py:log_rotation] */
 
 #endif

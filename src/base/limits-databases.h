@@ -15,7 +15,7 @@
 					 * [unit/test_sql.c:policies] */
 #define CBX_SQL_INLINE_DEFAULT 100       /* sql: rows of an answer, unless a policy says otherwise; more: a file
 					 * [integration/sql.py:a_file_of_the_session] */
-#define CBX_SQL_INLINE_BYTES KIB(128)    /* sql: bytes of the rows of an answer, as CSV; more: a file
+#define CBX_SQL_INLINE_BYTES KIB(128)    /* sql: bytes of the rows of an answer, about; more: a file
 					 * [integration/sql.py:limits] */
 #define CBX_SQL_RESULT_MIN KIB(1)        /* policy: least that "result_size" may say; less: error
 					 * [unit/test_sql.c:policies] */

@@ -410,3 +410,12 @@ void cbx_str_wipe(char **s)
 	free(*s);
 	*s = NULL;
 }
+
+uint64_t cbx_hash(const char *s)
+{
+	uint64_t h = 0xcbf29ce484222325;
+
+	for (; *s; s++)
+		h = (h ^ (unsigned char)*s) * 0x100000001b3;
+	return h;
+}

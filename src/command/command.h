@@ -80,7 +80,8 @@ enum cbx_status
 cbx_command_status(const struct cbx_command *c); /* never CBX_OK while anything is still to come of it */
 /* The members of cbx_execution_to_json() that a command has, and "argv", "terminal", "attached", "directory"?. */
 cJSON *cbx_command_to_json(const struct cbx_command *c);
-/* Those that it has changed, for who adds to what is known of them; NULL: none. */
+/* Those that it has changed, and for who adds to what is known of them; NULL: none. */
+const cJSON *cbx_command_files(const struct cbx_command *c);
 cJSON *cbx_command_files_open(struct cbx_command *c);
 /* That has been done: cbx_commands_events.keep. */
 void cbx_command_files_kept(struct cbx_command *c);

@@ -100,6 +100,11 @@ static void finish(struct cbx_command *c)
 	}
 }
 
+const cJSON *cbx_command_files(const struct cbx_command *c)
+{
+	return c->changes.files;
+}
+
 cJSON *cbx_command_files_open(struct cbx_command *c)
 {
 	return c->changes.files;

@@ -14,6 +14,7 @@ struct cbx_mcp_call {
 	struct cbx_mcp_progress *progress; /* NULL: not asked for */
 	const cJSON *params;		   /* of the request; only while the tool's call() runs */
 	cJSON *held;	  /* the request's parameters, while it waits for the client's roots; NULL: it does not */
+	size_t bytes;	  /* of the request */
 	bool takes_tasks; /* run_code may leave a task behind */
 	bool starting, ended;
 	/* For a task with its result. */

@@ -87,6 +87,7 @@ static void leave(struct cbx_mcp_call *call)
 		cbx_tool_release(&call->tool);
 		TAILQ_REMOVE(&call->mcp->calls, call, entry);
 		call->mcp->ncalls--;
+		call->mcp->call_bytes -= call->bytes;
 		call->ended = true;
 	}
 	if (call->starting)
@@ -237,12 +238,20 @@ void cbx_mcp_tools_call(const struct cbx_mcp_message *m, struct cbx_rpc_slot *sl
 		return;
 	}
 	call = cbx_mcp_call_new(m->mcp, tool, m->rev, slot);
+	call->bytes = m->text.n;
+	m->mcp->call_bytes += call->bytes;
 	if (trouble || fault) {
 		cbx_tool_refuse(&call->tool, trouble ? trouble : fault);
 	} else if (m->mcp->ncalls > CBX_CALLS_MAX) {
 		cbx_refuse(&err, "too_many_calls", EAGAIN,
 			   "%d calls are running already on this connection; wait until some have been answered",
 			   CBX_CALLS_MAX);
+		cbx_tool_refuse(&call->tool, &err);
+	} else if (m->mcp->call_bytes > CBX_CALLS_BYTES && m->mcp->ncalls > 1) {
+		cbx_refuse(&err, "too_many_calls", EAGAIN,
+			   "calls with more than %zu MiB together are running already on this connection; wait until "
+			   "some have been answered",
+			   CBX_CALLS_BYTES >> 20);
 		cbx_tool_refuse(&call->tool, &err);
 	} else if (cbx_tool_check_arguments(tool, args, &err) < 0) {
 		cbx_tool_refuse(&call->tool, &err);

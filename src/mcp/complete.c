@@ -14,13 +14,13 @@
 #include "tools/uri.h"
 
 #define VALUES_MAX 100
-#define COUNT_MAX  1000 /* matches that are looked at: they are sorted before they are cut */
+#define COUNT_MAX  1000 /* matches that are looked at: the first of them, in order, are shown */
 
 struct completion {
 	struct cbx_mcp_walk walk;
 	char *prefix;
-	char **values;
-	size_t n;
+	char *values[VALUES_MAX]; /* in order */
+	size_t n, total;
 	bool more;
 };
 
@@ -30,37 +30,43 @@ static void completion_release(void *state)
 
 	for (size_t i = 0; i < c->n; i++)
 		free(c->values[i]);
-	free(c->values);
 	free(c->prefix);
 	free(c);
 }
 
 static void add(struct completion *c, const char *value)
 {
+	size_t at;
+
 	if (!cbx_starts_with(value, c->prefix) || !cbx_utf8_valid(value, strlen(value)))
 		return;
-	if (c->n >= COUNT_MAX) {
+	if (c->total >= COUNT_MAX) {
 		c->more = true;
 		return;
 	}
-	if (!c->values)
-		c->values = cbx_xcalloc(COUNT_MAX, sizeof(*c->values));
-	c->values[c->n++] = cbx_xstrdup(value);
+	c->total++;
+	for (at = c->n; at && strcmp(c->values[at - 1], value) > 0; at--)
+		;
+	if (at == VALUES_MAX)
+		return;
+	if (c->n == VALUES_MAX)
+		free(c->values[--c->n]);
+	memmove(&c->values[at + 1], &c->values[at], (c->n - at) * sizeof(*c->values));
+	c->values[at] = cbx_xstrdup(value);
+	c->n++;
 }
 
-static cJSON *result_of(struct completion *c)
+static cJSON *result_of(const struct completion *c, size_t room)
 {
 	cJSON *result = cbx_json_new_obj(), *o = cbx_json_new_obj(), *values = cbx_json_new_arr();
-	size_t shown = c->n < VALUES_MAX ? c->n : VALUES_MAX;
+	size_t shown = 0, bytes = 256;
 
-	if (c->n)
-		qsort(c->values, c->n, sizeof(*c->values), cbx_by_name);
-	for (size_t i = 0; i < shown; i++)
-		cbx_json_push_str(values, c->values[i]);
+	for (; shown < c->n && (bytes += 6 * strlen(c->values[shown]) + 3) <= room; shown++)
+		cbx_json_push_str(values, c->values[shown]);
 	cbx_json_set(o, "values", values);
 	if (!c->more)
-		cbx_json_set_u64(o, "total", c->n);
-	cbx_json_set_bool(o, "hasMore", c->more || c->n > shown);
+		cbx_json_set_u64(o, "total", c->total);
+	cbx_json_set_bool(o, "hasMore", c->more || c->total > shown);
 	cbx_json_set(result, "completion", o);
 	return result;
 }
@@ -87,7 +93,10 @@ static bool on_file(struct cbx_mcp_request *job, const struct cbx_mcp_walk_file 
 
 static void on_done(struct cbx_mcp_request *job, const struct cbx_err *err)
 {
-	cbx_mcp_request_end(job, result_of(job->state));
+	struct completion *c = job->state;
+
+	c->more |= err || c->walk.cut;
+	cbx_mcp_request_end(job, result_of(c, cbx_rpc_room(&job->slot)));
 }
 
 static const char *session_of(const struct cbx_mcp_message *m)
@@ -109,7 +118,7 @@ static void complete_paths(const struct cbx_mcp_message *m, struct cbx_rpc_slot 
 	struct cbx_err err;
 
 	if (!session) {
-		cbx_rpc_answer(slot, result_of(c));
+		cbx_rpc_answer(slot, result_of(c, cbx_rpc_room(slot)));
 		completion_release(c);
 		return;
 	}
@@ -174,6 +183,6 @@ void cbx_mcp_complete(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot
 	}
 	if (kind == SESSIONS)
 		complete_sessions(m, c);
-	cbx_rpc_answer(slot, result_of(c));
+	cbx_rpc_answer(slot, result_of(c, cbx_rpc_room(slot)));
 	completion_release(c);
 }

@@ -64,6 +64,11 @@ static void set_level(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot
 static const struct cbx_mcp_method methods[] = {
 	{ "initialize", do_initialize },
 	{ "ping", do_ping },
+	{ NULL, NULL },
+};
+
+/* A profile declares none of these. */
+static const struct cbx_mcp_method own_methods[] = {
 	{ "logging/setLevel", set_level },
 	{ "resources/subscribe", cbx_mcp_resources_subscribe },
 	{ "resources/unsubscribe", cbx_mcp_resources_unsubscribe },
@@ -72,7 +77,9 @@ static const struct cbx_mcp_method methods[] = {
 
 void cbx_mcp_legacy_request(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
-	if (!cbx_mcp_common_request(m, slot) && !cbx_mcp_call_method(methods, m, slot))
+	if (cbx_mcp_common_request(m, slot) || cbx_mcp_call_method(methods, m, slot))
+		return;
+	if (m->mcp->registry->methods || !cbx_mcp_call_method(own_methods, m, slot))
 		cbx_mcp_no_method(m, slot);
 }
 

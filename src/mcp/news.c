@@ -116,19 +116,26 @@ static void list_due(struct cbx_mcp *mcp, unsigned kind)
 	soon(mcp);
 }
 
-/* Mark what is watched of this kind in this session; path NULL: whatever the path. */
-static void mark(struct cbx_mcp *mcp, enum cbx_uri_kind kind, const char *session_id, const char *path)
+/* Mark what is watched of this kind in this session. */
+static void mark(struct cbx_mcp *mcp, enum cbx_uri_kind kind, uint64_t session)
 {
 	struct cbx_mcp_stream *s;
 
-	TAILQ_FOREACH(s, &mcp->streams, entry) {
-		for (size_t i = 0; i < s->nuris; i++) {
-			const struct cbx_uri *u = &s->uris[i].parsed;
-
-			if (u->kind == kind && (kind == CBX_URI_LIST || strcmp(u->session_id, session_id) == 0) &&
-			    (!path || strcmp(u->path, path) == 0))
+	TAILQ_FOREACH(s, &mcp->streams, entry)
+		for (size_t i = 0; i < s->nuris; i++)
+			if (s->uris[i].kind == kind && (kind == CBX_URI_LIST || s->uris[i].session == session))
 				s->uris[i].due = true;
-		}
+}
+
+static void mark_files(struct cbx_mcp_stream *s, uint64_t session, const uint64_t *files, size_t n)
+{
+	for (size_t i = 0; i < s->nuris; i++) {
+		struct cbx_mcp_watched *w = &s->uris[i];
+
+		if (w->kind != CBX_URI_FILE || w->session != session)
+			continue;
+		for (size_t k = 0; k < n && !w->due; k++)
+			w->due = w->file == files[k];
 	}
 }
 
@@ -144,34 +151,25 @@ static void on_session(void *arg, const char *session_id, bool one_shot, bool go
 	struct cbx_mcp *mcp = news->mcp;
 
 	soon(mcp); /* also for one that may turn out to be this connection's own */
-	mark(mcp, CBX_URI_SESSION, session_id, NULL);
+	mark(mcp, CBX_URI_SESSION, cbx_hash(session_id));
 	if (gone)
-		mark(mcp, CBX_URI_FILE, session_id, NULL);
+		mark(mcp, CBX_URI_FILE, cbx_hash(session_id));
 	if (of_others(mcp, session_id, one_shot))
 		return;
-	mark(mcp, CBX_URI_LIST, NULL, NULL);
+	mark(mcp, CBX_URI_LIST, 0);
 	list_due(mcp, CBX_NEWS_RESOURCES);
 }
 
-static void on_files(void *arg, const char *session_id, bool one_shot, const cJSON *files)
+static void on_files(void *arg, const char *session_id, bool one_shot, const uint64_t *files, size_t n)
 {
 	struct cbx_mcp_news *news = arg;
-	const cJSON *f;
+	uint64_t session = cbx_hash(session_id);
+	struct cbx_mcp_stream *s;
 
-	cJSON_ArrayForEach(f, files) {
-		const char *uri = cbx_json_text(f, "uri"), *path = cbx_json_text(f, "path");
-		_cleanup_buf_ struct cbx_buf made = { 0 };
-		struct cbx_uri u;
-
-		if (!uri && path)
-			cbx_file_uri(&made, session_id, path);
-		u = cbx_uri_parse(uri ? uri : cbx_buf_str(&made));
-		if (u.kind == CBX_URI_FILE)
-			mark(news->mcp, CBX_URI_FILE, session_id, u.path);
-		cbx_uri_release(&u);
-	}
+	TAILQ_FOREACH(s, &news->mcp->streams, entry)
+		mark_files(s, session, files, n);
 	soon(news->mcp);
-	if (files && files->child && !of_others(news->mcp, session_id, one_shot))
+	if (!of_others(news->mcp, session_id, one_shot))
 		list_due(news->mcp, CBX_NEWS_RESOURCES);
 }
 
@@ -193,22 +191,44 @@ static void news_start(struct cbx_mcp *mcp)
 	mcp->news = news;
 }
 
-static bool watch(struct cbx_mcp_stream *s, const char *uri)
+/* As many more as the tenant may have: it makes as many connections and sessions as it likes. */
+static size_t room_for(const struct cbx_mcp *mcp)
 {
+	size_t n = mcp->client.caller.engine ? cbx_engine_watched(&mcp->client.caller) : 0;
+
+	return n < CBX_SUBSCRIPTIONS_TENANT ? CBX_SUBSCRIPTIONS_TENANT - n : 0;
+}
+
+static bool watch(struct cbx_mcp *mcp, struct cbx_mcp_stream *s, const char *uri, size_t *room)
+{
+	_cleanup_buf_ struct cbx_buf own = { 0 };
+	struct cbx_mcp_watched *w;
+	struct cbx_uri u;
+
 	for (size_t i = 0; i < s->nuris; i++)
 		if (strcmp(s->uris[i].uri, uri) == 0)
 			return true;
-	if (s->nuris >= CBX_SUBSCRIPTIONS_MAX || strlen(uri) > CBX_URI_MAX)
+	if (!*room || s->nuris >= CBX_SUBSCRIPTIONS_MAX || strlen(uri) > CBX_URI_MAX)
 		return false;
+	--*room;
+	mcp->news->listener.watched++;
 	s->uris = cbx_xrealloc(s->uris, (s->nuris + 1) * sizeof(*s->uris));
-	s->uris[s->nuris++] = (struct cbx_mcp_watched){ .uri = cbx_xstrdup(uri), .parsed = cbx_uri_parse(uri) };
+	w = &s->uris[s->nuris++];
+	u = cbx_uri_parse(uri);
+	if (u.path)
+		cbx_file_uri(&own, u.session_id, u.path);
+	*w = (struct cbx_mcp_watched){ .uri = cbx_xstrdup(uri),
+				       .kind = u.kind,
+				       .session = cbx_hash(u.session_id),
+				       .file = cbx_hash(cbx_buf_str(&own)) };
+	cbx_uri_release(&u);
 	return true;
 }
 
-static void unwatch(struct cbx_mcp_stream *s, size_t i)
+static void unwatch(struct cbx_mcp *mcp, struct cbx_mcp_stream *s, size_t i)
 {
+	mcp->news->listener.watched--;
 	free(s->uris[i].uri);
-	cbx_uri_release(&s->uris[i].parsed);
 	s->uris[i] = s->uris[--s->nuris];
 }
 
@@ -227,7 +247,7 @@ static struct cbx_mcp_stream *stream_new(struct cbx_mcp *mcp)
 static void stream_free(struct cbx_mcp *mcp, struct cbx_mcp_stream *s)
 {
 	while (s->nuris)
-		unwatch(s, s->nuris - 1);
+		unwatch(mcp, s, s->nuris - 1);
 	free(s->uris);
 	for (size_t i = 0; i < ARRAY_SIZE(s->tasks); i++)
 		if (s->tasks[i])
@@ -257,7 +277,10 @@ void cbx_mcp_news_legacy(struct cbx_mcp *mcp)
 
 bool cbx_mcp_news_subscribe(struct cbx_mcp *mcp, const char *uri)
 {
-	return watch(legacy_stream(mcp), uri);
+	struct cbx_mcp_stream *s = legacy_stream(mcp);
+	size_t room = room_for(mcp);
+
+	return watch(mcp, s, uri, &room);
 }
 
 void cbx_mcp_news_unsubscribe(struct cbx_mcp *mcp, const char *uri)
@@ -266,7 +289,7 @@ void cbx_mcp_news_unsubscribe(struct cbx_mcp *mcp, const char *uri)
 
 	for (size_t i = 0; i < s->nuris; i++) {
 		if (strcmp(s->uris[i].uri, uri) == 0) {
-			unwatch(s, i);
+			unwatch(mcp, s, i);
 			return;
 		}
 	}
@@ -344,7 +367,7 @@ static bool too_many(const cJSON *list)
 }
 
 /* What was asked for and is there goes into the stream and into `agreed`; NULL, or what is wrong with it. */
-static const char *agree(struct cbx_mcp_stream *s, const cJSON *filter, const cJSON *caps, cJSON *agreed)
+static const char *agree(struct cbx_mcp *mcp, struct cbx_mcp_stream *s, const cJSON *filter, const cJSON *caps, cJSON *agreed)
 {
 	static const struct {
 		const char *name, *capability;
@@ -355,6 +378,7 @@ static const char *agree(struct cbx_mcp_stream *s, const cJSON *filter, const cJ
 		{ "resourcesListChanged", "resources", CBX_NEWS_RESOURCES },
 	};
 	const cJSON *uris = NULL, *uri;
+	size_t room = room_for(mcp);
 	struct cbx_err err;
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
@@ -376,19 +400,22 @@ static const char *agree(struct cbx_mcp_stream *s, const cJSON *filter, const cJ
 	cJSON_ArrayForEach(uri, uris) {
 		if (!cJSON_IsString(uri))
 			return "notifications.resourceSubscriptions: strings are expected";
-		if (!watch(s, uri->valuestring))
-			return "notifications.resourceSubscriptions: there are too many, or one is too long";
+		if (!watch(mcp, s, uri->valuestring, &room))
+			return "notifications.resourceSubscriptions: there are too many, of this client or of all that "
+			       "its tenant has, or one is too long";
 	}
 	cbx_json_set(agreed, "resourceSubscriptions", cJSON_Duplicate(uris, 1));
 	return NULL;
 }
 
 /* Those that there are, and of those as many as fit, are agreed to. News of them follows the acknowledgement. */
-static const char *agree_tasks(struct cbx_mcp *mcp, const cJSON *filter, cJSON *agreed)
+static const char *agree_tasks(struct cbx_mcp *mcp, struct cbx_mcp_stream *s, const cJSON *filter, cJSON *agreed)
 {
 	const cJSON *ids = NULL, *id;
+	struct cbx_execution *x;
 	cJSON *list;
 	struct cbx_err err;
+	size_t n = 0;
 
 	if (cbx_json_get_arr(filter, "taskIds", &ids, &err) < 0)
 		return "notifications.taskIds: an array of task ids is expected";
@@ -401,21 +428,27 @@ static const char *agree_tasks(struct cbx_mcp *mcp, const cJSON *filter, cJSON *
 	cJSON_ArrayForEach(id, ids) {
 		if (!cJSON_IsString(id))
 			return "notifications.taskIds: strings are expected";
-		if (cJSON_GetArraySize(list) < CBX_STREAM_TASKS_MAX && cbx_mcp_task_find(mcp, id->valuestring))
-			cbx_json_push_str(list, id->valuestring);
+		if (n >= CBX_STREAM_TASKS_MAX || cbx_json_lists(list, id->valuestring) ||
+		    !(x = cbx_mcp_task_find(mcp, id->valuestring)))
+			continue;
+		s->tasks[n] = cbx_execution_status(x) > CBX_RUNNING ? NULL : cbx_mcp_task_watch(mcp, s, x);
+		if (!s->tasks[n] && cbx_execution_status(x) <= CBX_RUNNING)
+			continue; /* too many others wait for it */
+		cbx_json_push_str(list, id->valuestring);
+		n++;
 	}
 	return NULL;
 }
 
-static void watch_tasks(struct cbx_mcp *mcp, struct cbx_mcp_stream *s, const cJSON *agreed)
+/* Of those that have ended already. */
+static void tell_ended(struct cbx_mcp *mcp, struct cbx_mcp_stream *s, const cJSON *agreed)
 {
 	struct cbx_execution *x;
 	const cJSON *id;
-	size_t n = 0;
 
 	cJSON_ArrayForEach(id, cJSON_GetObjectItemCaseSensitive(agreed, "taskIds"))
-		if ((x = cbx_mcp_task_find(mcp, id->valuestring)))
-			s->tasks[n++] = cbx_mcp_task_watch(mcp, s, x);
+		if ((x = cbx_mcp_task_find(mcp, id->valuestring)) && cbx_execution_status(x) > CBX_RUNNING)
+			(void)cbx_mcp_task_watch(mcp, s, x);
 }
 
 void cbx_mcp_listen(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
@@ -445,9 +478,9 @@ void cbx_mcp_listen(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 	}
 	caps = cbx_mcp_server_capabilities(m->mcp, m->rev);
 	s = stream_new(m->mcp);
-	fault = agree(s, filter, caps, agreed);
-	if (!fault && m->mcp->client.caller.engine)
-		fault = agree_tasks(m->mcp, filter, agreed);
+	fault = agree(m->mcp, s, filter, caps, agreed);
+	if (!fault && m->mcp->client.caller.engine && !m->mcp->registry->methods)
+		fault = agree_tasks(m->mcp, s, filter, agreed);
 	if (fault) {
 		stream_free(m->mcp, s);
 		cbx_rpc_error(slot, CBX_RPC_INVALID_PARAMS, "Invalid params: %s", fault);
@@ -467,5 +500,5 @@ void cbx_mcp_listen(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 		return;
 	}
 	cbx_rpc_notify(&s->slot, "notifications/subscriptions/acknowledged", &params);
-	watch_tasks(m->mcp, s, agreed);
+	tell_ended(m->mcp, s, agreed);
 }

@@ -380,7 +380,10 @@ void cbx_mcp_resources_subscribe(const struct cbx_mcp_message *m, struct cbx_rpc
 	if (!exists(m, &parsed, &err))
 		not_found(m, slot, uri, err.msg);
 	else if (!cbx_mcp_news_subscribe(m->mcp, uri))
-		cbx_rpc_error(slot, CBX_RPC_INTERNAL, "%d resources are subscribed to already", CBX_SUBSCRIPTIONS_MAX);
+		cbx_rpc_error(slot, CBX_RPC_INTERNAL,
+			      "the address is too long, or there are too many: %d resources may be subscribed to here, and %d "
+			      "by all clients of a tenant; unsubscribe from some",
+			      CBX_SUBSCRIPTIONS_MAX, CBX_SUBSCRIPTIONS_TENANT);
 	else
 		cbx_rpc_answer(slot, cbx_json_new_obj());
 	cbx_uri_release(&parsed);

@@ -51,7 +51,8 @@ struct cbx_mcp_walk {
 	bool (*see)(struct cbx_mcp_request *job, const struct cbx_mcp_walk_file *file);
 	void (*done)(struct cbx_mcp_request *job, const struct cbx_err *err);
 	struct cbx_mcp_request *job; /* these two are the walk's own */
-	uint64_t seen;
+	uint64_t seen, pages;
+	bool cut; /* when it is done: there are files that it has not seen */
 };
 /* The struct must live as long as the job. < 0: it did not begin, and nothing is called. */
 int cbx_mcp_walk(struct cbx_mcp_walk *w, struct cbx_mcp_request *job, struct cbx_err *err);

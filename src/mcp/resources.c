@@ -149,7 +149,7 @@ static void list_next(struct cbx_mcp_request *job)
 		_cleanup_free_ char *title = cbx_xasprintf("Session %s", id);
 		struct cbx_err err;
 
-		if (l->count >= PAGE_MIN)
+		if (l->count >= PAGE_MIN && l->at) /* the cursor is the session before */
 			break;
 		if (!add_resource(l, job->rev, uri, id, title, "application/json", NULL) && l->at)
 			break;

@@ -70,7 +70,7 @@ struct cbx_mcp {
 	const struct cbx_mcp_revision *rev; /* of the legacy era */
 	bool modern_only;
 	struct cbx_mcp_calls calls;
-	size_t ncalls;
+	size_t ncalls, call_bytes; /* of their requests */
 	struct cbx_mcp_requests jobs; /* requests that wait for files */
 	size_t njobs;
 	struct cbx_mcp_streams streams; /* who wants to hear of changes */

@@ -12,7 +12,8 @@ struct cbx_mcp_task_watch;
 
 struct cbx_mcp_watched {
 	char *uri; /* as the client wrote it */
-	struct cbx_uri parsed;
+	enum cbx_uri_kind kind;
+	uint64_t session, file; /* cbx_hash() of the session's id, and of the file's own address */
 	bool due;
 };
 

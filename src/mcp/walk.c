@@ -8,7 +8,8 @@
 
 #include "mcp/request.h"
 
-#define WALK_MAX 20000 /* files */
+#define WALK_MAX  20000 /* files */
+#define PAGES_MAX 32	/* for each the session looks at the whole tree anew */
 
 static int ask(struct cbx_mcp_walk *w, struct cbx_err *err);
 
@@ -18,10 +19,12 @@ static bool see_all(struct cbx_mcp_walk *w, const struct cbx_file_reply *reply)
 	for (size_t i = 0; i < reply->nentries; i++) {
 		struct cbx_mcp_walk_file file = { .path = reply->entries[i].name, .size = reply->entries[i].size };
 
-		if (++w->seen > WALK_MAX || !w->see(w->job, &file))
+		w->cut = ++w->seen > WALK_MAX;
+		if (w->cut || !w->see(w->job, &file))
 			return false;
 	}
-	return reply->nentries > 0;
+	w->cut = reply->cut || (reply->more && ++w->pages >= PAGES_MAX);
+	return reply->nentries > 0 && !w->cut;
 }
 
 static void on_page(struct cbx_file_op *op, const struct cbx_file_reply *reply, const struct cbx_err *fault)
@@ -53,6 +56,7 @@ int cbx_mcp_walk(struct cbx_mcp_walk *w, struct cbx_mcp_request *job, struct cbx
 {
 	w->job = job;
 	job->walk = w;
-	w->seen = 0;
+	w->seen = w->pages = 0;
+	w->cut = false;
 	return ask(w, err);
 }

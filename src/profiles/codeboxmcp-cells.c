@@ -25,25 +25,44 @@ static bool was_changed(const struct cbx_cbm_step *s, const cJSON *a)
 	return false;
 }
 
+/* Links are as long as a store makes them. */
+static cJSON *new_artifacts(struct cbx_tool_call *call)
+{
+	struct cbx_cbm_step *s = call->state;
+	cJSON *new = cbx_json_new_arr(), *v;
+	size_t bytes = 0;
+
+	cJSON_ArrayForEach(v, s->artifacts) {
+		const char *path = cbx_json_text(v, "path"), *link;
+
+		if (!was_changed(s, v))
+			continue;
+		link = cbx_json_text(s->links, path + strlen(CBX_CBM_WORKDIR "/"));
+		bytes += 200 + 14 * strlen(path) + 2 * strlen(link ? link : "");
+		s->cut |= bytes > call->room / 4;
+		if (s->cut)
+			break;
+		cbx_json_set_str(v, "sas_url", link);
+		cbx_json_push(new, cJSON_Duplicate(v, 1));
+	}
+	return new;
+}
+
 static void executed(struct cbx_tool_call *call)
 {
 	struct cbx_cbm_step *s = call->state;
 	_cleanup_json_ cJSON *o = cbx_cbm_success(call);
-	_cleanup_buf_ struct cbx_buf text = { 0 }, printed = { 0 };
-	cJSON *new = cbx_json_new_arr(), *content = cbx_json_new_arr(), *v;
+	_cleanup_buf_ struct cbx_buf text = { 0 }, cut = { 0 }, printed = { 0 };
+	cJSON *content = cbx_json_new_arr(), *v;
 
 	cJSON_ArrayForEach(v, s->texts)
 		cbx_buf_addf(&text, "%s[output]\n%s", text.len ? "\n\n" : "", v->valuestring);
-	cbx_json_set_str(o, "output", text.len ? cbx_buf_str(&text) : "(no text output)");
-	cJSON_ArrayForEach(v, s->artifacts) {
-		if (!was_changed(s, v))
-			continue;
-		cbx_json_set_str(v, "sas_url",
-				 cbx_json_text(s->links, cbx_json_text(v, "path") + strlen(CBX_CBM_WORKDIR "/")));
-		cbx_json_push(new, cJSON_Duplicate(v, 1));
-	}
-	cbx_json_set(o, "new_artifacts", new);
+	cbx_profile_print(call, &cut, text.len ? cbx_buf_str(&text) : "(no text output)");
+	cbx_json_set_str(o, "output", cbx_buf_str(&cut));
+	cbx_json_set(o, "new_artifacts", new_artifacts(call));
 	cbx_json_set(o, "all_artifacts", take_ptr(&s->artifacts));
+	if (s->cut)
+		cbx_json_set_bool(o, "truncated", true);
 	cbx_json_print_indented(&printed, o, 2);
 	cbx_profile_add_text(content, cbx_buf_str(&printed));
 	while ((v = cJSON_DetachItemFromArray(s->images, 0)))

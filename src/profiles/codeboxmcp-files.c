@@ -76,6 +76,7 @@ cJSON *cbx_cbm_success(const struct cbx_tool_call *call)
 /* The session's id; -1: the call was answered. */
 int cbx_cbm_take_id(struct cbx_tool_call *call, const cJSON *args)
 {
+	_cleanup_free_ char *shown = NULL;
 	const char *id = "";
 	struct cbx_err err;
 
@@ -83,7 +84,8 @@ int cbx_cbm_take_id(struct cbx_tool_call *call, const cJSON *args)
 		return 0;
 	if (cJSON_IsString(cJSON_GetObjectItemCaseSensitive(args, "session_id")))
 		id = cbx_json_text(args, "session_id");
-	cbx_cbm_fail_as(call, id, err.msg);
+	shown = cbx_xasprintf("%.200s", id);
+	cbx_cbm_fail_as(call, shown, err.msg);
 	return -1;
 }
 
@@ -151,7 +153,7 @@ static void made(struct cbx_file_op *op, const struct cbx_file_reply *reply, con
 	struct cbx_cbm_step *s = call->state;
 
 	s->made++;
-	if (err)
+	if (err && strcmp(err->kind, "file_exists") != 0)
 		cbx_cbm_fail(call, err);
 	else
 		make_next(call);
@@ -189,7 +191,7 @@ void cbx_cbm_with_session(struct cbx_tool_call *call, void (*then)(struct cbx_to
 	s->then = then;
 	if (cbx_profile_find(call, &session, &err) >= 0) {
 		cbx_session_touch(session);
-		then(call);
+		make_next(call); /* code may have removed them; and the call that made the session may be at it still */
 	} else if (cbx_profile_make(call, settings, NULL, &session, &err) < 0) {
 		cbx_cbm_fail(call, &err);
 	} else {
@@ -238,7 +240,8 @@ static void scanned(struct cbx_file_op *op, const struct cbx_file_reply *reply, 
 		const struct cbx_file_entry *e = &reply->entries[i];
 
 		s->bytes += 200 + 14 * strlen(e->name);
-		if (cJSON_GetArraySize(s->artifacts) >= CBX_CBM_ARTIFACTS || s->bytes > call->room / 4)
+		s->cut |= cJSON_GetArraySize(s->artifacts) >= CBX_CBM_ARTIFACTS || s->bytes > call->room / 4;
+		if (s->cut)
 			more = false;
 		else
 			cbx_json_push(s->artifacts, artifact(e->name, e->size));

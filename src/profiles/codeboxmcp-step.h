@@ -36,6 +36,7 @@ struct cbx_cbm_step {
 	cJSON *found;				  /* at the top of the workspace, to be moved */
 	uint64_t seen;				  /* entries of a list, or files of output */
 	size_t bytes;				  /* of the list, printed, estimated from above */
+	bool cut;				  /* there are more than are listed */
 	unsigned tries;				  /* names for the file that is moved */
 	char *target;				  /* the one that is tried */
 	cJSON *artifacts;

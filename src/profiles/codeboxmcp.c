@@ -21,6 +21,8 @@ static void listed(struct cbx_tool_call *call)
 
 	cbx_json_set(o, "artifacts", take_ptr(&s->artifacts));
 	cbx_json_set_u64(o, "count", (uint64_t)n);
+	if (s->cut)
+		cbx_json_set_bool(o, "truncated", true);
 	cbx_profile_end_json(call, o);
 }
 
@@ -51,27 +53,27 @@ static void described(struct cbx_tool_call *call)
 {
 	const struct cbx_cbm_step *s = call->state;
 	uint64_t timeout;
-	cJSON *o = cbx_cbm_success(call), *config = cbx_json_new_obj();
+	cJSON *o, *config;
 	struct cbx_artifact_terms terms = { 0 };
 	_cleanup_json_ cJSON *store = NULL;
 	_cleanup_json_ cJSON *info = NULL;
 	const cJSON *limits;
 	struct cbx_session *session;
 	struct cbx_err err;
+	int r = cbx_profile_find(call, &session, &err);
 
-	if (cbx_profile_find(call, &session, &err) >= 0) {
-		info = cbx_session_list_entry(session);
-		cbx_artifact_terms(session, &terms);
-		if ((s->store || s->container) &&
-		    cbx_artifact_store(session, s->store, s->container, &store, &err) < 0) {
-			cJSON_Delete(config);
-			cJSON_Delete(o);
-			cbx_cbm_fail(call, &err);
-			return;
-		}
-		if (store)
-			terms.bucket = cbx_json_text(cJSON_GetObjectItemCaseSensitive(store, "store"), "bucket");
+	if (r >= 0 && (s->store || s->container))
+		r = cbx_artifact_store(session, s->store, s->container, &store, &err);
+	if (r < 0) {
+		cbx_cbm_fail(call, &err);
+		return;
 	}
+	o = cbx_cbm_success(call);
+	config = cbx_json_new_obj();
+	info = cbx_session_list_entry(session);
+	cbx_artifact_terms(session, &terms);
+	if (store)
+		terms.bucket = cbx_json_text(cJSON_GetObjectItemCaseSensitive(store, "store"), "bucket");
 	if (s->link_s && s->link_s < terms.link_s)
 		terms.link_s = s->link_s;
 	limits = cJSON_GetObjectItemCaseSensitive(info, "limits");

@@ -98,6 +98,7 @@ int cbx_profile_run(struct cbx_tool_call *call, struct cbx_cell_spec *cell,
 	if (r < 0)
 		return r;
 	call->answer = answer;
+	call->interrupts = true;
 	return cbx_tool_wait(call, x, cell->timeout_ms + PATIENCE_MS, err);
 }
 

@@ -83,10 +83,8 @@ static void close_sandbox(struct cbx_tool_call *call, const cJSON *args)
 	struct cbx_err err;
 
 	if (cbx_profile_arg(args, "session_id", &id, &err) < 0) {
-		cbx_tool_refuse(call, &err);
-		return;
-	}
-	if (cbx_session_find(&call->client->caller, id, &session, &err) < 0) {
+		text = cbx_xasprintf("Failed to close sandbox: %s", err.msg);
+	} else if (cbx_session_find(&call->client->caller, id, &session, &err) < 0) {
 		text = cbx_xasprintf("Sandbox with session ID %.200s is not active or has already been closed.", id);
 	} else {
 		cbx_session_close(&call->client->caller, session, "it was closed with close_sandbox");
@@ -101,6 +99,7 @@ static void close_sandbox(struct cbx_tool_call *call, const cJSON *args)
 static void get_sandbox_status(struct cbx_tool_call *call, const cJSON *args)
 {
 	_cleanup_ids_ struct cbx_own_ids ids = { 0 };
+	_cleanup_free_ char *shown = NULL;
 	cJSON *o, *active;
 	struct cbx_session *session;
 	const char *id = NULL;
@@ -108,11 +107,12 @@ static void get_sandbox_status(struct cbx_tool_call *call, const cJSON *args)
 
 	if (!cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(args, "session_id")) &&
 	    cbx_json_get_str(args, "session_id", &id, &err) < 0) {
-		cbx_tool_refuse(call, &err);
+		cbx_mcs_error(call, "", err.msg);
 		return;
 	}
 	if (id && cbx_session_find(&call->client->caller, id, &session, &err) < 0) {
-		cbx_mcs_error(call, "No sandbox found with session ID: ", id);
+		shown = cbx_xasprintf("%.200s", id);
+		cbx_mcs_error(call, "No sandbox found with session ID: ", shown);
 		return;
 	}
 	o = cbx_json_new_obj();

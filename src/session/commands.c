@@ -34,6 +34,8 @@ static void ended(struct cbx_commands *all, const struct cbx_command *c, uint64_
 
 	h.outcome = cbx_status_name(cbx_command_status(c));
 	cbx_session_happened(session_of(all), &h);
+	if (session_of(all)->state == CBX_LIVE && cbx_command_files(c))
+		cbx_engine_files_news(session_of(all), cbx_command_files(c));
 }
 
 static void kept(struct cbx_session *s, void *arg)

@@ -188,14 +188,37 @@ static bool hears(const struct cbx_engine_listener *l, const struct cbx_session 
 	return strcmp(l->principal->tenant, s->tenant) == 0;
 }
 
+size_t cbx_engine_watched(const struct cbx_caller *caller)
+{
+	const struct cbx_engine_listener *l;
+	size_t n = 0;
+
+	TAILQ_FOREACH(l, &caller->engine->registry.listeners, entry)
+		if (strcmp(l->principal->tenant, caller->principal->tenant) == 0)
+			n += l->watched;
+	return n;
+}
+
+/* There may be many listeners, so what each compares is made here, once. */
 void cbx_engine_files_news(struct cbx_session *s, const cJSON *files)
 {
+	size_t all = (size_t)cJSON_GetArraySize(files), n = 0;
+	_cleanup_free_ uint64_t *hashes = cbx_xcalloc(all + 1, sizeof(*hashes));
 	struct cbx_engine_listener *l, *next;
+	const cJSON *f;
 
+	cJSON_ArrayForEach(f, files) {
+		const char *uri = cbx_json_text(f, "uri"), *path = cbx_json_text(f, "path");
+		_cleanup_buf_ struct cbx_buf made = { 0 };
+
+		if (!uri && path)
+			cbx_file_uri(&made, s->spec.id, path);
+		hashes[n++] = cbx_hash(uri ? uri : cbx_buf_str(&made));
+	}
 	TAILQ_FOREACH_SAFE(l, &s->engine->registry.listeners, entry, next)
 	{
-		if (l->on_files && hears(l, s))
-			l->on_files(l->arg, s->spec.id, s->spec.one_shot, files);
+		if (n && l->on_files && hears(l, s))
+			l->on_files(l->arg, s->spec.id, s->spec.one_shot, hashes, n);
 	}
 }
 

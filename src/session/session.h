@@ -180,13 +180,16 @@ struct cbx_engine_listener {
 	TAILQ_ENTRY(cbx_engine_listener) entry;
 	/* A session was made, or has gone. */
 	void (*on_session)(void *arg, const char *session_id, bool one_shot, bool gone);
-	/* See cbx_engine_files_changed(). */
-	void (*on_files)(void *arg, const char *session_id, bool one_shot, const cJSON *files);
+	/* See cbx_engine_files_changed(): of each file cbx_hash() of its address. */
+	void (*on_files)(void *arg, const char *session_id, bool one_shot, const uint64_t *files, size_t n);
 	void *arg;
+	size_t watched; /* resources that it looks for, by its own count */
 	const struct cbx_principal *principal; /* set by the engine: of whose sessions it hears */
 };
 void cbx_engine_listen(struct cbx_caller *caller, struct cbx_engine_listener *listener);
 void cbx_engine_unlisten(struct cbx_caller *caller, struct cbx_engine_listener *listener);
+/* Resources that all listeners of the caller's tenant look for. */
+size_t cbx_engine_watched(const struct cbx_caller *caller);
 /* Tell all that hear of a session that files of it have changed: an array as in cbx_execution_to_json(). */
 void cbx_engine_files_changed(struct cbx_caller *caller, const char *session_id, const cJSON *files);
 

@@ -36,7 +36,7 @@ struct result {
 	size_t rowset;
 	cJSON *rows; /* NULL: it is streamed */
 	struct cbx_buf csv, value;
-	uint64_t count, bytes;
+	uint64_t count, bytes, inline_bytes;
 };
 
 int cbx_sql_send(struct cbx_sql *s, char type, const void *p, size_t n, struct cbx_err *err)
@@ -360,6 +360,18 @@ static int begin_file(struct result *q, struct cbx_err *err)
 	return cbx_sql_send_json(q->sql, CBX_SQL_FILE, o, err);
 }
 
+/* Of a row in an answer, which has it twice, as JSON and as text: more than in a file, where a NULL is nothing, and a
+ * control character one byte. */
+static size_t inline_size(const char *csv, size_t len, SQLSMALLINT columns)
+{
+	size_t size = len + 4 * (size_t)columns;
+
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)csv[i] < ' ' || csv[i] == '\\' || csv[i] == 127)
+			size += 5;
+	return size;
+}
+
 /* 0: there is room for the next one. 1: not in an answer. */
 static int one_row(struct result *q, size_t row, struct cbx_err *err)
 {
@@ -384,8 +396,10 @@ static int one_row(struct result *q, size_t row, struct cbx_err *err)
 		cbx_buf_adds(&q->csv, "\"\"");
 	if (r < 0)
 		return r;
+	if (q->rows)
+		q->inline_bytes += inline_size(cbx_buf_str(&q->csv) + before, q->csv.len - before, q->n);
 	cbx_buf_adds(&q->csv, "\r\n");
-	if (q->rows && (q->count >= job->inline_rows || q->csv.len > job->inline_bytes)) {
+	if (q->rows && (q->count >= job->inline_rows || q->inline_bytes > job->inline_bytes)) {
 		if (job->delivery == CBX_SQL_INLINE) {
 			q->csv.len = before;
 			return 1;

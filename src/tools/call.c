@@ -68,6 +68,8 @@ void cbx_tool_refuse(struct cbx_tool_call *call, const struct cbx_err *err)
 	_cleanup_buf_ struct cbx_buf printed = { 0 };
 	_cleanup_buf_ struct cbx_buf text = { 0 };
 	size_t hint = 0, n = strlen(err->msg);
+	struct cbx_session *made;
+	struct cbx_err ignored;
 
 	while (hint < ARRAY_SIZE(hints) && strcmp(hints[hint].kind, err->kind) != 0)
 		hint++;
@@ -84,6 +86,9 @@ void cbx_tool_refuse(struct cbx_tool_call *call, const struct cbx_err *err)
 	cbx_json_set(result, "content", text_content(cbx_buf_str(&text)));
 	cbx_json_set_bool(result, "isError", true);
 	cbx_json_print_clean(&printed, result);
+	/* Nobody is told of it, and others would give way to it. */
+	if (call->made_session && cbx_session_find(&call->client->caller, call->session_id, &made, &ignored) >= 0)
+		cbx_session_close(&call->client->caller, made, "the call that made it failed");
 	cbx_tool_end_text(call, &printed);
 }
 

@@ -59,6 +59,7 @@ static bool list_add(struct cbx_tool_call *call, struct listing *l, const struct
 	_cleanup_buf_ struct cbx_buf line = { 0 };
 	_cleanup_free_ char *path = NULL;
 	const char *type = type_of(e->mode), *below;
+	size_t most = call->room / 3 < LIST_BYTES ? call->room / 3 : LIST_BYTES;
 	char when[32];
 	size_t chars;
 	cJSON *o;
@@ -69,7 +70,7 @@ static bool list_add(struct cbx_tool_call *call, struct listing *l, const struct
 		path = cbx_xasprintf("%s%s%s", l->path, cbx_ends_with(l->path, "/") ? "" : "/", e->name);
 	add_line(&line, e, path);
 	chars = cbx_utf8_count(line.data, line.len);
-	if (l->count >= CBX_LIST_MAX || l->bytes >= LIST_BYTES || (l->count && l->chars + chars > CBX_TEXT_CHARS))
+	if (l->count >= CBX_LIST_MAX || l->bytes >= most || (l->count && l->chars + chars > CBX_TEXT_CHARS))
 		return false;
 	cbx_buf_add(&l->text, line.data, line.len);
 	l->chars += chars;

@@ -71,10 +71,16 @@ static void tell_restart(struct cbx_tool_call *call)
 static int new_session(struct cbx_tool_call *call, struct cbx_session **ret, struct cbx_err *err)
 {
 	struct cbx_session_spec spec;
+	int r;
 
 	cbx_own_spec(call->client, &spec);
-	spec.disposable = call->made_session = true;
-	return cbx_session_create(&call->client->caller, &spec, NULL, ret, err);
+	spec.disposable = true;
+	r = cbx_session_create(&call->client->caller, &spec, NULL, ret, err);
+	if (r < 0)
+		return r;
+	call->made_session = true;
+	snprintf(call->session_id, sizeof(call->session_id), "%s", cbx_session_id(*ret));
+	return r;
 }
 
 int cbx_tool_session(struct cbx_tool_call *call, const char *id, struct cbx_session **ret, struct cbx_err *err)

@@ -62,6 +62,7 @@ struct cbx_tool_call {
 	uint64_t execution_id; /* 0: none */
 	bool default_session;  /* it was not named: the answer has its id */
 	bool made_session;     /* with all defaults, for this call */
+	bool interrupts;       /* a cell that it does not wait for any longer: nobody could ask for it later */
 	char *notice;	       /* told in the answer */
 	struct cbx_file_op file;
 	struct cbx_answer_op answer_op;

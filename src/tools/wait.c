@@ -52,7 +52,10 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 	if (!x)
 		return;
-	cbx_tool_started(call); /* nobody watches it any more, and it will start */
+	if (call->interrupts)
+		cbx_execution_interrupt(&call->client->caller, x);
+	else
+		cbx_tool_started(call); /* nobody watches it any more, and it will start */
 	call->answer(call, x);
 }
 

@@ -304,6 +304,13 @@ async def codeboxmcp_session():
                   ["success", 1, ["session_id", "age_seconds", "idle_seconds", "workdir"]], "codeboxmcp: list_sessions")
         r = await call("exec_code", session_id="../../etc", language="python", code="1")
         tap.ok(r["status"] == "error" and r["session_id"] == "../../etc", "codeboxmcp: ids are names", r)
+        r = await call("exec_code", session_id="x" * 900000, language="python", code="1")
+        tap.ok(r["status"] == "error" and len(r["session_id"]) == 200, "codeboxmcp: of any length", str(r)[:500])
+        await run("rm -r /workspace/output", "bash")
+        r = await run("echo 1 >/workspace/again.csv", "bash")
+        tap.equal([a["path"] for a in r["new_artifacts"]], ["/workspace/output/again.csv"], "codeboxmcp: its directories are there for each cell")
+        r = await run("from IPython.display import display\nfor i in range(60): display('x' * 60000)")
+        tap.ok(r["status"] == "success" and r["output"].startswith("[output]\n'xxx"), "codeboxmcp: much output is cut, and the answer stays JSON")
         for _ in range(2):
             tap.equal(await call("destroy_session", session_id="chat-1"),
                       {"session_id": "chat-1", "status": "success", "message": "Session 'chat-1' destroyed."},
@@ -505,6 +512,8 @@ async def mcp_code_sandbox_session():
                       "sandbox_status": "created and will be closed automatically", "sandbox_closed": True,
                       "sandbox_removed": True}, "mcp-code-sandbox: create_run_close runs the code that it was given")
         tap.equal((await call("get_sandbox_status"))["active_sandbox_count"], 1, "mcp-code-sandbox: and leaves nothing")
+        tap.ok("session_id" in (await call("get_sandbox_status", session_id=7))["error"], "mcp-code-sandbox: errors have its form")
+        tap.ok((await text("close_sandbox")).startswith("Failed to close sandbox: missing argument"), "mcp-code-sandbox: these, too")
         tap.equal(await text("close_sandbox", session_id="box"),
                   "Sandbox with session ID box has been successfully closed and all resources freed.",
                   "mcp-code-sandbox: close_sandbox")

@@ -132,9 +132,36 @@ def test_sessions_of_calls_without_one_give_way():
     assert not r["isError"] and "here" in r["content"][0]["text"], r
     r = ask(20, "1", session_id=made[0])
     assert r["isError"] and "its place was needed" in r["content"][0]["text"], r
+    # One that was made for a call that fails goes with it: nobody knows its name.
+    had = left()
+    for rid, more in (21, {"code": "1", "language": "cobol"}), (22, {"tool": "run_command", "command": "x" * 2000000}):
+        r = ask(rid, **more)
+        assert r["isError"], r
+        assert left() <= had, (left(), had)
     p.stdin.close()
     assert p.wait(60) == 0
     small.stop()
+
+
+def test_large_calls_at_once():
+    """As many as there is memory for; the others are asked to wait."""
+    s = connect()
+    f = s.makefile("rwb")
+    for m in [INITIALIZE] + [call(i, "write_file", session_id="none", path="x", content="x" * 20000000) for i in range(2)]:
+        f.write(lines(m).encode())
+        f.flush()
+        assert json.loads(f.readline())["id"] == m["id"]
+    f.write(lines(call("made", "create_session", session_id="large")).encode())
+    f.flush()
+    assert not json.loads(f.readline())["result"]["isError"]
+    f.write(lines(*(call(i, "run_code", code="import time; time.sleep(300)" + "#" * 1000000, **({"session_id": "large"} if i % 2 else {}))
+                    for i in range(80))).encode())
+    f.flush()
+    m = json.loads(f.readline())
+    assert m["id"] > 60 and "64 MiB together" in m["result"]["content"][0]["text"], m
+    s.close()
+    box("session", "rm", "large", check=True)
+    assert wait_until(lambda: sessions() == [])
 
 
 def test_restart_keeps_files_and_ends_cells():

@@ -425,6 +425,9 @@ def test_limits():
     assert a["kind"] == "result_too_large" and "sql.result_size" in a["message"], a
     a = ask("SELECT repeat('x', 20000) FROM t AS a, t AS b")
     assert a["more"] and 0 < a["row_count"] < 10, a["row_count"]
+    for value in "NULL", r"repeat(E'\x01', 9)":
+        a = ask("SELECT " + ", ".join([value] * 900) + " FROM big LIMIT 90")
+        assert a["more"] and 0 < a["row_count"] < 90 and len(json.dumps(a)) < 500000, (a["row_count"], len(json.dumps(a)))
     a = ask("SELECT repeat('x', 17000000)")  # which takes its time where the machine is busy
     assert a["kind"] == "result_too_large" and "a value" in a["message"], a
     a = ask("SELECT %s" % ",".join(map(str, range(1001))), b=b)

@@ -115,6 +115,10 @@ def test_a_model_asks_them():
     assert r["structuredContent"]["row_count"] == 1000 and path in r["content"][0]["text"], r
     r = m.call("run_code", code=f"len(open({path!r}).readlines())")
     assert r["structuredContent"]["result"] == "1001", r
+    # Rows that are short as CSV, and long in an answer.
+    for value in "NULL", "replace(hex(zeroblob(9)), '0', char(1))":
+        r = m.call("run_sql", connection="a.db", query="SELECT " + ", ".join([value] * 900) + " FROM t LIMIT 90")
+        assert not r["isError"] and r["structuredContent"]["row_count"] == 90 and r["structuredContent"]["path"], str(r)[:1000]
     r = m.call("run_sql", connection="a.db", query="DELETE FROM t")
     assert r["isError"] and "(rule not_a_query)" in r["content"][0]["text"], r
     m.close()

@@ -233,14 +233,34 @@ static void session_news(struct cbx_session *s, bool gone)
 void cbx_engine_files_changed(struct cbx_caller *caller, const char *session_id, const cJSON *files)
 {
 	struct cbx_engine_listener *l;
+	uint64_t hashes[20];
 	struct cbx_session *s;
 	struct cbx_err err;
+	const cJSON *f;
+	size_t n = 0;
 
 	if (cbx_session_find(caller, session_id, &s, &err) < 0)
 		return;
+	for (f = files->child; f && n < 20; f = f->next) {
+		_cleanup_buf_ struct cbx_buf uri = { 0 };
+
+		if (!cbx_json_text(f, "uri"))
+			cbx_file_uri(&uri, session_id, cbx_json_text(f, "path"));
+		hashes[n++] = cbx_hash(uri.len ? uri.data : cbx_json_text(f, "uri"));
+	}
 	TAILQ_FOREACH(l, &caller->engine->listeners, entry)
-		if (strcmp(l->principal->tenant, s->tenant) == 0)
-			l->on_files(l->arg, session_id, s->spec.one_shot, files);
+		if (n && strcmp(l->principal->tenant, s->tenant) == 0)
+			l->on_files(l->arg, session_id, s->spec.one_shot, hashes, n);
+}
+
+size_t cbx_engine_watched(const struct cbx_caller *caller)
+{
+	const struct cbx_engine_listener *l;
+	size_t n = 0;
+
+	TAILQ_FOREACH(l, &caller->engine->listeners, entry)
+		n += l->watched;
+	return n;
 }
 
 int cbx_session_restart(const struct cbx_caller *by, struct cbx_session *s, const char *language, size_t *ret,

@@ -177,9 +177,10 @@ static void on_session(void *arg, const char *id, bool one_shot, bool gone)
 	cbx_buf_addf(arg, "%s%s ", gone ? "-" : "+", id);
 }
 
-static void on_files(void *arg, const char *id, bool one_shot, const cJSON *files)
+static void on_files(void *arg, const char *id, bool one_shot, const uint64_t *files, size_t n)
 {
-	cbx_buf_addf(arg, "%s/%d ", id, cJSON_GetArraySize(files));
+	ck_assert_uint_eq(files[0], cbx_hash("codebox://sessions/two/files/a%20b"));
+	cbx_buf_addf(arg, "%s/%zu ", id, n);
 }
 
 START_TEST(news_are_each_ones_own)
@@ -187,7 +188,7 @@ START_TEST(news_are_each_ones_own)
 	_cleanup_buf_ struct cbx_buf of_a = { 0 }, of_b = { 0 };
 	struct cbx_engine_listener la = { .on_session = on_session, .on_files = on_files, .arg = &of_a };
 	struct cbx_engine_listener lb = { .on_session = on_session, .on_files = on_files, .arg = &of_b };
-	_cleanup_json_ cJSON *files = cbx_json_new_arr();
+	_cleanup_json_ cJSON *files = cJSON_Parse("[{\"path\":\"a b\"}]");
 	struct cbx_err err;
 
 	cbx_engine_listen(&a, &la);
@@ -199,7 +200,7 @@ START_TEST(news_are_each_ones_own)
 	cbx_engine_unlisten(&a, &la);
 	cbx_engine_unlisten(&b, &lb);
 	ck_assert_str_eq(cbx_buf_str(&of_a), "+one -one ");
-	ck_assert_str_eq(cbx_buf_str(&of_b), "+two two/0 ");
+	ck_assert_str_eq(cbx_buf_str(&of_b), "+two two/1 ");
 }
 END_TEST
 

@@ -22,13 +22,18 @@ static cJSON *create(struct client *c, const char *id)
 	return ask_as(c, PLAIN, "tools/call", more);
 }
 
-/* run_code in session s, in the background. */
-static cJSON *run_as(struct client *c, const char *meta, const char *code)
+/* run_code in a session, in the background. */
+static cJSON *run_in(struct client *c, const char *meta, const char *session, const char *code)
 {
-	_cleanup_free_ char *more = cbx_xasprintf(",\"name\":\"run_code\",\"arguments\":{\"session_id\":\"s.1\","
-						  "\"background\":true,\"code\":\"%s\"}", code);
+	_cleanup_free_ char *more = cbx_xasprintf(",\"name\":\"run_code\",\"arguments\":{\"session_id\":\"%s\","
+						  "\"background\":true,\"code\":\"%s\"}", session, code);
 
 	return ask_as(c, meta, "tools/call", more);
+}
+
+static cJSON *run_as(struct client *c, const char *meta, const char *code)
+{
+	return run_in(c, meta, "s.1", code);
 }
 
 static cJSON *about(struct client *c, const char *method, const char *task, const char *more)
@@ -398,15 +403,19 @@ END_TEST
 START_TEST(many_in_one_stream)
 {
 	struct client *c = client_new();
-	_cleanup_free_ char *id = NULL;
 	_cleanup_buf_ struct cbx_buf ids = { 0 };
 	cJSON *m;
 
-	create(c, "s.1");
-	id = new_task(c, "value 1");
+	for (int i = 0; i < CBX_STREAM_TASKS_MAX + 8; i++) {
+		_cleanup_free_ char *session = cbx_xasprintf("s.%d", i / CBX_HOLDS_MAX), *id = NULL;
+
+		if (i % CBX_HOLDS_MAX == 0)
+			create(c, session);
+		id = cbx_xstrdup(str_at(run_in(c, TASKS, session, "value 1"), "result.taskId"));
+		/* Each twice: it is told once. */
+		cbx_buf_addf(&ids, "%s\"%s\",\"%s\"", i ? "," : "[", id, id);
+	}
 	client_settle(c);
-	for (int i = 0; i < CBX_STREAM_TASKS_MAX + 8; i++)
-		cbx_buf_addf(&ids, "%s\"%s\"", i ? "," : "[", id);
 	cbx_buf_addc(&ids, ']');
 	m = listen_to(c, "sub", cbx_buf_str(&ids));
 	ck_assert_int_eq(cJSON_GetArraySize(at(m, "params.notifications.taskIds")), CBX_STREAM_TASKS_MAX);

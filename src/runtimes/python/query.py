@@ -436,7 +436,8 @@ class Result:
         """The rows that there is no room for."""
         for i, row in enumerate(batch):
             text = csv_of([row])
-            self.bytes += len(text.encode("utf-8", "replace"))
+            # In an answer a NULL takes room, and control characters more than here.
+            self.bytes += len(text.encode("utf-8", "replace")) + 4 * len(row) + 5 * sum(c < " " or c in "\x7f\\" for c in text)
             if self.count >= self.job["inline_rows"] or self.bytes > self.job["inline_bytes"]:
                 return batch[i:]
             self.count += 1
