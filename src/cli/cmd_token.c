@@ -21,6 +21,8 @@
 #include "cli/confile.h"
 #include "tenant/tenant.h"
 
+#define LOCK_TRIES 60 /* in three seconds */
+
 struct options {
 	bool json;
 	const char *tenant, *name, *scope, *expires, *file;
@@ -46,8 +48,10 @@ static void files_release(struct files *f)
 	cbx_tokens_release(&f->tokens);
 }
 
+/* Whoever can read the directory can hold the lock, so it is not waited for without end. */
 static int lock(struct files *f, struct cbx_err *err)
 {
+	const struct timespec step = { .tv_nsec = 50000000 };
 	_cleanup_free_ char *dir = cbx_xstrdup(f->tokens_path);
 	char *end = strrchr(dir, '/');
 
@@ -56,9 +60,15 @@ static int lock(struct files *f, struct cbx_err *err)
 	f->lock = open(end ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (f->lock < 0)
 		return cbx_fail(err, errno, "open the directory of %s", f->tokens_path);
-	while (flock(f->lock, LOCK_EX) < 0)
-		if (errno != EINTR)
+	for (int i = 0; flock(f->lock, LOCK_EX | LOCK_NB) < 0; i++) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
 			return cbx_fail(err, errno, "lock the directory of %s", f->tokens_path);
+		if (i >= LOCK_TRIES)
+			return cbx_refuse(err, "busy", EBUSY,
+					  "another program holds a lock on the directory of %s; find it (lsof), and end it",
+					  f->tokens_path);
+		(void)nanosleep(&step, NULL);
+	}
 	return 0;
 }
 

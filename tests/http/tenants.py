@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tenants and their tokens: who gets in, for what, how often; that nobody sees another's; listeners."""
+import fcntl
 import hashlib
 import http.client
 import json
@@ -115,6 +116,11 @@ def test_tokens_that_are_made_at_once():
     made = [box.popen("token", "create", "--json", "--tenant", "acme", "--tenants", path, stdout=subprocess.PIPE) for _ in range(8)]
     ids = {json.loads(p.communicate()[0])["id"] for p in made}
     same(ids, {t["id"] for t in box.json("token", "list", "--json", "--tenants", path)["tokens"]})
+    held = os.open(box.dir, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    r = box("token", "list", "--tenants", path)
+    os.close(held)
+    assert r.returncode == 1 and "another program holds a lock" in r.stderr, r
 
 
 def test_scopes():
