@@ -12,6 +12,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from common_http import PATIENCE, Daemon, Skip  # noqa: E402
 import cbxtest  # noqa: E402
+from conda import Channel  # noqa: E402
 from pypi import Index  # noqa: E402
 
 made = {}
@@ -37,14 +38,21 @@ def daemon():
         index.add("lower", "2.5")
         index.add("lower", "2.6")
         index.add("barred", "1.0")
+        made["channel"] = channel = Channel()
+        channel.add("lowest", "1.0", python=True)
+        channel.add("lowest", "2.0", python=True)
+        channel.add("above", "1.0", ["lowest <2"], python=True)
         made["dir"] = tempfile.TemporaryDirectory()
         made["policy"] = policy = os.path.join(made["dir"].name, "policy.json")
         os.chmod(made["dir"].name, 0o755)
-        Path(policy).write_text(json.dumps({"include": ["default"], "packages": {"allow": ["upper", "lower", "missing"], "index": index.url}}))
+        allow = ["upper", "lower", "missing", *(f"conda:{name}" for name in ("above", "lowest", "never-was"))]
+        Path(policy).write_text(json.dumps({"include": ["default"], "packages": {"allow": allow, "index": index.url,
+                                                                                 "channels": [channel.url]}}))
         os.chmod(policy, 0o644)
         made["daemon"] = Daemon("--policy", policy)
         status, body, kind = ask("POST", "/sessions", {"session_id": "one"})
         made["why"] = None if status == 200 else body
+        assert status == 200 or kind in ("image_not_found", "no_sandbox"), (status, body, kind)
     if made["why"]:
         raise Skip(f"no session can be made here: {made['why']}")
     return made["daemon"]
@@ -86,6 +94,22 @@ def test_what_is_refused():
         status, answer, _ = ask("POST", "/sessions/one/packages", body)
         same((body, status, answer["status"]), (body, 400, "error"))
     same(ask("GET", "/sessions/one/packages")[0], 405)
+
+
+def test_those_of_conda():
+    if "conda" not in daemon().box.images():
+        raise Skip("there is no image conda, which resolves them; codebox image build conda")
+    status, body, kind = install("conda:above")
+    same((status, kind), (200, None))
+    same(sorted(f"{p['name']} {p['version']}" for p in body["installed"]), ["above 1.0", "lowest 1.0"])
+    _, x, _ = ask("POST", "/execute", {"session_id": "one", "code": "import above, lowest; lowest.version"})
+    _, results, _ = ask("GET", f"/execute/{x['request_id']}/results?wait=60")
+    same([o["content"] for o in results["output"]], ["'1.0'"])
+    status, body, kind = install("conda:never-was")
+    assert status in (404, 409) and "never-was" in body["detail"], (status, body, kind)
+    status, body, kind = install("conda:above", "upper")
+    same((status, body["status"]), (400, "error"))
+    assert "apart" in body["message"], body
 
 
 def test_one_tenant_leaves_room_for_others():
