@@ -303,6 +303,15 @@ def test_decisions_are_kept():
     assert len(described()["decisions"]) <= 64
 
 
+def test_what_was_given_up_is_not_done():
+    """Its name is known at last, when the client has been told that it took too long."""
+    policy = {"include": ["default"], "network": {"allow": ["late.test", "pub.test"], "time": "1s"}}
+    got = cell("import time\ns = socket.create_connection(('127.0.0.1', 3128))\n"
+               "s.sendall(b'GET http://late.test/count HTTP/1.1\\r\\nHost: late.test\\r\\n\\r\\n')\nprint(s.recv(1000))\n"
+               "time.sleep(2)\nprint(get('pub.test', '/count').decode())\ns.close()", policy)
+    assert "504" in got and "counted: 1\n" in got, got
+
+
 def test_slow_peers_cost_others_nothing():
     """All places are taken by peers that stand still: a client that says nothing, a server that says nothing, one that
     stops half-way, one that does not take the connection. Another session does not notice; this one continues as soon as one has stood still for long enough."""

@@ -37,7 +37,7 @@ NAMES = {"pub.test": [PUBLIC], "other.test": [OTHER], "closed.test": [CLOSED], "
          "nat64.test": ["64:ff9b::a00:5"], "sixtofour.test": ["2002:a00:5::1"], "teredo.test": ["2001:0:a00:5::1"],
          "ula.test": ["fd00::5"], "lo6.test": ["::1"], "doc6.test": ["2001:db8::1"], "named.test": ["10.0.0.5"],
          "rebind.test": [[PUBLIC], ["127.0.0.1"]], "fallback.test": [CLOSED, "10.0.0.5"], "api.test": [PUBLIC], "cname.test": "lo.test",
-         "multicast.test": ["224.0.0.1"], "file.test": [PUBLIC],
+         "multicast.test": ["224.0.0.1"], "late.test": [PUBLIC], "file.test": [PUBLIC],
          # By HTTPS: certificates of the machine's authority, for this name, for another one, and of a time that is over.
          "key.test": [GOOD], "api.example.com": [GOOD], "bare.test": [GOOD],
          "both.test": ["10.0.0.5", "100.64.0.1"], "keyed.test": ["10.0.0.5"], "wrong.test": [WRONG], "old.test": [OLD]}
@@ -78,7 +78,8 @@ def set_up_interfaces():
 # ---- servers ----
 
 class Names(socketserver.BaseRequestHandler):
-    """Of asked.NAME the last number of the address says how often NAME was asked for. mute.test is never answered."""
+    """Of asked.NAME the last number of the address says how often NAME was asked for. mute.test is never answered, late.test
+    later than some wait."""
     asked = {}
 
     def handle(self):
@@ -91,6 +92,8 @@ class Names(socketserver.BaseRequestHandler):
         turn = self.asked[name, kind] = self.asked.get((name, kind), -1) + 1
         if name == "mute.test":
             return
+        if name == "late.test":
+            time.sleep(2.5)
         known, answers = NAMES.get(name), []
         if name.startswith("asked."):
             known = [f"192.0.2.{min(255, self.asked.get((name[6:], 1), -1) + 1)}"]
@@ -197,6 +200,9 @@ class Web(socketserver.BaseRequestHandler):
         elif path.startswith("/again/"):
             lines = [line for line in data.split(b"\r\n") if line.lower().startswith((b"authorization:", b"x-api-key:"))]
             answer(sock, "200 OK", b"".join(line + b"\n" for line in lines) * int(path[7:]))
+        elif path.startswith("/count"):
+            counted[0] += 1
+            answer(sock, "200 OK", b"counted: %d\n" % counted[0])
         elif path.startswith("/taken-later"):
             answer(sock, "200 OK", b"taken: %d\n" % later[0])
         elif path.startswith("/file"):
@@ -206,6 +212,7 @@ class Web(socketserver.BaseRequestHandler):
 
 
 later = [0]  # bytes that /later has taken
+counted = [0]  # requests for /count
 
 
 class Banner(socketserver.BaseRequestHandler):
@@ -335,7 +342,7 @@ def enter(router=False):
     directory = tempfile.mkdtemp(prefix="cbxnet")
     os.chmod(directory, 0o755)
     set_up_interfaces()
-    for name, text in (("resolv.conf", f"nameserver {NAME_SERVER if router else '127.0.0.1'}\noptions timeout:1 attempts:2\n"),
+    for name, text in (("resolv.conf", f"nameserver {NAME_SERVER if router else '127.0.0.1'}\noptions timeout:3 attempts:1\n"),
                        ("hosts", "127.0.0.1 localhost\n10.0.0.5 hosts.test\n")):
         path = os.path.join(directory, name)
         with open(path, "w") as f:
