@@ -26,17 +26,16 @@ void cbx_changes_list(const struct cbx_file_reply *reply, const char *id, const 
 		      struct cbx_changes *ret)
 {
 	_cleanup_free_ struct cbx_file_entry *v = cbx_xcalloc(reply->nentries + 1, sizeof(*v));
-	uint64_t all = reply->nentries ? reply->size : 0;
-	size_t n = 0;
+	size_t n = 0, counted;
 
 	*ret = (struct cbx_changes){ 0 };
 	for (size_t i = 0; i < reply->nentries; i++)
 		if (!own || strcmp(reply->entries[i].name, own) != 0)
 			v[n++] = reply->entries[i];
-	all -= reply->nentries - n;
+	counted = reply->nentries - n;
 	qsort(v, n, sizeof(*v), by_name);
 	ret->files = n ? cbx_json_new_arr() : NULL;
-	for (size_t i = 0; i < n && i < CBX_CHANGES_MAX && ret->bytes < max; i++, all--) {
+	for (size_t i = 0; i < n && i < CBX_CHANGES_MAX && ret->bytes < max; i++, counted++) {
 		_cleanup_buf_ struct cbx_buf uri = { 0 };
 		cJSON *o = cbx_json_new_obj();
 
@@ -48,7 +47,8 @@ void cbx_changes_list(const struct cbx_file_reply *reply, const char *id, const 
 		cbx_json_push(ret->files, o);
 		ret->bytes += 600 + strlen(v[i].name) + uri.len;
 	}
-	ret->omitted = ret->files ? all : 0;
+	/* Of all that there are, as init says. */
+	ret->omitted = ret->files && reply->size > counted ? reply->size - counted : 0;
 }
 
 /* A program's own file, which was put there for it, is not a change. */
