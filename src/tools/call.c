@@ -86,7 +86,7 @@ void cbx_tool_refuse(struct cbx_tool_call *call, const struct cbx_err *err)
 	cbx_json_set(result, "content", text_content(cbx_buf_str(&text)));
 	cbx_json_set_bool(result, "isError", true);
 	cbx_json_print_clean(&printed, result);
-	/* Nobody is told of it, and others would give way to it. */
+	/* Nobody learns of it, and others would give way to it. */
 	if (call->made_session && cbx_session_find(&call->client->caller, call->session_id, &made, &ignored) >= 0)
 		cbx_session_close(&call->client->caller, made, "the call that made it failed");
 	cbx_tool_end_text(call, &printed);

@@ -304,7 +304,7 @@ def test_decisions_are_kept():
 
 
 def test_what_was_given_up_is_not_done():
-    """Its name is known at last, when the client has been told that it took too long."""
+    """Its name is known at last, when the client has its answer, that it took too long."""
     policy = {"include": ["default"], "network": {"allow": ["late.test", "pub.test"], "time": "1s"}}
     got = cell("import time\ns = socket.create_connection(('127.0.0.1', 3128))\n"
                "s.sendall(b'GET http://late.test/count HTTP/1.1\\r\\nHost: late.test\\r\\n\\r\\n')\nprint(s.recv(1000))\n"

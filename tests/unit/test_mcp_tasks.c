@@ -412,7 +412,7 @@ START_TEST(many_in_one_stream)
 		if (i % CBX_HOLDS_MAX == 0)
 			create(c, session);
 		id = cbx_xstrdup(str_at(run_in(c, TASKS, session, "value 1"), "result.taskId"));
-		/* Each twice: it is told once. */
+		/* Each twice: it is reported once. */
 		cbx_buf_addf(&ids, "%s\"%s\",\"%s\"", i ? "," : "[", id, id);
 	}
 	client_settle(c);
