@@ -251,7 +251,8 @@ def test_calls_that_wait_for_roots():
                 "name": "run_code", "arguments": {"code": "1"}, "x": [0] * 600000}})
         time.sleep(2)  # all are there, and none of them waits no longer
         most = int(re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{d.pid}/status").read_text())[1]) << 10
-        assert most - before < 250 << 20, most - before
+        if not os.environ.get("CBX_SANITIZED"):  # freed memory is kept then
+            assert most - before < 250 << 20, most - before
         d.stop()
 
 
