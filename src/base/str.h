@@ -40,8 +40,8 @@ bool cbx_format_time_ms(uint64_t ms, char out[32]);
  * surrogates and code points above U+10FFFF are not valid. */
 size_t cbx_utf8_len(const char *p, size_t n);
 size_t cbx_utf8_count(const char *p, size_t n); /* characters in valid UTF-8 */
-uint64_t cbx_hash(const char *s); /* FNV-1a: to find, not to trust */
 bool cbx_utf8_valid(const char *p, size_t n);
+uint64_t cbx_hash(const char *s); /* FNV-1a: to find, not to trust */
 /* Append p with every invalid byte replaced by U+FFFD and every NUL by U+2400. */
 void cbx_utf8_append(struct cbx_buf *out, const char *p, size_t n);
 

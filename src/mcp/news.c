@@ -367,7 +367,8 @@ static bool too_many(const cJSON *list)
 }
 
 /* What was asked for and is there goes into the stream and into `agreed`; NULL, or what is wrong with it. */
-static const char *agree(struct cbx_mcp *mcp, struct cbx_mcp_stream *s, const cJSON *filter, const cJSON *caps, cJSON *agreed)
+static const char *agree(struct cbx_mcp *mcp, struct cbx_mcp_stream *s, const cJSON *filter, const cJSON *caps,
+			 cJSON *agreed)
 {
 	static const struct {
 		const char *name, *capability;

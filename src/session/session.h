@@ -65,7 +65,7 @@ void cbx_engine_expect(struct cbx_engine *engine);
 struct cbx_session_spec {
 	char id[CBX_NAME_MAX + 1];    /* "": one is made up */
 	char image[CBX_NAME_MAX + 1]; /* "": the default image, or one that has the language */
-	const char *language, *file;  /* what an image that is not named is for; borrowed likewise; NULL: any */
+	const char *language, *file;  /* what an image that is not named is for; borrowed as environment is; NULL: any */
 	uint64_t memory_bytes, disk_bytes;
 	uint32_t processes;
 	uint64_t timeout_ms;          /* default for its executions; 0: as if it had not been given */

@@ -249,7 +249,7 @@ def test_calls_that_wait_for_roots():
             other = c.again()
             other.begin("POST", {"jsonrpc": "2.0", "id": 50 + i, "method": "tools/call", "params": {
                 "name": "run_code", "arguments": {"code": "1"}, "x": [0] * 600000}})
-        time.sleep(2)  # all are there, and none of them waits no longer
+        time.sleep(2)  # all have come, and still wait
         most = int(re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{d.pid}/status").read_text())[1]) << 10
         if not os.environ.get("CBX_SANITIZED"):  # freed memory is kept then
             assert most - before < 250 << 20, most - before
