@@ -2,6 +2,8 @@
 """What the tests of REST have in common: a codeboxd, and requests to it by http.client."""
 import http.client
 import json
+import os
+import tempfile
 
 from common_http import PATIENCE, Daemon, Skip
 
@@ -10,7 +12,9 @@ servers = {}
 
 def daemon():
     if "daemon" not in servers:
-        servers["daemon"] = d = Daemon()
+        servers["place"] = tempfile.TemporaryDirectory()  # it goes with this process
+        servers["socket"] = os.path.join(servers["place"].name, "http.sock")
+        servers["daemon"] = d = Daemon("--http", f"unix:{servers['socket']}")
         a = ask("POST", "/sessions", {}, port=d.port)
         servers["why"] = None if a.status == 200 else a.body
         if a.status == 200:

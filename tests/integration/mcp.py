@@ -159,6 +159,7 @@ def test_large_calls_at_once():
     f.flush()
     m = json.loads(f.readline())
     assert m["id"] > 60 and "64 MiB together" in m["result"]["content"][0]["text"], m
+    f.close()
     s.close()
     box("session", "rm", "large", check=True)
     assert wait_until(lambda: sessions() == [])
