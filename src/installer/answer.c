@@ -35,6 +35,7 @@
 struct question {
 	const struct cbx_index *index;
 	const struct cbx_store_dirs *store;
+	struct cbx_fetcher *fetcher;
 	bool page, npm;
 	bool others;	   /* that are asked when this one does not have it */
 	uint64_t kept_max; /* bytes, of the whole store */
@@ -111,7 +112,11 @@ static int ask(const struct question *q, struct cbx_buf *ret, struct cbx_err *er
 	if (!out)
 		return cbx_fail(err, errno, "keep an answer of the index");
 	(void)unlinkat(q->store->own, path, 0); /* also when this process is killed */
-	r = cbx_fetch(q->index, q->url, q->npm ? ACCEPT_NPM : q->page ? ACCEPT : NULL, out, most(q), NULL, &html, err);
+	r = cbx_fetch(q->fetcher, q->index, q->url,
+		      q->npm	? ACCEPT_NPM
+		      : q->page ? ACCEPT
+				: NULL,
+		      out, most(q), NULL, &html, err);
 	if (r >= 0 && fflush(out) != 0)
 		r = cbx_fail(err, errno, "keep an answer of the index");
 	if (r >= 0) {
@@ -200,15 +205,69 @@ static int answer_in_turn(struct question *q, const struct cbx_indexes *from, co
 	return r;
 }
 
-int cbx_answer_page(const struct cbx_indexes *from, const struct cbx_store_dirs *store, const char *project,
-		    char **ret_url, const struct cbx_index **ret_index, struct cbx_buf *ret, struct cbx_err *err)
+int cbx_answer_page(struct cbx_fetcher *fetcher, const struct cbx_indexes *from, const struct cbx_store_dirs *store,
+		    const char *project, char **ret_url, const struct cbx_index **ret_index, struct cbx_buf *ret,
+		    struct cbx_err *err)
 {
-	struct question q = { .store = store, .page = true, .kept_max = CBX_INDEX_KEPT_MAX };
+	struct question q = { .store = store, .fetcher = fetcher, .page = true, .kept_max = CBX_INDEX_KEPT_MAX };
 	int r = answer_in_turn(&q, from, project, ret, err);
 
 	*ret_url = q.url;
 	*ret_index = q.index;
 	return r;
+}
+
+/* ---- questions of a resolver ---- */
+
+/* What all that one process is asked has in common. */
+struct asked {
+	const struct cbx_store_dirs *store;
+	const cJSON *job;
+	struct cbx_indexes from; /* of conda: the channels, in their order */
+	struct cbx_fetcher fetcher;
+};
+
+static const cJSON *channels_of(const struct asked *a)
+{
+	return cJSON_GetObjectItemCaseSensitive(a->job, "channels");
+}
+
+static int find_channels(struct asked *a, struct cbx_err *err)
+{
+	const cJSON *v;
+	int r = 0;
+
+	_Static_assert(CBX_CHANNELS_MAX <= ARRAY_SIZE(a->from.all), "a place for each channel");
+	cJSON_ArrayForEach(v, channels_of(a)) {
+		_cleanup_(cbx_indexes_release) struct cbx_indexes one = { 0 };
+
+		if (a->from.n == CBX_CHANNELS_MAX || !cJSON_IsString(v))
+			return cbx_refuse(err, "protocol", EINVAL, "there is no such job");
+		r = cbx_index_find(v->valuestring, &one, err);
+		if (r < 0)
+			return r;
+		a->from.all[a->from.n++] = one.all[0];
+		one.all[0] = (struct cbx_index){ 0 };
+	}
+	return r;
+}
+
+/* All that any question may need is found, and then nothing else is left to reach. */
+static int prepare(struct asked *a, struct cbx_err *err)
+{
+	bool npm = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(a->job, "npm"));
+	_cleanup_free_ char *config = npm ? cbx_registry_file() : NULL;
+	int r;
+
+	if (npm) { /* each scope has its registry, but certificates are those of all */
+		a->from.n = 1;
+		r = cbx_registry_find(cbx_json_text(a->job, "registry"), "", &a->from.all[0], err);
+	} else if (channels_of(a)) {
+		r = find_channels(a, err);
+	} else {
+		r = cbx_index_find(cbx_json_text(a->job, "index"), &a->from, err);
+	}
+	return r < 0 ? r : cbx_confine_fetch(a->from.all, a->from.n, config, a->store, err);
 }
 
 /* A page of npm's registry. */
@@ -224,27 +283,33 @@ static int answer_npm(struct question *q, const char *registry, const char *proj
 	q->index = index;
 	q->page = q->npm = true;
 	q->url = cbx_registry_page(index, project);
-	r = cbx_confine_fetch(index, 1, q->store, err);
-	return r < 0 ? r : answer(q, project, ret, err);
+	return answer(q, project, ret, err);
 }
 
 /* The list of a directory of a channel, and nothing else of it: packages are fetched when they have been judged. */
-static int answer_channel(struct question *q, const cJSON *job, struct cbx_indexes *from, struct cbx_buf *ret,
+static int answer_channel(struct question *q, const struct asked *a, const char *url, struct cbx_buf *ret,
 			  struct cbx_err *err)
 {
-	const char *url = cbx_json_text(job, "url"), *path = NULL;
-	int r = cbx_channel_find(job, url ? url : "", from, &path, err);
+	const char *path = NULL;
+	const cJSON *v;
+	size_t i = 0;
 
-	if (r >= 0 && !cbx_conda_is_list(path))
-		r = cbx_refuse(err, "index_refused", EINVAL, "a list of packages has an impossible name");
-	if (r < 0)
-		return r;
-	q->index = &from->all[0];
+	cJSON_ArrayForEach(v, channels_of(a)) {
+		path = cbx_conda_within(v->valuestring, url ? url : "");
+		if (path)
+			break;
+		i++;
+	}
+	if (!path)
+		return cbx_refuse(err, "index_refused", EPERM,
+				  "%.200s is not in a channel of the policy (packages.channels)", url ? url : "");
+	if (!cbx_conda_is_list(path))
+		return cbx_refuse(err, "index_refused", EINVAL, "a list of packages has an impossible name");
+	q->index = &a->from.all[i];
 	q->page = true;
 	q->max = CBX_CHANNEL_PAGE_MAX;
 	q->url = cbx_xstrdup(url);
-	r = cbx_confine_fetch(q->index, 1, q->store, err);
-	return r < 0 ? r : answer(q, NULL, ret, err);
+	return answer(q, NULL, ret, err);
 }
 
 /* Of a wheel that the resolver has built: its pieces come one after the other, and are kept until it is installed. */
@@ -255,10 +320,8 @@ static int take_piece(struct question *q, const cJSON *job, struct cbx_err *err)
 	uint64_t at = cbx_json_u64(job, "at");
 	_cleanup_fd_ int fd = -1;
 	struct stat st;
-	int r = cbx_confine_link(q->store, err);
+	int r;
 
-	if (r < 0)
-		return r;
 	if (!cbx_starts_with(name, CBX_BUILT) || !data || cbx_base64_decode(&piece, data, strlen(data)) < 0)
 		return cbx_refuse(err, "invalid_lock", EBADMSG, "a piece of a wheel that was built cannot be read");
 	if (at + piece.len > CBX_BUILT_MAX)
@@ -280,50 +343,44 @@ static int take_piece(struct question *q, const cJSON *job, struct cbx_err *err)
 	return 0;
 }
 
-static int answer_index(struct question *q, const cJSON *job, struct cbx_indexes *from, struct cbx_buf *ret,
-			struct cbx_err *err)
+static int answer_index(struct question *q, const struct cbx_indexes *from, const char *project, const char *url,
+			struct cbx_buf *ret, struct cbx_err *err)
 {
-	const char *project = cbx_json_text(job, "project"), *url = cbx_json_text(job, "url");
 	char name[CBX_PROJECT_MAX];
-	int r = cbx_index_find(cbx_json_text(job, "index"), from, err);
+	int r;
 
-	if (r < 0)
-		return r;
 	q->page = project;
 	if (project && (!cbx_project_name(project, strlen(project), name) || strcmp(name, project) != 0))
 		return cbx_refuse(err, "index_refused", EINVAL, "a project has an impossible name");
-	if (!project) {
-		q->url = cbx_xstrdup(url ? url : "");
-		q->index = cbx_index_of(from, q->url);
-		r = cbx_index_allows(q->index, q->url, err);
-	}
-	if (r >= 0)
-		r = project ? cbx_confine_fetch(from->all, from->n, q->store, err)
-			    : cbx_confine_fetch(q->index, 1, q->store, err);
-	if (r < 0)
-		return r;
-	return project ? answer_in_turn(q, from, project, ret, err) : answer(q, NULL, ret, err);
+	if (project)
+		return answer_in_turn(q, from, project, ret, err);
+	q->url = cbx_xstrdup(url ? url : "");
+	q->index = cbx_index_of(from, q->url);
+	r = cbx_index_allows(q->index, q->url, err);
+	return r < 0 ? r : answer(q, NULL, ret, err);
 }
 
-void cbx_answer_question(const cJSON *job, const struct cbx_store_dirs *store, int out)
+/* An answer: the number of its bytes, a line of JSON, and what was asked for. */
+static int answer_one(struct asked *a, const cJSON *asked, int sock, const struct cbx_err *failure)
 {
-	struct question q = { .store = store, .kept_max = cbx_json_u64(job, "cache") };
-	_cleanup_buf_ struct cbx_buf text = { 0 }, line = { 0 };
+	struct question q = { .store = a->store, .fetcher = &a->fetcher, .kept_max = cbx_json_u64(a->job, "cache") };
+	_cleanup_buf_ struct cbx_buf text = { 0 }, line = { 0 }, all = { 0 };
 	_cleanup_json_ cJSON *o = cbx_json_new_obj();
-	const char *project = cbx_json_text(job, "project");
-	_cleanup_(cbx_indexes_release) struct cbx_indexes from = { 0 };
+	const char *project = cbx_json_text(asked, "project"), *url = cbx_json_text(asked, "url");
 	_cleanup_(cbx_index_release) struct cbx_index registry = { 0 };
-	struct cbx_err err;
+	struct cbx_err err = *failure;
 	int r;
 
-	if (cbx_json_text(job, "built"))
-		r = take_piece(&q, job, &err);
-	else if (cJSON_GetObjectItemCaseSensitive(job, "channels"))
-		r = answer_channel(&q, job, &from, &text, &err);
+	if (err.code)
+		r = -err.code;
+	else if (cbx_json_text(asked, "built"))
+		r = take_piece(&q, asked, &err);
+	else if (channels_of(a))
+		r = answer_channel(&q, a, url, &text, &err);
 	else if (project && cbx_kind_of(project) == CBX_KIND_NPM)
-		r = answer_npm(&q, cbx_json_text(job, "registry"), cbx_kind_bare(project), &registry, &text, &err);
+		r = answer_npm(&q, cbx_json_text(a->job, "registry"), cbx_kind_bare(project), &registry, &text, &err);
 	else
-		r = answer_index(&q, job, &from, &text, &err);
+		r = answer_index(&q, &a->from, project, url, &text, &err);
 	if (r < 0) {
 		cbx_err_sanitize(&err);
 		cbx_json_set_str(o, "kind", err.kind);
@@ -333,10 +390,32 @@ void cbx_answer_question(const cJSON *job, const struct cbx_store_dirs *store, i
 		cbx_json_set_str(o, "type", text.len && text.data[0] == 'h' ? "html" : "json");
 		cbx_json_set_str(o, "url", q.url);
 	}
+	free(q.url);
 	cbx_json_print(&line, o);
 	cbx_buf_addc(&line, '\n');
 	if (text.len)
 		cbx_buf_add(&line, text.data + 1, text.len - 1);
-	(void)cbx_write_all(out, line.data, line.len);
-	free(q.url);
+	cbx_buf_addf(&all, "%zu\n", line.len);
+	r = cbx_write_all(sock, all.data, all.len);
+	return r < 0 ? r : cbx_write_all(sock, line.data, line.len);
+}
+
+void cbx_answer_questions(const cJSON *job, const struct cbx_store_dirs *store, int sock, struct cbx_buf *got)
+{
+	struct asked a = { .store = store, .job = job };
+	_cleanup_buf_ struct cbx_buf line = { 0 };
+	struct cbx_err failure = { 0 };
+
+	if (prepare(&a, &failure) >= 0)
+		failure.code = 0;
+	while (cbx_job_line(sock, got, &line) > 0) {
+		_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
+		struct cbx_err ignored;
+
+		if (cbx_json_parse(cbx_buf_str(&line), line.len, &doc, &ignored) < 0 ||
+		    answer_one(&a, doc.root, sock, &failure) < 0)
+			break;
+	}
+	cbx_fetcher_release(&a.fetcher);
+	cbx_indexes_release(&a.from);
 }

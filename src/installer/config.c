@@ -15,7 +15,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "installer/config.h"
-#include "installer/installer.h"
+#include "installer/index.h"
 #include "packages/toml.h"
 
 #define WORDS  " \t\r\n"

@@ -82,7 +82,7 @@ int cbx_confine_prepare(const char *share, struct cbx_store_dirs *store, struct 
 	return r < 0 ? r : cbx_filter_compile(lists, "wheels", &store->linking, err);
 }
 
-int cbx_confine_fetch(const struct cbx_index *indexes, size_t n, const struct cbx_store_dirs *store,
+int cbx_confine_fetch(const struct cbx_index *indexes, size_t n, const char *config, const struct cbx_store_dirs *store,
 		      struct cbx_err *err)
 {
 	const char *home = getenv("HOME"), *named = getenv("NETRC");
@@ -96,6 +96,7 @@ int cbx_confine_fetch(const struct cbx_index *indexes, size_t n, const struct cb
 				       "/dev/urandom",
 				       "/proc/sys",
 				       named && named[0] ? named : netrc,
+				       config,
 				       indexes->ca,
 				       indexes->client };
 	const char *paths[ARRAY_SIZE(system) + 2 * CBX_INDEXES_MAX + 1];

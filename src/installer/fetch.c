@@ -2,8 +2,8 @@
 /*
  * Theory of operation: libcurl fetches, one request at a time and without following anything by itself. Each address,
  * those of redirections too, is judged first, and so is the address that is connected to, by the very sockaddr that is:
- * a name cannot come to mean something else in between. Only the index itself may be in a private network, and the
- * user's proxy, behind which nothing can be judged but names (via.c).
+ * a name cannot come to mean something else in between. A connection is used again for the same host. Only the index
+ * itself may be in a private network, and the user's proxy, behind which nothing can be judged but names (via.c).
  */
 #include <curl/curl.h>
 #include <errno.h>
@@ -158,27 +158,37 @@ static void set_up(CURL *c, const struct cbx_index *index, const char *url, stru
 	}
 }
 
+void cbx_fetcher_release(struct cbx_fetcher *f)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(f->curl); i++)
+		curl_easy_cleanup(take_ptr(&f->curl[i]));
+}
+
 /* One request. 1: *next, malloc'd, is where to go. */
-static int request(const struct cbx_index *index, const char *url, const char *accept, struct transfer *t,
-		   bool *ret_html, char **next, struct cbx_err *err)
+static int request(struct cbx_fetcher *f, const struct cbx_index *index, const char *url, const char *accept,
+		   struct transfer *t, bool *ret_html, char **next, struct cbx_err *err)
 {
 	_cleanup_free_ char *header = cbx_xasprintf("Accept: %s", accept ? accept : "*/*");
 	struct curl_slist *headers = curl_slist_append(NULL, header);
-	CURL *c = curl_easy_init();
+	CURL *c;
 	char why[CURL_ERROR_SIZE] = "", host[256] = "";
 	const char *text = NULL, *p = strstr(url, "://");
 	CURLcode code;
 	long status = 0;
 	int r = 0;
 
-	if (!c || !headers || !p) {
-		curl_slist_free_all(headers);
-		curl_easy_cleanup(c);
-		return cbx_fail(err, ENOMEM, "prepare a request");
-	}
-	p = memchr(p + 3, '@', strcspn(p + 3, "/?#")) ? strchr(p + 3, '@') + 1 : p + 3;
+	p = p ? p + 3 : "";
+	if (memchr(p, '@', strcspn(p, "/?#")))
+		p = strchr(p, '@') + 1;
 	snprintf(host, sizeof(host), "%.*s", (int)strcspn(p, "/?#"), p);
 	t->trusted = index->host && strcasecmp(host, index->host) == 0;
+	if (!f->curl[t->trusted])
+		f->curl[t->trusted] = curl_easy_init();
+	c = f->curl[t->trusted];
+	if (!c || !headers || !host[0]) {
+		curl_slist_free_all(headers);
+		return cbx_fail(err, ENOMEM, "prepare a request");
+	}
 	r = cbx_via_find(index, url, t->trusted, &t->proxy, err);
 	if (t->trusted && index->authorization) {
 		_cleanup_free_ char *login = cbx_xasprintf("Authorization: %s", index->authorization);
@@ -204,8 +214,8 @@ static int request(const struct cbx_index *index, const char *url, const char *a
 	} else if (ret_html && curl_easy_getinfo(c, CURLINFO_CONTENT_TYPE, (char **)&text) == CURLE_OK) {
 		*ret_html = text && strstr(text, "html");
 	}
+	curl_easy_reset(c); /* it forgets all but its connections */
 	curl_slist_free_all(headers);
-	curl_easy_cleanup(c);
 	return r;
 }
 
@@ -234,8 +244,8 @@ static int copy_file(const struct cbx_index *index, const char *url, FILE *out, 
 	return n < 0 ? cbx_fail(err, (int)-n, "read %s", name) : 0;
 }
 
-int cbx_fetch(const struct cbx_index *index, const char *url, const char *accept, FILE *out, uint64_t max,
-	      _Atomic uint64_t *together, bool *ret_html, struct cbx_err *err)
+int cbx_fetch(struct cbx_fetcher *f, const struct cbx_index *index, const char *url, const char *accept, FILE *out,
+	      uint64_t max, _Atomic uint64_t *together, bool *ret_html, struct cbx_err *err)
 {
 	_cleanup_free_ char *at = cbx_xstrdup(url);
 
@@ -248,11 +258,12 @@ int cbx_fetch(const struct cbx_index *index, const char *url, const char *accept
 			return copy_file(index, at, out, max, together, err);
 		if (r >= 0 && index->offline)
 			r = cbx_refuse(err, "index_down", ENETUNREACH,
-				       "%s is not asked: the configuration of uv says offline; remove that, or install what is "
+				       "%s is not asked: the configuration of uv says offline; remove that, or install "
+				       "what is "
 				       "in the cache",
 				       index->host);
 		if (r >= 0)
-			r = request(index, at, accept, &t, ret_html, &next, err);
+			r = request(f, index, at, accept, &t, ret_html, &next, err);
 		if (r <= 0)
 			return r;
 		if (together)

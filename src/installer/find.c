@@ -78,14 +78,14 @@ static char *joined(const char *page, const char *address)
 	return ret;
 }
 
-int cbx_find_wheel(const struct cbx_indexes *from, const struct cbx_store_dirs *store, const struct cbx_wheel *w,
-		   char **ret, struct cbx_err *err)
+int cbx_find_wheel(struct cbx_fetcher *fetcher, const struct cbx_indexes *from, const struct cbx_store_dirs *store,
+		   const struct cbx_wheel *w, char **ret, struct cbx_err *err)
 {
 	const struct cbx_index *index;
 	_cleanup_buf_ struct cbx_buf page = { 0 };
 	_cleanup_free_ char *address = NULL;
 	struct found f = { 0 };
-	int r = cbx_answer_page(from, store, w->name, &address, &index, &page, err);
+	int r = cbx_answer_page(fetcher, from, store, w->name, &address, &index, &page, err);
 
 	if (r < 0)
 		return cbx_wrap(err, "%s", w->file);

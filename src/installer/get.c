@@ -9,6 +9,7 @@
 #include <nettle/nettle-meta.h>
 #include <nettle/sha2.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -61,6 +62,7 @@ static int fetch_wheel(void *arg, struct cbx_err *err)
 	_cleanup_free_ char *found = NULL;
 	_cleanup_(cbx_index_release) struct cbx_index registry = { 0 };
 	_cleanup_(cbx_indexes_release) struct cbx_indexes channel = { 0 };
+	_cleanup_(cbx_fetcher_release) struct cbx_fetcher fetcher = { 0 };
 	const char *path = NULL;
 	_cleanup_fclose_ FILE *out = fdopen(fcntl(f->fd, F_DUPFD_CLOEXEC, 0), "w+");
 	int r = out ? 0 : cbx_fail(err, errno, "keep a wheel");
@@ -79,10 +81,10 @@ static int fetch_wheel(void *arg, struct cbx_err *err)
 		r = cbx_index_allows(index, url, err);
 	if (r >= 0)
 		r = built   ? cbx_confine_link(f->in->store, err)
-		    : index ? cbx_confine_fetch(index, 1, f->in->store, err)
-			    : cbx_confine_fetch(from->all, from->n, f->in->store, err);
+		    : index ? cbx_confine_fetch(index, 1, NULL, f->in->store, err)
+			    : cbx_confine_fetch(from->all, from->n, NULL, f->in->store, err);
 	if (r >= 0 && !url) {
-		r = cbx_find_wheel(from, f->in->store, f->wheel, &found, err);
+		r = cbx_find_wheel(&fetcher, from, f->in->store, f->wheel, &found, err);
 		url = found;
 		index = r < 0 ? NULL : cbx_index_of(from, url);
 	}
@@ -92,7 +94,7 @@ static int fetch_wheel(void *arg, struct cbx_err *err)
 		r = cbx_refuse(err, "not_found", ENOENT,
 			       "it was built from its sources, and is not kept any more; install it in a new session");
 	else if (r >= 0)
-		r = cbx_fetch(index, url, NULL, out, f->in->bytes_max, &f->in->spent->fetched, NULL, err);
+		r = cbx_fetch(&fetcher, index, url, NULL, out, f->in->bytes_max, &f->in->spent->fetched, NULL, err);
 	if (r >= 0 && fflush(out) != 0)
 		r = cbx_fail(err, errno, "keep a wheel");
 	return r;
@@ -266,21 +268,31 @@ bool cbx_stored(const struct cbx_installation *in, const struct cbx_wheel *w)
 
 /* ---- all of them ---- */
 
-struct share {
+struct turns {
 	const struct cbx_installation *in;
-	size_t first;
+	uint16_t order[CBX_WHEELS_MAX]; /* indexes of wheels */
 };
 
-/* Each of FETCHES_MAX processes takes every so manieth wheel. */
-static int get_share(void *arg, struct cbx_err *err)
+/* The largest takes longest to come and to be unpacked, and by then all others are there. */
+static int larger_first(const void *a, const void *b, void *arg)
 {
-	const struct share *s = arg;
+	const struct cbx_wheel *wheels = arg, *x = &wheels[*(const uint16_t *)a], *y = &wheels[*(const uint16_t *)b];
+
+	return x->size > y->size ? -1 : x->size < y->size ? 1 : x < y ? -1 : x > y;
+}
+
+/* Each of FETCHES_MAX processes takes the next one, until none is left. */
+static int get_some(const struct turns *t, struct cbx_err *err)
+{
+	const struct cbx_installation *in = t->in;
+	uint64_t turn;
 	int r = 0;
 
-	for (size_t i = s->first; r >= 0 && i < s->in->lock.n; i += FETCHES_MAX) {
-		struct fetching f = { .in = s->in, .wheel = &s->in->lock.wheels[i] };
+	while (r >= 0 && (turn = atomic_fetch_add(&in->spent->turns, 1)) < in->lock.n) {
+		size_t i = t->order[turn];
+		struct fetching f = { .in = in, .wheel = &in->lock.wheels[i] };
 
-		if (!cbx_lock_again(&s->in->lock, i) && !cbx_stored(s->in, f.wheel))
+		if (!cbx_lock_again(&in->lock, i) && !cbx_stored(in, f.wheel))
 			r = get_wheel(&f, err);
 	}
 	return r;
@@ -291,9 +303,8 @@ struct running {
 	int fd;
 };
 
-static int start_share(const struct cbx_installation *in, size_t first, struct running *ret, struct cbx_err *err)
+static int start(const struct turns *t, struct running *ret, struct cbx_err *err)
 {
-	struct share s = { .in = in, .first = first };
 	struct cbx_err theirs = { 0 };
 	int fds[2];
 
@@ -304,7 +315,7 @@ static int start_share(const struct cbx_installation *in, size_t first, struct r
 	ret->pid = fork();
 	if (ret->pid == 0) {
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (get_share(&s, &theirs) >= 0)
+		if (get_some(t, &theirs) >= 0)
 			theirs.code = 0;
 		(void)cbx_write_all(fds[1], &theirs, sizeof(theirs));
 		_exit(0);
@@ -316,6 +327,7 @@ static int start_share(const struct cbx_installation *in, size_t first, struct r
 int cbx_get_all(const struct cbx_installation *in, struct cbx_err *err)
 {
 	struct running all[FETCHES_MAX];
+	struct turns t = { .in = in };
 	size_t n = 0;
 	char path[60];
 	int r = 0;
@@ -323,8 +335,12 @@ int cbx_get_all(const struct cbx_installation *in, struct cbx_err *err)
 	snprintf(path, sizeof(path), "t/%s", in->token);
 	if (mkdirat(in->store->own, path, 0700) < 0)
 		return cbx_fail(err, errno, "make a directory for what is fetched");
+	for (size_t i = 0; i < in->lock.n; i++)
+		t.order[i] = (uint16_t)i;
+	qsort_r(t.order, in->lock.n, sizeof(t.order[0]), larger_first, in->lock.wheels);
+	in->spent->turns = 0;
 	for (; r >= 0 && n < FETCHES_MAX && n < in->lock.n; n++)
-		r = start_share(in, n, &all[n], err);
+		r = start(&t, &all[n], err);
 	for (size_t i = 0; i < n; i++) {
 		struct cbx_err theirs = { 0 };
 		int status;

@@ -19,7 +19,7 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "installer/config.h"
-#include "installer/installer.h"
+#include "installer/index.h"
 #include "packages/conda.h"
 #include "packages/version.h"
 

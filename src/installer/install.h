@@ -25,6 +25,7 @@ struct cbx_installation {
 /* In memory that all processes of an installation share. */
 struct cbx_spent {
 	_Atomic uint64_t fetched, unpacked; /* bytes; unpacked: with CBX_ENTRY_BYTES of each entry */
+	_Atomic uint64_t turns;		    /* wheels that were looked at, to be fetched */
 };
 
 /* get.c */

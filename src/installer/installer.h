@@ -25,6 +25,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 #include "image/unpack.h"
+#include "installer/index.h"
 #include "packages/rules.h"
 #include "sandbox/seccomp.h"
 
@@ -38,75 +39,23 @@ struct cbx_store_dirs {
 
 #define CBX_CACHE_FRESH_S 300 /* a page of the index is not asked for again within this time */
 
-/* ---- where packages come from (index.c) ---- */
-
-struct cbx_index {
-	char *url;	     /* of a simple index, ending in "/"; NULL: a directory */
-	char *dir;	     /* a directory of wheels; NULL: an index */
-	char *user;	     /* "user:password" that url came with; NULL: none */
-	char *authorization; /* what logs in, as a header has it: "Bearer …"; NULL: nothing */
-	const char *config;  /* where the user says how to log in, for messages */
-	char *host;	     /* of url, with its port */
-	char *ca;	     /* certificates, a file or directory; NULL: the system's */
-	char *client;	     /* a file with a certificate and its key, for the index's own host; NULL: none */
-	char *proxy;	     /* of the user's configuration; NULL: that of the environment */
-	char *http_proxy, *https_proxy; /* likewise, where the environment has none; NULL: none */
-	char *no_proxy;			/* hosts that go by none, besides those of the environment; NULL: none */
-	bool offline;	     /* what is kept of it counts, and it is not asked */
-};
-
-/* In the order in which they are asked; each knows the same certificates and proxy. At most CBX_INDEXES_MAX of each of
- * two kinds, and the main one. */
-struct cbx_indexes {
-	struct cbx_index all[2 * CBX_INDEXES_MAX + 1];
-	size_t n; /* not 0 */
-};
-
-/* `wanted`: of the policy; NULL: what the user has configured for pip and uv, else PyPI. */
-int cbx_index_find(const char *wanted, struct cbx_indexes *ret, struct cbx_err *err);
-/* The channel of a job ("channels") that an address is in, alone, and *ret_path, borrowed, what is behind it. */
-int cbx_channel_find(const cJSON *job, const char *url, struct cbx_indexes *ret, const char **ret_path,
-		     struct cbx_err *err);
-void cbx_indexes_release(struct cbx_indexes *indexes);
-void cbx_index_release(struct cbx_index *index);
-/* Whose a file is, by its address; borrowed. Whether it may be fetched is another question. */
-const struct cbx_index *cbx_index_of(const struct cbx_indexes *from, const char *url);
-/* Of an index whose `url` is set. wrong: where that was wrong, for a message. */
-int cbx_index_complete(struct cbx_index *index, const char *wrong, struct cbx_err *err);
-/* "key = value" without what surrounds it; malloc'd, NULL where it is empty. */
-char *cbx_index_trimmed(const char *p, size_t n);
-/* Whether a file may be fetched from this address. */
-int cbx_index_allows(const struct cbx_index *index, const char *url, struct cbx_err *err);
-/* The name of a file in the directory, of an address that was allowed; borrowed. */
-const char *cbx_index_file(const struct cbx_index *index, const char *url);
-/* The page of a project of a directory, as JSON of a simple index. */
-int cbx_index_list(const struct cbx_index *index, const char *project, struct cbx_buf *ret, struct cbx_err *err);
-
-/* ---- registry.c ---- */
-
-/* The registry of an npm package. `wanted`: of the policy; NULL: that of the user's npm configuration for the package's
- * scope, else for all, else npm's. */
-int cbx_registry_find(const char *wanted, const char *package, struct cbx_index *ret, struct cbx_err *err);
-/* The address of a package's page. */
-char *cbx_registry_page(const struct cbx_index *registry, const char *package);
-
-/* ---- via.c ---- */
-
-/* The proxy for an address, NULL where there is none; borrowed. trusted: the address is on the index's own host. Error:
- * "index_refused", where a proxy would be asked for what is not a public host. */
-int cbx_via_find(const struct cbx_index *index, const char *url, bool trusted, const char **ret, struct cbx_err *err);
-
-bool cbx_proxy_plain(const char *proxy); /* whether it can be an address of one; so can NULL */
-
 /* ---- fetch.c ---- */
+
+/* Connections that are kept for the next request of a process, and what their handshakes have found: those to an index's
+ * own host, which may be in a private network, are not used for anything else. Zero: none yet. */
+struct cbx_fetcher {
+	void *curl[2];
+};
+
+void cbx_fetcher_release(struct cbx_fetcher *f);
 
 /*
  * What is at an address, into a file, up to `max` bytes. together: counts what several processes fetch, up to `max`
  * likewise; NULL: nothing does. accept: of the request, NULL: anything. *ret_html: it is a page of HTML. Errors:
  * "not_found", "index_down", "index_refused", "too_large".
  */
-int cbx_fetch(const struct cbx_index *index, const char *url, const char *accept, FILE *out, uint64_t max,
-	      _Atomic uint64_t *together, bool *ret_html, struct cbx_err *err);
+int cbx_fetch(struct cbx_fetcher *f, const struct cbx_index *index, const char *url, const char *accept, FILE *out,
+	      uint64_t max, _Atomic uint64_t *together, bool *ret_html, struct cbx_err *err);
 /* What `who` had for the same installation without being fetched. */
 int cbx_fetch_count(_Atomic uint64_t *together, uint64_t n, uint64_t max, const char *who, struct cbx_err *err);
 
@@ -114,29 +63,38 @@ int cbx_fetch_count(_Atomic uint64_t *together, uint64_t n, uint64_t max, const 
 
 /* share: where the lists of system calls are. */
 int cbx_confine_prepare(const char *share, struct cbx_store_dirs *store, struct cbx_err *err);
-int cbx_confine_fetch(const struct cbx_index *indexes, size_t n, const struct cbx_store_dirs *store,
+/* config: a file that it reads, too; NULL: none. */
+int cbx_confine_fetch(const struct cbx_index *indexes, size_t n, const char *config, const struct cbx_store_dirs *store,
 		      struct cbx_err *err);
 int cbx_confine_link(const struct cbx_store_dirs *store, struct cbx_err *err);
 /* It reads these files and directories, and nothing else. */
 int cbx_confine_check(const char *const *paths, size_t n, const struct cbx_store_dirs *store, struct cbx_err *err);
 
+/* ---- line.c ---- */
+
+/* A line of a job, without its end, into *ret, from what `got` has or has yet to read; `got` keeps what is behind it.
+ * 0: there is none. */
+int cbx_job_line(int sock, struct cbx_buf *got, struct cbx_buf *ret);
+
 /* ---- answer.c: pages and files of the index, for a resolver ---- */
 
 /* A file that a resolver had to read whole is written to `out`, and kept no longer. False: it is not there. */
 bool cbx_kept_take(const struct cbx_store_dirs *store, const char *url, FILE *out);
-void cbx_answer_question(const cJSON *job, const struct cbx_store_dirs *store, int out);
+/* All questions of a job, of which `got` has what came behind its line. */
+void cbx_answer_questions(const cJSON *job, const struct cbx_store_dirs *store, int sock, struct cbx_buf *got);
 
 /* The page of a project, for a process that may only fetch: its first byte says what it is, "h" HTML, "j" JSON.
  * *ret_url, malloc'd, is its address, also when this fails; *ret_index, borrowed, whose it is. */
-int cbx_answer_page(const struct cbx_indexes *from, const struct cbx_store_dirs *store, const char *project,
-		    char **ret_url, const struct cbx_index **ret_index, struct cbx_buf *ret, struct cbx_err *err);
+int cbx_answer_page(struct cbx_fetcher *fetcher, const struct cbx_indexes *from, const struct cbx_store_dirs *store,
+		    const char *project, char **ret_url, const struct cbx_index **ret_index, struct cbx_buf *ret,
+		    struct cbx_err *err);
 
 /* ---- find.c ---- */
 
 /* Where the index has the file of a wheel with this SHA-256; malloc'd. For the same process. Errors: "not_found",
  * "wrong_hash" where it has another file of that name, and those of fetching. */
-int cbx_find_wheel(const struct cbx_indexes *from, const struct cbx_store_dirs *store, const struct cbx_wheel *wheel,
-		   char **ret, struct cbx_err *err);
+int cbx_find_wheel(struct cbx_fetcher *fetcher, const struct cbx_indexes *from, const struct cbx_store_dirs *store,
+		   const struct cbx_wheel *wheel, char **ret, struct cbx_err *err);
 
 /* ---- install.c ---- */
 

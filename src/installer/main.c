@@ -97,8 +97,9 @@ static int install(int sock, const cJSON *job, const struct cbx_store_dirs *stor
 	return 0;
 }
 
-/* Its answer goes out by itself. An index that takes its time is not waited for when nobody wants to know any more. */
-static int ask(int sock, const cJSON *job, const struct cbx_store_dirs *store, struct cbx_err *err)
+/* Answers go out by themselves. An index that takes its time is not waited for when nobody wants to know any more. */
+static int answers(int sock, const cJSON *job, const struct cbx_store_dirs *store, struct cbx_buf *got,
+		   struct cbx_err *err)
 {
 	_cleanup_buf_ struct cbx_buf nothing = { 0 };
 	int fds[2];
@@ -111,7 +112,7 @@ static int ask(int sock, const cJSON *job, const struct cbx_store_dirs *store, s
 		return cbx_fail(err, errno, "fork");
 	if (pid == 0) {
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		cbx_answer_question(job, store, sock);
+		cbx_answer_questions(job, store, sock, got);
 		_exit(0);
 	}
 	close(fds[1]);
@@ -120,12 +121,13 @@ static int ask(int sock, const cJSON *job, const struct cbx_store_dirs *store, s
 	return 0;
 }
 
-static int read_job(int sock, struct cbx_json_doc *ret, struct cbx_err *err)
+static int read_job(int sock, struct cbx_buf *got, struct cbx_json_doc *ret, struct cbx_err *err)
 {
 	_cleanup_buf_ struct cbx_buf text = { 0 };
-	int r = cbx_read_whole(sock, CBX_JOB_MAX, &text);
+	int r = cbx_job_line(sock, got, &text);
 
-	return r < 0 ? cbx_fail(err, -r, "read a job") : cbx_json_parse(cbx_buf_str(&text), text.len, ret, err);
+	return r <= 0 ? cbx_fail(err, r ? -r : EPIPE, "read a job")
+		      : cbx_json_parse(cbx_buf_str(&text), text.len, ret, err);
 }
 
 /* The process of one job. */
@@ -134,16 +136,17 @@ static void serve(int sock, void *arg)
 	const struct cbx_store_dirs *store = arg;
 	_cleanup_json_ cJSON *answer = cbx_json_new_obj();
 	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
+	_cleanup_buf_ struct cbx_buf got = { 0 };
 	struct cbx_err err = { 0 };
 	const char *what;
 	int r;
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-	r = read_job(sock, &doc, &err);
+	r = read_job(sock, &got, &doc, &err);
 
 	what = r < 0 ? "" : cbx_json_text(doc.root, "job");
-	if (r >= 0 && what && strcmp(what, "ask") == 0) {
-		r = ask(sock, doc.root, store, &err);
+	if (r >= 0 && what && strcmp(what, "answer") == 0) {
+		r = answers(sock, doc.root, store, &got, &err);
 		if (r >= 0)
 			_exit(0);
 	} else if (r >= 0 && what && strcmp(what, "install") == 0) {
@@ -188,7 +191,8 @@ int main(int argc, char **argv)
 		r = cbx_service_init(&service, &err);
 	if (r >= 0)
 		r = cbx_service_become(&service, &err);
-	/* A change of ids makes a process undumpable, and its /proc files root's: what unpacks must write its id maps. */
+	/* A change of ids makes a process undumpable, and its /proc files root's: what unpacks must write its id maps.
+	 */
 	if (r >= 0 && prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
 		r = cbx_fail(&err, errno, "prepare for namespaces");
 	if (r >= 0)

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "installer/installer.h"
+#include "installer/index.h"
 
 #define NPM	 "https://registry.npmjs.org/"
 #define LINE_MAX 4096
@@ -136,9 +136,15 @@ static const char *variable(const char *lower, const char *upper)
 	return v && v[0] ? v : getenv(upper);
 }
 
-static void read_all(struct reading *r, bool logins)
+char *cbx_registry_file(void)
 {
 	const char *home = getenv("HOME"), *named = variable("npm_config_userconfig", "NPM_CONFIG_USERCONFIG");
+
+	return named && named[0] ? cbx_xstrdup(named) : cbx_xasprintf("%s/.npmrc", home ? home : "");
+}
+
+static void read_all(struct reading *r, bool logins)
+{
 	static const char *const settings[][3] = {
 		{ "registry", "npm_config_registry", "NPM_CONFIG_REGISTRY" },
 		{ "cafile", "npm_config_cafile", "NPM_CONFIG_CAFILE" },
@@ -146,10 +152,10 @@ static void read_all(struct reading *r, bool logins)
 		{ "https-proxy", "npm_config_https_proxy", "NPM_CONFIG_HTTPS_PROXY" },
 		{ "noproxy", "npm_config_noproxy", "NPM_CONFIG_NOPROXY" },
 	};
-	_cleanup_free_ char *own = cbx_xasprintf("%s/.npmrc", home ? home : "");
+	_cleanup_free_ char *own = cbx_registry_file();
 
 	read_file(r, logins, "/etc/npmrc");
-	read_file(r, logins, named && named[0] ? named : own);
+	read_file(r, logins, own);
 	for (size_t i = 0; i < ARRAY_SIZE(settings); i++) {
 		const char *v = variable(settings[i][1], settings[i][2]);
 		_cleanup_free_ char *value = v && v[0] ? cbx_xstrdup(v) : NULL;

@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/str.h"
-#include "installer/installer.h"
+#include "installer/index.h"
 #include "policy/host.h"
 
 /* Names that no public host has: RFC 6761, RFC 6762 (appendix G), RFC 8375, and ICANN's for private use. */

@@ -4,14 +4,16 @@
 
 /*
  * Between codeboxd and codebox-packages. codeboxd sends one byte and a stream socket for each job, writes the job into
- * it, an object of JSON, and shuts that direction down. The answer is a line of JSON, with "kind" and "message" where
- * the job failed, and then the bytes of what was asked for; the end of the file is its end.
+ * it, a line of JSON, and shuts that direction down. The answer is a line of JSON, with "kind" and "message" where
+ * the job failed; the end of the file is its end.
  *
- *   {"job":"ask","index"?,"cache","project"}    the page of a project: {"type":"json" or "html","url"}, bytes
- *   {"job":"ask","registry"?,"cache","project":"npm:…"}  that of an npm package, likewise
- *   {"job":"ask","index"?,"cache","url"}	 a file that a page named: likewise
- *   {"job":"ask","channels":[addresses],"cache","url"}  a list of packages of a channel of conda: likewise
- *   {"job":"ask","cache","built":"built:…","at","data"}  a piece of a wheel that a resolver has built, in base64
+ *   {"job":"answer","index"?,"registry"?,"npm"?,"channels"?:[addresses],"cache"}
+ * answers questions of one resolver, one after the other, so that its connections are used again. Each is a line that
+ * follows, and codeboxd waits for an answer before it writes the next: a line with the number of bytes that come, a line
+ * of JSON in them, {"type":"json" or "html","url"}, or "kind" and "message", and what was asked for.
+ *     {"project"}	 the page of a project, or of an npm package: "npm:…"
+ *     {"url"}		 a file that a page named; with channels, a list of packages of one of them
+ *     {"built":"built:…","at","data"}	a piece of a wheel that a resolver has built, in base64
  *   {"job":"install","token","index"?,"registry"?,"bytes_max","cache","python","packages":[…],"advisories":[paths],
  * "on_advisory":"refuse" or "warn","asked":[names],"known":[names],"scripts"?}	 see packages/rules.h:
  * {"token","warnings"?:[texts],"scripts"?}. scripts: those that packages of npm have are to run; the answer says

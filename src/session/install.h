@@ -12,6 +12,7 @@
 #include "session/wheels.h"
 
 TAILQ_HEAD(cbx_asks, cbx_ask);
+TAILQ_HEAD(cbx_answerers, cbx_answerer);
 
 struct cbx_install {
 	TAILQ_ENTRY(cbx_install) entry;
@@ -40,8 +41,9 @@ struct cbx_install {
 	bool scripts;		       /* of packages of npm are to run, before it ends */
 	struct cbx_command_op command; /* by which they do */
 	struct cbx_buf said;	       /* what that prints */
-	struct cbx_asks asks, waiting;
-	size_t nasks, asked;
+	struct cbx_asks waiting;
+	struct cbx_answerers busy, idle;
+	size_t nbusy, asked;
 	size_t waiting_bytes; /* of what was built, and waits */
 	char built[27]; /* a name that nobody else knows, for what is built */
 	struct cbx_buf line, feed, trace;

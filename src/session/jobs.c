@@ -125,7 +125,8 @@ static void job_out(evutil_socket_t fd, short what, void *arg)
 			break; /* the reading side says why */
 		cbx_buf_drop(&j->send, (size_t)n);
 	}
-	shutdown(j->fd, SHUT_WR);
+	if (!j->talks)
+		shutdown(j->fd, SHUT_WR);
 }
 
 static void job_in(evutil_socket_t fd, short what, void *arg)
@@ -160,6 +161,13 @@ void cbx_job_pause(struct cbx_job *j, bool on)
 		event_del(j->in);
 	else
 		event_add(j->in, NULL);
+}
+
+void cbx_job_say(struct cbx_job *j, const cJSON *what)
+{
+	cbx_json_print(&j->send, what);
+	cbx_buf_addc(&j->send, '\n');
+	job_out(j->fd, 0, j);
 }
 
 int cbx_job_begin(struct cbx_jobs *jobs, struct cbx_job *j, const cJSON *what, struct cbx_err *err)
@@ -208,8 +216,7 @@ int cbx_job_read(const struct cbx_job *j, cJSON **ret, size_t *ret_rest, struct 
 	size_t n = end ? (size_t)(end - j->got.data) : 0;
 
 	if (!end || j->got.len > j->max || cbx_json_parse(j->got.data, n, &doc, err) < 0 || !cJSON_IsObject(doc.root))
-		return cbx_refuse(err, "install_failed", EBADMSG,
-				  "the process that %s gave no answer; see the log",
+		return cbx_refuse(err, "install_failed", EBADMSG, "the process that %s gave no answer; see the log",
 				  j->program ? j->program->does : "was asked");
 	if (cbx_json_text(doc.root, "kind"))
 		return cbx_json_error(doc.root, "install_failed", EIO, err);

@@ -26,10 +26,11 @@ void cbx_jobs_free(struct cbx_jobs *jobs); /* NULL-safe */
 /* One job: part of whoever waits for it. */
 struct cbx_job {
 	void (*done)(struct cbx_job *j); /* it has ended, one way or another; never from inside cbx_job_begin() */
-	/* Optional: there is more in `got`, of which what was understood is dropped. It may pause the job, not end it.
+	/* Optional: there is more in `got`, of which what was understood is dropped. It may pause the job, or end it.
 	 */
 	void (*some)(struct cbx_job *j);
 	size_t max; /* bytes of its answer, or in `got`; more: an error */
+	bool talks; /* more is said later, by cbx_job_say() */
 	/* Of jobs.c. */
 	const struct cbx_jobs_program *program;
 	int fd;
@@ -41,6 +42,8 @@ int cbx_job_begin(struct cbx_jobs *jobs, struct cbx_job *j, const cJSON *what, s
 /* The same, with bytes that follow, behind the end of the line. */
 int cbx_job_begin_bytes(struct cbx_jobs *jobs, struct cbx_job *j, const cJSON *what, const void *p, size_t n,
 			struct cbx_err *err);
+/* A further line, of a job that talks. */
+void cbx_job_say(struct cbx_job *j, const cJSON *what);
 /* When it is done: the answer's first line, and where in `got` the rest begins; or the error that it is. */
 int cbx_job_read(const struct cbx_job *j, cJSON **ret, size_t *ret_rest, struct cbx_err *err);
 void cbx_job_pause(struct cbx_job *j, bool on); /* its answer is not read */

@@ -490,7 +490,8 @@ static int begin(const struct cbx_caller *by, struct cbx_session *s, const cJSON
 	in->principal = (struct cbx_principal){ .tenant = "-packages" }; /* nobody can have this name */
 	in->caller = (struct cbx_caller){ .engine = s->engine, .principal = &in->principal };
 	in->job.fd = -1;
-	TAILQ_INIT(&in->asks);
+	TAILQ_INIT(&in->busy);
+	TAILQ_INIT(&in->idle);
 	TAILQ_INIT(&in->waiting);
 	in->elsewhere = take_ptr(&target);
 	in->requirements = cbx_wanted_gather(in, names);

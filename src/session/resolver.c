@@ -15,7 +15,7 @@
 #include "packages/conda.h"
 #include "session/install.h"
 
-#define ASKS_MAX    12 /* of one resolver at once */
+#define ASKS_MAX    12 /* of one resolver at once, each of a process */
 #define LINE_MAX    MIB(4)
 #define TRACE_MAX   2000
 #define RESOLVE	    "import runpy; runpy.run_path('" CBX_INSIDE_RUNTIMES "/python/resolve.py', run_name='__main__')"
@@ -26,28 +26,47 @@
 
 struct cbx_ask {
 	TAILQ_ENTRY(cbx_ask) entry;
+	uint64_t id;
+	cJSON *what;
+};
+
+/* A process that answers, one question after the other. */
+struct cbx_answerer {
+	TAILQ_ENTRY(cbx_answerer) entry;
 	struct cbx_install *install;
 	struct cbx_job job;
-	uint64_t id;
-	cJSON *what; /* until it is begun */
+	uint64_t id; /* of the question; 0: it is idle */
 };
 
 static void ask_free(struct cbx_ask *a)
 {
-	cbx_job_end(&a->job);
 	cJSON_Delete(a->what);
 	free(a);
 }
 
+static void answerer_free(struct cbx_answerer *w)
+{
+	if (w->id) {
+		TAILQ_REMOVE(&w->install->busy, w, entry);
+		w->install->nbusy--;
+	} else {
+		TAILQ_REMOVE(&w->install->idle, w, entry);
+	}
+	cbx_job_end(&w->job);
+	free(w);
+}
+
 static void drop_asks(struct cbx_install *in)
 {
+	struct cbx_answerer *w;
 	struct cbx_ask *a;
 
-	while ((a = TAILQ_FIRST(&in->asks)) || (a = TAILQ_FIRST(&in->waiting))) {
-		TAILQ_REMOVE(a->what ? &in->waiting : &in->asks, a, entry);
+	while ((w = TAILQ_FIRST(&in->busy)) || (w = TAILQ_FIRST(&in->idle)))
+		answerer_free(w);
+	while ((a = TAILQ_FIRST(&in->waiting))) {
+		TAILQ_REMOVE(&in->waiting, a, entry);
 		ask_free(a);
 	}
-	in->nasks = 0;
 	in->waiting_bytes = 0;
 }
 
@@ -98,36 +117,73 @@ static bool has_room(const struct cbx_install *in)
 static void make_wait(struct cbx_install *in)
 {
 	size_t coming = 0;
-	struct cbx_ask *a;
+	struct cbx_answerer *w;
 
 	if (in->over) /* perhaps since one of them could not be begun */
 		return;
-	TAILQ_FOREACH(a, &in->asks, entry)
-		coming += a->job.got.len;
-	TAILQ_FOREACH(a, &in->asks, entry)
-		cbx_job_pause(&a->job,
-			      !has_room(in) || (coming > CBX_INSTALL_UNREAD_MAX && a != TAILQ_FIRST(&in->asks)));
+	TAILQ_FOREACH(w, &in->busy, entry)
+		coming += w->job.got.len;
+	TAILQ_FOREACH(w, &in->busy, entry)
+		cbx_job_pause(&w->job,
+			      !has_room(in) || (coming > CBX_INSTALL_UNREAD_MAX && w != TAILQ_FIRST(&in->busy)));
+}
+
+/* The resolver gets an answer as codebox-packages spells it, behind its question's number. */
+static void give(struct cbx_install *in, uint64_t id, const char *p, size_t n)
+{
+	cbx_buf_addf(&in->feed, "%llu ", (unsigned long long)id);
+	cbx_buf_add(&in->feed, p, n);
+}
+
+static void answerer_ended(struct cbx_job *j)
+{
+	struct cbx_answerer *w = cbx_container_of(j, struct cbx_answerer, job);
+	struct cbx_install *in = w->install;
+	static const char failed[] =
+		"{\"kind\":\"install_failed\",\"message\":\"the index could not be asked; see the log\"}\n";
+	_cleanup_free_ char *answer = cbx_xasprintf("%zu\n%s", sizeof(failed) - 1, failed);
+
+	if (w->id)
+		give(in, w->id, answer, strlen(answer));
+	answerer_free(w);
+	cbx_resolver_go_on(in);
+}
+
+/* 1: there is an answer, and nothing else. 0: not yet. */
+static int is_whole(const struct cbx_answerer *w)
+{
+	const struct cbx_buf *got = &w->job.got;
+	size_t n = 0, i = 0;
+
+	for (; i < got->len && got->data[i] >= '0' && got->data[i] <= '9' && n <= w->job.max; i++)
+		n = 10 * n + (size_t)(got->data[i] - '0');
+	if (i == got->len && n <= w->job.max)
+		return 0;
+	if (!w->id || !i || n > w->job.max || got->data[i] != '\n' || got->len - i - 1 > n)
+		return -EBADMSG;
+	return got->len - i - 1 == n;
 }
 
 static void coming(struct cbx_job *j)
 {
-	make_wait(cbx_container_of(j, struct cbx_ask, job)->install);
-}
+	struct cbx_answerer *w = cbx_container_of(j, struct cbx_answerer, job);
+	struct cbx_install *in = w->install;
+	int r = is_whole(w);
 
-static void answered(struct cbx_job *j)
-{
-	struct cbx_ask *a = cbx_container_of(j, struct cbx_ask, job);
-	struct cbx_install *in = a->install;
-	static const char failed[] =
-		"{\"kind\":\"install_failed\",\"message\":\"the index could not be asked; see the log\"}\n";
-	bool whole = j->got.len && j->got.len <= j->max && memchr(j->got.data, '\n', j->got.len);
-
-	cbx_buf_addf(&in->feed, "%llu %zu\n", (unsigned long long)a->id, whole ? j->got.len : sizeof(failed) - 1);
-	cbx_buf_add(&in->feed, whole ? j->got.data : failed, whole ? j->got.len : sizeof(failed) - 1);
-	TAILQ_REMOVE(&in->asks, a, entry);
-	in->nasks--;
-	ask_free(a);
-	cbx_resolver_go_on(in);
+	if (r == 0) {
+		make_wait(in);
+	} else if (r < 0) {
+		answerer_ended(j);
+	} else {
+		give(in, w->id, j->got.data, j->got.len);
+		cbx_buf_release(&j->got);
+		TAILQ_REMOVE(&in->busy, w, entry);
+		in->nbusy--;
+		w->id = 0;
+		TAILQ_INSERT_HEAD(&in->idle, w, entry);
+		cbx_job_pause(j, false);
+		cbx_resolver_go_on(in);
+	}
 }
 
 static size_t piece_bytes(const cJSON *what)
@@ -137,24 +193,53 @@ static size_t piece_bytes(const cJSON *what)
 	return data ? strlen(data) : 0;
 }
 
+static int begin_answerer(struct cbx_install *in, struct cbx_err *err)
+{
+	const struct cbx_policy *p = in->target->policy;
+	_cleanup_json_ cJSON *job = cbx_json_new_obj();
+	struct cbx_answerer *w = cbx_xcalloc(1, sizeof(*w));
+
+	cbx_json_set_str(job, "job", "answer");
+	cbx_json_set_str(job, "index", p->index);
+	cbx_json_set_u64(job, "cache", p->values[CBX_KEY_CACHE].ceiling);
+	cbx_json_set_str(job, "registry", p->registry);
+	cbx_json_set_bool(job, "npm", in->kind == CBX_KIND_NPM);
+	if (in->kind == CBX_KIND_CONDA)
+		cbx_json_set(job, "channels", cbx_channels_json(p));
+	w->install = in;
+	w->job.done = answerer_ended;
+	w->job.some = coming;
+	w->job.talks = true;
+	w->job.max = (in->kind == CBX_KIND_CONDA ? CBX_CHANNEL_PAGE_MAX : CBX_INSTALL_PAGE_MAX) + KIB(64);
+	TAILQ_INSERT_HEAD(&in->idle, w, entry);
+	if (cbx_job_begin(in->engine->jobs, &w->job, job, err) >= 0)
+		return 0;
+	answerer_free(w);
+	return -err->code;
+}
+
 void cbx_resolver_go_on(struct cbx_install *in)
 {
+	struct cbx_answerer *w;
 	struct cbx_err err;
 	struct cbx_ask *a;
 
 	feed(in);
 	make_wait(in);
-	while (!in->over && in->nasks < ASKS_MAX && has_room(in) && (a = TAILQ_FIRST(&in->waiting))) {
-		_cleanup_json_ cJSON *what = take_ptr(&a->what);
-
-		in->waiting_bytes -= piece_bytes(what);
-		TAILQ_REMOVE(&in->waiting, a, entry);
-		TAILQ_INSERT_TAIL(&in->asks, a, entry);
-		in->nasks++;
-		if (cbx_job_begin(in->engine->jobs, &a->job, what, &err) < 0) {
+	while (!in->over && in->nbusy < ASKS_MAX && has_room(in) && (a = TAILQ_FIRST(&in->waiting))) {
+		if (TAILQ_EMPTY(&in->idle) && begin_answerer(in, &err) < 0) {
 			cbx_install_end(in, &err);
 			return;
 		}
+		w = TAILQ_FIRST(&in->idle);
+		TAILQ_REMOVE(&in->idle, w, entry);
+		TAILQ_INSERT_TAIL(&in->busy, w, entry);
+		in->nbusy++;
+		w->id = a->id;
+		cbx_job_say(&w->job, a->what);
+		in->waiting_bytes -= piece_bytes(a->what);
+		TAILQ_REMOVE(&in->waiting, a, entry);
+		ask_free(a);
 	}
 }
 
@@ -226,19 +311,8 @@ static int add_ask(struct cbx_install *in, const cJSON *line, struct cbx_err *er
 				  "more than %d pages of the index are needed; name versions, so that fewer fit",
 				  CBX_INSTALL_QUESTIONS_MAX);
 	a = cbx_xcalloc(1, sizeof(*a));
-	a->install = in;
 	a->id = id;
-	a->job.fd = -1;
-	a->job.done = answered;
-	a->job.some = coming;
-	a->job.max = (in->kind == CBX_KIND_CONDA ? CBX_CHANNEL_PAGE_MAX : CBX_INSTALL_PAGE_MAX) + KIB(64);
 	a->what = take_ptr(&what);
-	cbx_json_set_str(a->what, "job", "ask");
-	cbx_json_set_str(a->what, "index", in->target->policy->index);
-	cbx_json_set_u64(a->what, "cache", in->target->policy->values[CBX_KEY_CACHE].ceiling);
-	cbx_json_set_str(a->what, "registry", in->target->policy->registry);
-	if (in->kind == CBX_KIND_CONDA)
-		cbx_json_set(a->what, "channels", cbx_channels_json(in->target->policy));
 	cbx_json_set_str(a->what, "project", project);
 	cbx_json_set_str(a->what, "url", url);
 	TAILQ_INSERT_TAIL(&in->waiting, a, entry);

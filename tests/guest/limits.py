@@ -243,14 +243,14 @@ def test_processes_are_limited_and_it_is_said():
 
 def test_processors_are_limited():
     with Control(box) as c:
-        info = create(c, "slow", cpus=0.2, cpu_weight=25)
+        info = create(c, "slow", cpus=0.4, cpu_weight=25)
         limits = info["limits"]
-        assert limits["cpus"] == 0.2 and limits["cpu_weight"] == 25 and "not_enforced" not in limits, limits
+        assert limits["cpus"] == 0.4 and limits["cpu_weight"] == 25 and "not_enforced" not in limits, limits
         name = of_session(c, "slow")
         r = c.call("run", session_id="slow", code="for i in range(5000000): pass", timeout=300)
         assert r["status"] == "ok", r
         with open(os.path.join(group(), name, "cpu.max")) as f:
-            assert f.read() == "20000 100000\n"
+            assert f.read() == "40000 100000\n"
         with open(os.path.join(group(), name, "cpu.weight")) as f:
             assert f.read() == "25\n"
         assert int(value("nr_throttled", name, "cpu.stat")) > 0

@@ -258,6 +258,19 @@ def test_what_logs_in_stays_outside():
     assert not plain.asked
 
 
+def test_a_connection_to_one_index_is_not_that_of_another():
+    """What may be asked in a private network is asked by its own index alone, also when there is a connection to it."""
+    main, more = Index(), fill(Index(), hidden="1.0")
+    more.add("opens", "1.0", ["leads"])
+    port, pem = secure(more, "localhost")
+    main.add("leads", "1.0")
+    main.instead["/simple/leads/"] = 302, {"Location": f"https://localhost:{port}/simple/hidden/"}, b""
+    b = box_with(PIP_INDEX_URL=main.url, PIP_EXTRA_INDEX_URL=f"https://localhost:{port}/simple/", PIP_CERT=pem)
+    answer = install(b, "opens")
+    assert "the index leads to localhost" in answer and "not a public address" in answer, answer
+    assert "/simple/leads/" in main.asked and "/simple/opens/" in more.asked and "/simple/hidden/" not in more.asked, more.asked
+
+
 def test_proxies_of_pip():
     index = fill(Index(), proxied="1.0", proxied_too="1.0")
     proxy = Forward({"index.example.com:80": index.server.server_port}, user="me:pro%xy")

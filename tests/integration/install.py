@@ -602,6 +602,18 @@ def test_what_was_changed_in_the_store_is_not_used():
         box("session", "rm", f"kept{i}")
 
 
+def test_connections_are_used_again():
+    """Of a resolver, whose every question follows from the one before."""
+    for i in range(12):
+        index.add(f"link-{i}", "1.0", [f"link-{i + 1}"] if i < 11 else [], files={})
+    index.asked.clear()
+    index.clients.clear()
+    assert len(install("link-0", session="links")["installed"]) == 12
+    asked = [path for path in index.asked if not path.endswith(".whl")]
+    assert len(asked) == 24 and len(index.clients) <= 12 + 3, (asked, index.clients)  # 12 wheels are fetched, each by a process
+    box("session", "rm", "links", check=True)
+
+
 def test_an_index_that_is_down_or_lies():
     ready()
     index.add("down-page", "1")

@@ -42,6 +42,7 @@ class Index:
     def __init__(self, kind="json", user=None):
         self.kind, self.user = kind, user
         self.files, self.pages, self.asked = {}, {}, []
+        self.clients = set()  # their addresses: each is a connection
         self.down = None      # a part of a path: such requests are cut off
         self.instead = {}     # path: (status, headers, bytes or a generator)
         index = self
@@ -86,6 +87,7 @@ class Index:
     def answer(self, request):
         path = request.path
         self.asked.append(path)
+        self.clients.add(request.client_address)
         if self.down and self.down in path:
             request.close_connection = True
             request.connection.close()
