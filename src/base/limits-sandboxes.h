@@ -79,8 +79,8 @@
 					 * [bombs/memory.py:mappings_that_churn] */
 #define CBX_WATCH_SETTLE_MS 100          /* supervisor: likewise, while all together may use too much and others wait
 					 * [integration/zygote.py:what_many_share_counts_once] */
-#define CBX_WATCH_ROUNDS 3               /* supervisor: times that a count begins again because processes have ended, or
-					 * were made, meanwhile; then these count as if they shared nothing
+#define CBX_WATCH_ROUNDS 8               /* supervisor: times that a count continues because processes have come, or begins
+					 * again because some have ended; then what these had counts as the others'
 					 * [bombs/memory.py:one_that_is_never_there_when_it_is_counted] */
 #define CBX_WATCH_HANG_MS 3000           /* supervisor: for one such turn; then it is given up, and the sandbox's
 					 * processes count as if they shared nothing for CBX_WATCH_PLAIN_MS */

@@ -148,7 +148,7 @@ static void look_at(struct cbx_look *l, struct cbx_process *p, bool limits)
 	l->cpu_ns += n.cpu_ns;
 	l->faults += n.faults;
 	p->dying = n.threads <= 1 && (n.flags & EXITING);
-	l->leaving = l->leaving || (p->dying && n.state != 'Z' && n.state != 'X');
+	l->leaving += p->dying && n.state != 'Z' && n.state != 'X';
 	if (limits)
 		look_at_status(p);
 	p->bytes = p->dying ? 0 : n.pages * (uint64_t)sysconf(_SC_PAGESIZE) + p->tables;
@@ -161,12 +161,22 @@ void cbx_watch_look(pid_t init, pid_t other, bool limits, struct cbx_look *ret)
 	ret->n = 0;
 	ret->cpu_ns = 0;
 	ret->faults = 0;
-	ret->leaving = false;
+	ret->leaving = 0;
 	look_at(ret, &first, false);
 	if (other && ret->n < ARRAY_SIZE(ret->all))
 		ret->all[ret->n++] = (struct cbx_process){ .pid = other, .as = other };
 	for (size_t i = 0; i < ret->n; i++)
 		look_at(ret, &ret->all[i], limits);
+}
+
+/* How many files a process has open; 0 before Linux 6.2, and of one that is about to end. */
+static uint64_t files_of(pid_t pid)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	return stat(path, &st) < 0 ? 0 : (uint64_t)st.st_size;
 }
 
 uint64_t cbx_watch_files(struct cbx_look *l, uint64_t enough)
@@ -175,19 +185,13 @@ uint64_t cbx_watch_files(struct cbx_look *l, uint64_t enough)
 
 	for (size_t i = 0; i < l->n; i++)
 		sum += l->all[i].files;
-	for (size_t i = 0; sum > enough && i < l->n; i++) {
-		char path[64];
-		struct stat st;
-
-		snprintf(path, sizeof(path), "/proc/%d/fd", (int)l->all[i].as);
-		if (l->all[i].dying || stat(path, &st) < 0)
-			continue;
-		if (st.st_size == 0)
-			return sum; /* before Linux 6.2 */
-		l->all[i].files = (unsigned)st.st_size;
+	if (sum <= enough || files_of(getpid()) == 0)
+		return sum;
+	for (size_t i = 0; i < l->n; i++) {
+		l->all[i].files = l->all[i].dying ? 0 : (unsigned)files_of(l->all[i].as);
 		n += l->all[i].files;
 	}
-	return sum > enough ? n : sum;
+	return n;
 }
 
 struct cbx_set cbx_watch_proportional(pid_t as)
@@ -277,14 +281,8 @@ static bool same(const struct cbx_process *p, struct numbers *ret)
 	return p->as == p->pid || read_numbers(p->as, ret);
 }
 
-/* What it has mapped, shared or not. */
-static uint64_t mapped(const struct cbx_process *p)
-{
-	return p->resident ? p->resident + p->tables : p->bytes;
-}
-
-/* What those had who have ended may be others' now, and was counted twice; or was theirs and others', and only its part
- * is counted. */
+/* What those had who have ended may be others' now, of whom each was counted with his part alone: the parts of all who
+ * were listed are, together, no less than what is left of it. */
 static void look_again(struct cbx_known *k, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -295,7 +293,7 @@ static void look_again(struct cbx_known *k, size_t n)
 		if (!p->bytes)
 			continue;
 		if (!same(p, &now)) {
-			k->lost += mapped(p);
+			k->lost += p->bytes;
 			p->bytes = 0;
 			continue;
 		}
@@ -338,46 +336,89 @@ static struct cbx_process *find(struct cbx_look *l, const struct cbx_process *p,
 	return NULL;
 }
 
-bool cbx_watch_conclude(struct cbx_known *k, const struct cbx_look *now, uint64_t enough)
+static uint64_t take_bytes(struct cbx_process *p)
 {
-	_cleanup_free_ struct cbx_look *c = take_ptr(&k->count);
+	uint64_t bytes = p->bytes;
+
+	p->bytes = 0;
+	return bytes;
+}
+
+/* Those of a count who are still there, as they were counted, and behind them those who have come since. *ret: how many
+ * there are of the first; *added: what the others have, as if they shared nothing. */
+static struct cbx_look *merge(const struct cbx_look *now, struct cbx_look *c, size_t *ret, uint64_t *added)
+{
 	struct cbx_look *merged = copy(now);
-	uint64_t added = 0;
-	struct cbx_usage is, was;
+	_cleanup_free_ struct cbx_look *new = copy(now);
 	size_t from = 0;
 
-	for (size_t i = 0; i < merged->n; i++) {
-		struct cbx_process *p = &merged->all[i], *q = find(c, p, &from);
+	merged->n = new->n = 0;
+	*added = 0;
+	for (size_t i = 0; i < now->n; i++) {
+		const struct cbx_process *p = &now->all[i];
+		struct cbx_process *q = p->dying ? NULL : find(c, p, &from);
 
-		if (q && !p->dying) {
-			p->bytes = q->bytes;
-			q->bytes = 0;
+		if (q) {
+			struct cbx_process *r = &merged->all[merged->n++];
+
+			*r = *p;
+			r->bytes = take_bytes(q);
+			r->resident = q->resident;
 		} else {
-			added += p->bytes;
+			new->all[new->n++] = *p;
+			*added += p->bytes;
 		}
 	}
-	for (size_t i = 0; i < c->n; i++)
-		k->lost += c->all[i].bytes ? mapped(&c->all[i]) : 0;
+	*ret = merged->n;
+	memcpy(&merged->all[merged->n], new->all, new->n * sizeof(*new->all));
+	merged->n += new->n;
+	return merged;
+}
+
+/* Who was about to end already when they were listed was one more to share each page, at most, and is not listed. */
+static uint64_t hidden(const struct cbx_look *c, uint64_t counted, uint64_t most)
+{
+	return counted > most / (c->leaving + 1) ? most - counted : counted * c->leaving;
+}
+
+bool cbx_watch_conclude(struct cbx_known *k, const struct cbx_look *now, uint64_t enough)
+{
+	_cleanup_free_ struct cbx_look *c = take_ptr(&k->count), *merged = NULL;
+	struct cbx_usage is, was;
+	uint64_t added, lost;
+	size_t n;
+
+	merged = merge(now, c, &n, &added);
+	cbx_watch_sum(merged, merged->n, &is);
 	cbx_watch_sum(now, now->n, &was);
-	if (c->leaving)
-		k->lost += was.bytes;
-	if (k->lost + added > enough && k->rounds < CBX_WATCH_ROUNDS) {
-		free(merged);
+	for (size_t i = 0; i < c->n; i++)
+		k->lost += c->all[i].bytes;
+	lost = k->lost + (is.bytes < was.bytes ? hidden(c, is.bytes, was.bytes) : 0);
+	if (lost > enough && k->rounds < CBX_WATCH_ROUNDS) {
 		k->count = copy(now);
 		k->done = 0;
 		k->lost = 0;
 		k->rounds++;
 		return false;
 	}
-	cbx_watch_sum(merged, merged->n, &is);
-	if (k->lost + added > enough)
-		k->bytes = is.bytes + k->lost < was.bytes ? is.bytes + k->lost : was.bytes;
+	merged->faults = c->faults; /* some were counted early */
+	merged->cpu_ns = c->cpu_ns;
+	if (added > enough && k->rounds < CBX_WATCH_ROUNDS) {
+		merged->leaving += c->leaving;
+		k->count = take_ptr(&merged);
+		k->done = n;
+		k->rounds++;
+		return false;
+	}
+	if (lost > enough)
+		k->bytes = is.bytes + lost < was.bytes ? is.bytes + lost : was.bytes;
 	else
 		k->bytes = is.bytes - added;
-	k->count = merged;
-	k->done = merged->n;
-	k->resident = was.bytes;
-	k->faults = c->faults; /* some were counted early */
+	k->count = take_ptr(&merged);
+	k->done = k->count->n;
+	/* Of those who come while others are counted, again and again, all is what was added since. */
+	k->resident = lost <= enough && added > enough ? was.bytes - added : was.bytes;
+	k->faults = c->faults;
 	k->cpu_ns = c->cpu_ns;
 	k->at_ms = cbx_now_ms();
 	return true;

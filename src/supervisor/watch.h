@@ -36,7 +36,7 @@ struct cbx_look {
 	size_t n;
 	uint64_t faults; /* of theirs and of those whom they have waited for: a page that becomes another one's costs one */
 	uint64_t cpu_ns; /* that they, init, and those whom these have waited for have used so far (not those others) */
-	bool leaving;	 /* some are about to end, and may still share what nobody says that they have */
+	unsigned leaving; /* are about to end, and may still share what nobody says that they have */
 	struct cbx_process all[CBX_PROCESSES_MAX];
 };
 
@@ -52,7 +52,7 @@ struct cbx_known {
 	uint64_t cpu_ns; /* that they had used then */
 	struct cbx_look *count; /* owned: that is under way; NULL: none */
 	size_t done;		/* of its processes */
-	uint64_t lost;		/* that those had mapped of them who have ended since it began, bytes */
+	uint64_t lost;		/* bytes of those of them who have ended since it began */
 	unsigned rounds;	/* how often it began again */
 	uint64_t cost_ms;	/* so far; of the last one, where none is under way */
 };
@@ -83,8 +83,8 @@ void cbx_watch_count(struct cbx_known *k, const struct cbx_look *l);
 size_t cbx_watch_next(const struct cbx_known *k, const struct cbx_process **ret, size_t max);
 bool cbx_watch_counted(struct cbx_known *k, const struct cbx_set *sets, size_t n, uint64_t cost_ms);
 /* Then end it, with a look at those who are there now. Some may have ended meanwhile and left what they had to others,
- * who are not listed: what has so escaped may be `enough` bytes; where it is more, they are counted again (false), a
- * few times, and then all of it counts as if nothing were shared. Afterwards *k is known; its list is `now`. */
+ * or come: what has so escaped may be `enough` bytes; where it is more, those who have come are counted, too, or all of
+ * them again (false), a few times, and then all of it counts. Afterwards *k is known; its list is `now`. */
 bool cbx_watch_conclude(struct cbx_known *k, const struct cbx_look *now, uint64_t enough);
 void cbx_watch_forget(struct cbx_known *k);
 /* What a process has of its own and of what it shares. This can take long. */

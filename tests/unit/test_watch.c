@@ -167,6 +167,80 @@ START_TEST(long_counts_go_on)
 }
 END_TEST
 
+/* Count those who are next, and look who is there then. */
+static bool counted(struct cbx_known *known, size_t n, uint64_t enough)
+{
+	const struct cbx_process *p;
+	struct cbx_set set;
+
+	ck_assert_uint_eq(cbx_watch_next(known, &p, SIZE_MAX), n);
+	for (size_t i = 0; i < n; i++) {
+		set = cbx_watch_proportional(p[i].as);
+		ck_assert(cbx_watch_counted(known, &set, 1, 0) == (i == n - 1));
+	}
+	cbx_watch_look(getpid(), 0, true, &look);
+	return cbx_watch_conclude(known, &look, enough);
+}
+
+START_TEST(who_comes_and_who_goes)
+{
+	uint64_t pages = (uint64_t)MAPPINGS / 2 * (uint64_t)sysconf(_SC_PAGESIZE), tables = 0;
+	struct cbx_known known = { 0 };
+	const struct cbx_process *p;
+	pid_t one;
+
+	share();
+	one = sharers[0];
+	cbx_watch_look(getpid(), 0, true, &look);
+	for (size_t i = 0; i < look.n; i++)
+		tables += look.all[i].tables;
+	/* One comes while the others are counted: it is counted, and they are not again. */
+	cbx_watch_count(&known, &look);
+	known.count->n--;
+	ck_assert(!counted(&known, SHARERS - 1, 0));
+	ck_assert_uint_eq(cbx_watch_next(&known, &p, SIZE_MAX), 1);
+	ck_assert(counted(&known, 1, 0));
+	ck_assert_uint_gt(known.bytes, pages / 2);
+	ck_assert_uint_le(known.bytes, pages + tables + MIB_(64));
+
+	/* Somebody always does: he is what was added since, until he is counted. */
+	cbx_watch_count(&known, &look);
+	known.count->n--;
+	known.rounds = CBX_WATCH_ROUNDS;
+	ck_assert(counted(&known, SHARERS - 1, 0));
+	ck_assert_uint_le(known.bytes, pages + tables + MIB_(64));
+	ck_assert_uint_ge(cbx_watch_most(&look, 0, &known), known.bytes + pages);
+
+	/* Who goes leaves the others his part, and no more than that. */
+	cbx_watch_count(&known, &look);
+	known.rounds = CBX_WATCH_ROUNDS;
+	for (size_t i = 0; i < SHARERS; i++) {
+		struct cbx_set set;
+
+		ck_assert_uint_gt(cbx_watch_next(&known, &p, SIZE_MAX), 0);
+		set = cbx_watch_proportional(p->as);
+		cbx_watch_counted(&known, &set, 1, 0);
+	}
+	end(0, 1);
+	cbx_watch_look(getpid(), 0, true, &look);
+	ck_assert_uint_eq(look.n, SHARERS - 1);
+	ck_assert(cbx_watch_conclude(&known, &look, 0));
+	ck_assert_uint_gt(known.bytes, pages);
+	ck_assert_uint_le(known.bytes, pages + tables + MIB_(64));
+	ck_assert_int_ne(known.count->all[0].pid, one);
+
+	/* Of who was about to go already, nobody knows what he had: as much as any of the others. */
+	cbx_watch_count(&known, &look);
+	known.rounds = CBX_WATCH_ROUNDS;
+	known.count->leaving = 2;
+	ck_assert(counted(&known, SHARERS - 1, 0));
+	ck_assert_uint_gt(known.bytes, 2 * pages);
+	ck_assert_uint_le(known.bytes, 3 * (pages + tables + MIB_(64)));
+	cbx_watch_forget(&known);
+	end(1, SHARERS);
+}
+END_TEST
+
 START_TEST(who_is_killed_has_nothing)
 {
 	pid_t pid = fork();
@@ -197,6 +271,7 @@ END_TEST
 static void add(TCase *tcase)
 {
 	tcase_add_test(tcase, long_counts_go_on);
+	tcase_add_test(tcase, who_comes_and_who_goes);
 	tcase_add_test(tcase, who_is_killed_has_nothing);
 }
 
