@@ -5,7 +5,7 @@ import json
 import os
 import tempfile
 
-from common_http import PATIENCE, Daemon, Skip
+from common_http import PATIENCE, Daemon, Skip, wait_until
 
 servers = {}
 
@@ -69,7 +69,9 @@ def execute(s, code, **fields):
 
 
 def results(s, code, **fields):
-    return ask("GET", f"/execute/{execute(s, code, **fields)}/results?wait=60").json
+    request = execute(s, code, **fields)
+    assert wait_until(lambda: ask("GET", f"/execute/{request}/status?wait=60").json["completed_at"])
+    return ask("GET", f"/execute/{request}/results").json
 
 
 def stop():

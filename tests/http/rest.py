@@ -186,8 +186,9 @@ def test_dependencies():
 def test_executions():
     s = session()
     # While code runs, others are answered, and the results are not there yet.
-    request = execute(s, "import time\nprint('a', flush=True)\ntime.sleep(60)")
-    assert wait_until(lambda: ask("GET", f"/execute/{request}/status").json["status"] == "running")
+    request = execute(s, "import time\nprint('a', flush=True)\nopen('begun', 'w').close()\ntime.sleep(60)")
+    assert wait_until(lambda: ask("GET", f"/sessions/{s}/files/begun").status == 200)
+    same(ask("GET", f"/execute/{request}/status").json["status"], "running")
     second = execute(s, "1")
     same(ask("GET", f"/execute/{second}/status").json["status"], "initializing")
     a = ask("GET", f"/execute/{request}/results")
