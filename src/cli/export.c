@@ -109,13 +109,12 @@ static void add_clean(struct cbx_buf *out, const char *text)
 static void add_display(struct cbx_buf *out, const cJSON *v, const cJSON *count)
 {
 	const cJSON *data = cJSON_GetObjectItemCaseSensitive(v, "data"), *form;
-	const char *text = cbx_json_str(data, "text/plain");
+	_cleanup_buf_ struct cbx_buf made = { 0 };
+	const char *text = cbx_display_text(data, &made);
 
 	cJSON_ArrayForEach(form, data)
 		if (cbx_starts_with(form->string, "image/") || strcmp(form->string, "application/pdf") == 0)
 			cbx_buf_addf(out, "[%s]\n", form->string);
-	if (!text[0])
-		text = cbx_json_str(data, "text/markdown");
 	if (text[0] && cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(v, "is_result")) && count)
 		cbx_buf_addf(out, "Out[%.0f]: %s", count->valuedouble, strchr(text, '\n') ? "\n" : "");
 	if (text[0])

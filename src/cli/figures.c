@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/transcript.h"
 
 #define FIGURES_MAX 100000 /* numbers tried before giving up */
 
@@ -142,16 +143,16 @@ static int show_image(struct cbx_figures *f, const struct form *form, const char
 int cbx_figures_show(struct cbx_figures *f, const cJSON *data, bool is_result, struct cbx_term *out,
 		     struct cbx_term *notes, struct cbx_err *err)
 {
-	const char *text = cbx_json_str(data, "text/plain"), *image = "";
+	_cleanup_buf_ struct cbx_buf made = { 0 };
 	const struct form *form = NULL;
+	const char *text, *image = "";
 
 	for (size_t i = 0; i < ARRAY_SIZE(forms) && !form; i++) {
 		image = cbx_json_str(data, forms[i].mime);
 		if (image[0])
 			form = &forms[i];
 	}
-	if (!text[0])
-		text = cbx_json_str(data, "text/markdown");
+	text = cbx_display_text(data, &made);
 	if (text[0] && (is_result || !form)) {
 		cbx_term_fresh_line(out);
 		cbx_term_puts(out, text);

@@ -14,7 +14,8 @@
 void cbx_log_display(struct cbx_log *l, const cJSON *v, const cJSON *count)
 {
 	const cJSON *data = cJSON_GetObjectItemCaseSensitive(v, "data"), *form;
-	const char *text = cbx_json_str(data, "text/plain");
+	_cleanup_buf_ struct cbx_buf made = { 0 };
+	const char *text = cbx_display_text(data, &made);
 	char prompt[40];
 
 	cbx_term_fresh_line(l->out);
@@ -25,8 +26,6 @@ void cbx_log_display(struct cbx_log *l, const cJSON *v, const cJSON *count)
 		cbx_term_puts(l->out, form->string);
 		cbx_term_puts(l->out, "]\n");
 	}
-	if (!text[0])
-		text = cbx_json_str(data, "text/markdown");
 	if (text[0] && cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(v, "is_result"))) {
 		snprintf(prompt, sizeof(prompt), count ? "Out[%.0f]: " : "Out: ", count ? count->valuedouble : 0);
 		cbx_term_puts(l->out, prompt);

@@ -6,8 +6,13 @@
 
 #include "base/clean.h"
 #include "base/cleanup.h"
+#include "base/limits.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "render/render.h"
+
+#define LOOK_MAX  MIB(4)   /* bytes of HTML that are looked at */
+#define SHOWN_MAX KIB(256) /* that become of them, about */
 
 char *cbx_transcript_source(const cJSON *cell)
 {
@@ -52,4 +57,12 @@ void cbx_transcript_prompt(struct cbx_buf *out, const cJSON *cell, const char *s
 		cbx_buf_addc(out, '\n');
 		source += n + (source[n] == '\n');
 	}
+}
+
+const char *cbx_display_text(const cJSON *data, struct cbx_buf *made)
+{
+	size_t left = LOOK_MAX;
+	const char *text = cbx_render_text(data, false, &left, SHOWN_MAX, made);
+
+	return text ? text : cbx_json_str(data, "text/plain");
 }

@@ -117,49 +117,16 @@ static void add_image(struct cbx_render *r, const char *mime, const char *data)
 
 /* ---- MIME bundles ---- */
 
-/* Whether it says no more than what it is: <Figure size 640x480>, <pandas.io.formats.style.Styler at 0x7f…>. */
-static bool placeholder(const char *plain)
+static void add_text(struct cbx_render *r, const cJSON *data, bool shown)
 {
-	size_t n = strlen(plain);
+	_cleanup_buf_ struct cbx_buf made = { 0 };
+	const char *html = cbx_json_text(data, "text/html"),
+		   *text = cbx_render_text(data, shown, &r->html_left, 4 * r->value_left, &made);
 
-	if (n < 2 || plain[0] != '<' || plain[n - 1] != '>' || memchr(plain, '\n', n))
-		return false;
-	return cbx_starts_with(plain, "<Figure size ") || cbx_ends_with(plain, " object>") || strstr(plain, " at 0x");
-}
-
-/* HTML or SVG as text, in `out`; false: there is nothing in it to read. */
-static bool html_text(struct cbx_render *r, const char *html, struct cbx_buf *out)
-{
-	size_t n = html ? strlen(html) : 0, look = n < r->html_left ? n : r->html_left;
-
-	if (!n)
-		return false;
-	r->html_left -= look;
-	cbx_render_html(out, html, look, 4 * r->value_left);
-	return out->len > 0;
-}
-
-/* The best text of a bundle; NULL: none. A placeholder says nothing beside the image itself. */
-static const char *best_text(struct cbx_render *r, const cJSON *data, bool has_image, struct cbx_buf *made)
-{
-	const char *plain = cbx_json_text(data, "text/plain"), *other = cbx_json_text(data, "text/markdown");
-	const cJSON *json = cJSON_GetObjectItemCaseSensitive(data, "application/json");
-
-	if (other)
-		return other;
-	if (plain && !placeholder(plain))
-		return plain;
-	if ((other = cbx_json_text(data, "text/latex")))
-		return other;
-	if (has_image)
-		return NULL;
-	if (html_text(r, cbx_json_text(data, "text/html"), made))
-		return cbx_buf_str(made);
-	if (cJSON_IsString(json) || (cJSON_IsRaw(json) && strchr("{[", json->valuestring[0])))
-		return json->valuestring;
-	if ((other = cbx_json_text(data, "text/html")))
-		add_fact(r, "text/html", strlen(other), ": nothing in it is text to read");
-	return plain && !placeholder(plain) ? plain : other ? NULL : plain;
+	if (text)
+		add_value(r, text);
+	else if (html && !shown)
+		add_fact(r, "text/html", strlen(html), ": nothing in it is text to read");
 }
 
 /*
@@ -190,7 +157,8 @@ static void add_other(struct cbx_render *r, const cJSON *form)
 	_cleanup_buf_ struct cbx_buf made = { 0 };
 
 	add_fact(r, form->string, strlen(form->valuestring), ": not sent in this form; save it to a file to use it");
-	if (strcmp(form->string, "image/svg+xml") == 0 && html_text(r, form->valuestring, &made))
+	if (strcmp(form->string, "image/svg+xml") == 0 &&
+	    cbx_render_markup(&made, form->valuestring, &r->html_left, 4 * r->value_left))
 		add_value(r, cbx_buf_str(&made));
 }
 
@@ -203,15 +171,12 @@ static bool is_media(const char *mime)
 void cbx_render_display(struct cbx_render *r, const cJSON *display)
 {
 	const cJSON *data = cJSON_GetObjectItemCaseSensitive(display, "data"), *v, *whole, *media = NULL;
-	const char *image = choose_image(r, data, &whole), *text;
-	_cleanup_buf_ struct cbx_buf made = { 0 };
+	const char *image = choose_image(r, data, &whole);
 
 	cJSON_ArrayForEach (v, data)
 		if (cJSON_IsString(v) && !cbx_render_image_sendable(v->string) && is_media(v->string))
 			media = v;
-	text = best_text(r, data, image || media, &made);
-	if (text)
-		add_value(r, text);
+	add_text(r, data, image || media);
 	if (whole)
 		add_fact(r, whole->string, strlen(whole->valuestring) / 4 * 3,
 			 ": too large to send, a smaller copy is sent instead; save it to a file to keep the whole");

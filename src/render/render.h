@@ -7,6 +7,7 @@
  *
  *   result.c   an execution as a CallToolResult, within a size
  *   display.c  what the cell showed: MIME bundles
+ *   text.c     the text of one
  *   html.c     HTML as text
  *   screen.c   text as a terminal would show it, and cut to a size
  */
@@ -56,6 +57,15 @@ struct cbx_render_cut {
 struct cbx_render_cut cbx_render_cut_plan(const char *text, size_t max);
 void cbx_render_cut_part(struct cbx_buf *out, const char *text, const struct cbx_render_cut *cut, size_t from,
 			 size_t to, uint64_t before, const char *where);
+
+/*
+ * The form of a MIME bundle that says most to who reads text, within the bundle, or in `made`; NULL: there is none.
+ * What names the object and no more is the last choice, and none where an image is `shown`. Of HTML, which is read
+ * where nothing else says anything, *left bytes may be looked at, and become about max.
+ */
+const char *cbx_render_text(const cJSON *data, bool shown, size_t *left, size_t max, struct cbx_buf *made);
+/* cbx_render_html() within what is left to look at; false: nothing in it is text to read. */
+bool cbx_render_markup(struct cbx_buf *out, const char *html, size_t *left, size_t max);
 
 /*
  * HTML, or SVG, as text that a model reads: tables in Markdown, headings and list items marked, entities decoded, tags,

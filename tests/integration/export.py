@@ -175,6 +175,27 @@ def test_a_transcript():
     assert "[The interpreter" in seen.split("_exit(3)")[1], seen
 
 
+def test_what_only_names_an_object_is_shown_in_another_form():
+    """By run, logs and a transcript alike: HTML as text, which no terminal obeys; Markdown, LaTeX and JSON as they are."""
+    forms = {"html": "'<h2>Some</h2><table><tr><th>a</th></tr><tr><td>1 &amp; \\x1b]0;t\\x07</td></tr></table>'",
+             "markdown": "'# head\\n*it*'", "latex": "'$x^2$'", "json": "{'a': [1]}"}
+    wanted = {"html": "## Some\n| a |\n|---|\n| 1 & ]0;t |\n", "markdown": "# head\n*it*\n", "latex": "$x^2$\n", "json": '{"a": [1]}\n'}
+    for form, text in forms.items():
+        r = box("run", "--session", "forms", "-c", f"class T:\n    def _repr_{form}_(self): return {text}\nT()", check=True)
+        assert r.stdout == wanted[form], (form, r.stdout)
+    # Where nothing is to be read, its name is left; and what has a plain text keeps that.
+    r = box("run", "--session", "forms", "-c", "class T:\n    def _repr_html_(self): return '<style>b</style>'\nT()", check=True)
+    assert r.stdout.startswith("<__main__.T"), r.stdout
+    r = box("run", "--session", "forms", "-c", "class T:\n    def _repr_html_(self): return '<b>b</b>'\n    __repr__ = lambda s: 'p'\nT()",
+            check=True)
+    assert r.stdout == "p\n", r.stdout
+    path = os.path.join(work, "forms.txt")
+    box("session", "export", "--format", "transcript", "-o", path, "forms", check=True)
+    for seen in texts(path), box("logs", "forms", check=True).stdout:
+        assert "\x1b" not in seen and seen.count("<__main__.T at 0x") == 1, seen
+        assert all(wanted[form] in seen for form in wanted), seen
+
+
 def history(session, after=0):
     return box.ask("session.history", session_id=session, **({"execution_id": after} if after else {}))
 
