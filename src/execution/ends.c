@@ -127,9 +127,9 @@ void cbx_end_done(struct cbx_execution *x, const struct cbx_frame *f)
 		cbx_buf_addf(&x->message, "The code asked to exit with status %lld." CBX_SAYS_GOES_ON,
 			     (long long)x->exit_code);
 		status = x->exit_code == 0 ? CBX_OK : CBX_ERROR;
-	} else if (f->status == CBX_DONE_ERROR && f->has_exit_code && !x->error_name) {
-		cbx_buf_addf(&x->message, "The code ended with exit status %lld.", (long long)x->exit_code);
 	} else {
+		if (f->status == CBX_DONE_ERROR && f->has_exit_code && !x->error_name)
+			cbx_buf_addf(&x->message, "The code ended with exit status %lld.", (long long)x->exit_code);
 		add_hint(x);
 	}
 	cbx_execution_end(x, status);

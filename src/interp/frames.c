@@ -82,7 +82,8 @@ static bool get_done(const cJSON *json, struct cbx_frame *f)
 
 	f->status = (enum cbx_frame_status)i;
 	get_count(json, f);
-	if (f->status == CBX_DONE_EXIT && number_of(json, "exit_code", -2147483648.0, 4294967295.0, &v)) {
+	if ((f->status == CBX_DONE_EXIT || f->status == CBX_DONE_ERROR) &&
+	    number_of(json, "exit_code", -2147483648.0, 4294967295.0, &v)) {
 		f->has_exit_code = true;
 		f->exit_code = (int64_t)v;
 	}

@@ -54,6 +54,23 @@ def test_cells():
     assert play("bash.cases", one) >= 67
 
 
+def test_exit_statuses():
+    """Those of bash -c and of bash FILE, and what a model reads."""
+    s = Session()
+    for code, status in (("(exit 5)", 5), ("no-such-program", 127), ("sh -c 'kill -9 $$'", 137), ("exit 7", 7), ("false", 1)):
+        x = s.bash(code)
+        assert (x["status"], x["exit_code"], x["state_kept"]) == ("error", status, True), x
+        assert f"exit with status {status}." in x["message"] or f"ended with exit status {status}." in x["message"], x
+        r = box("run", "--image", image(), "-l", "bash", "-c", f"echo out; {code}")
+        assert (r.returncode, r.stdout) == (status, "out\n") and "codebox:" not in r.stderr, (code, r)
+        path = os.path.join(box.dir, "ends.sh")
+        with open(path, "w") as f:
+            f.write(f"echo out\n{code}\n")
+        r = box("run", "--image", image(), path)
+        assert (r.returncode, r.stdout) == (status, "out\n"), (code, r)
+    assert "exit_code" not in s.bash("true")
+
+
 def test_long_cells():
     """The length of a frame has bytes of 0 in it, at its end or in its middle."""
     s = Session()

@@ -32,7 +32,7 @@ def play(name, run):
     for case in cases:
         status, code, output = run("\n".join(case["code"]))
         expected = None if case["output"] is None else "\n".join(case["output"]) + "\n"
-        good = status == case["status"] and (case["exit"] is None or code in (None, case["exit"]))
+        good = status == case["status"] and (case["exit"] is None or (code or 0) == case["exit"])
         good = good and all(part in output for part in case["has"])
         if expected is not None:
             good = good and output == expected
