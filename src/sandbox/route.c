@@ -96,30 +96,44 @@ static bool show_resolver(const struct cbx_plan *plan)
 	return fd >= 0 && dprintf(fd, "nameserver %s\n", plan->resolver) > 0;
 }
 
+/* Who waits for pasta reads it (cbx_route_await()). */
+__attribute__((noreturn)) static void give_up(int said, const char *what)
+{
+	dprintf(said, "%s: %s\n", what, strerror(errno));
+	_exit(1);
+}
+
 /* Does not return. What it cannot do is seen by its end, before it has said that it is ready. */
-static void become_pasta(const struct cbx_route *way, const struct cbx_plan *plan, pid_t init, char *const *argv)
+static void become_pasta(const struct cbx_route *way, const struct cbx_plan *plan, int user, int net, char *const *argv)
 {
 	char *const envp[] = { NULL };
-	char user[32], net[32];
-	int from[5] = { open("/dev/null", O_RDONLY | O_CLOEXEC), way->ready[1], way->said[1] };
-
-	/* Opened here: the sandbox may have ids of its own, and then pasta may not look at its processes. */
-	snprintf(user, sizeof(user), "/proc/%d/ns/user", (int)init);
-	snprintf(net, sizeof(net), "/proc/%d/ns/net", (int)init);
-	from[3] = open(user, O_RDONLY | O_CLOEXEC);
-	from[4] = open(net, O_RDONLY | O_CLOEXEC);
+	int from[5] = { open("/dev/null", O_RDONLY | O_CLOEXEC), way->ready[1], way->said[1], user, net };
 	sigset_t none;
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (from[0] < 0 || from[3] < 0 || from[4] < 0 || cbx_place_fds(from, (int[]){ 0, 1, 2, 3, 4 }, 5) < 0 ||
-	    cbx_close_range(5, ~0u, CBX_CLOSE_RANGE_CLOEXEC) < 0 || setsid() < 0 || !show_resolver(plan))
-		_exit(1);
+	if (from[0] < 0)
+		give_up(way->said[1], "open /dev/null");
+	if (cbx_place_fds(from, (int[]){ 0, 1, 2, 3, 4 }, 5) < 0)
+		give_up(way->said[1], "place its descriptors");
+	if (cbx_close_range(5, ~0u, CBX_CLOSE_RANGE_CLOEXEC) < 0 || setsid() < 0)
+		give_up(2, "leave the session");
+	if (!show_resolver(plan))
+		give_up(2, "show it its resolver");
 	if (!limit(RLIMIT_CORE, 0) || !limit(RLIMIT_NOFILE, CBX_PASTA_FILES) || !limit(RLIMIT_AS, CBX_PASTA_MEMORY))
-		_exit(1);
+		give_up(2, "limit it");
 	execve(argv[0], argv, envp);
-	dprintf(2, "%s: %s\n", argv[0], strerror(errno));
-	_exit(1);
+	give_up(2, argv[0]);
+}
+
+static int open_namespace(pid_t pid, const char *name, struct cbx_err *err)
+{
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? cbx_fail(err, errno, "open the sandbox's namespace %s", name) : fd;
 }
 
 int cbx_route_start(const struct cbx_route *way, const struct cbx_plan *plan, pid_t init, pid_t *ret_pid,
@@ -131,13 +145,19 @@ int cbx_route_start(const struct cbx_route *way, const struct cbx_plan *plan, pi
 				     "--udp-ns", "none", "--no-dhcp", "--no-dhcpv6", "--no-ra", "--no-netns-quit",
 				     "--dns-forward", cbx_route_resolver(plan), "--pid", "/proc/self/fd/1", "--userns",
 				     "/proc/self/fd/3", "--netns", "/proc/self/fd/4", NULL };
+	_cleanup_fd_ int user = -1, net = -1;
 	pid_t pid;
 
+	/* Opened here, and now: soon the sandbox has ids of its own, and then nobody may look at its processes. */
+	user = open_namespace(init, "user", err);
+	net = user < 0 ? -1 : open_namespace(init, "net", err);
+	if (net < 0)
+		return -err->code;
 	pid = fork();
 	if (pid < 0)
 		return cbx_fail(err, errno, "fork for pasta");
 	if (pid == 0)
-		become_pasta(way, plan, init, (char *const *)argv);
+		become_pasta(way, plan, user, net, (char *const *)argv);
 	*ret_pid = pid;
 	return 0;
 }
