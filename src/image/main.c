@@ -148,16 +148,31 @@ static int read_lock(const char *recipe_path, const struct cbx_recipe *recipe, s
 	return fd < 0 ? cbx_fail(err, errno, "open the lock %s", path) : cbx_wheellock_read(fd, path, recipe, ret, err);
 }
 
+/* By descriptor: root gives itself up before it starts what is installed there, perhaps where only root gets. */
+static int open_dir(const char *path, char **ret, struct cbx_err *err)
+{
+	int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return cbx_fail(err, errno, "open %s", path);
+	*ret = cbx_xasprintf("/proc/self/fd/%d", fd);
+	return fd;
+}
+
 static int build_recipe(const struct cbx_dirs *dirs, const struct build_options *o, const struct cbx_recipe *recipe,
 			struct cbx_err *err)
 {
+	_cleanup_free_ char *libexec_path = NULL, *share_path = NULL;
+	_cleanup_fd_ int libexec = open_dir(dirs->libexec, &libexec_path, err),
+			 share = libexec < 0 ? -1 : open_dir(dirs->share, &share_path, err);
+	struct cbx_dirs open_dirs = *dirs;
 	_cleanup_free_ char *script_path = cbx_xasprintf("%s/recipes/finish.py", dirs->share);
 	bool compile = o->compile && (recipe->compile || recipe->warm);
 	struct cbx_client client = { .fd = -1 };
 	_cleanup_fd_ int script = -1;
-	int r = 0;
+	int r = share < 0 ? -err->code : 0;
 
-	if (compile) {
+	if (r == 0 && compile) {
 		script = open(script_path, O_RDONLY | O_CLOEXEC);
 		r = script < 0 ? cbx_fail(err, errno, "open %s", script_path)
 			       : cbx_client_open(dirs, true, NULL, &client, err);
@@ -165,8 +180,10 @@ static int build_recipe(const struct cbx_dirs *dirs, const struct build_options 
 			cbx_wrap(err,
 				 "the image compiles its Python files in a sandbox (--no-compile skips this step)");
 	}
+	open_dirs.libexec = libexec_path;
+	open_dirs.share = share_path;
 	if (r == 0)
-		r = build_opened(dirs, o, recipe, compile ? &client : NULL, script, err);
+		r = build_opened(&open_dirs, o, recipe, compile ? &client : NULL, script, err);
 	if (client.fd >= 0)
 		cbx_client_close(&client);
 	return r;

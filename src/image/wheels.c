@@ -17,6 +17,7 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,6 +33,8 @@
 #include "image/wheellock.h"
 #include "packages/job.h"
 
+#define SHARE_FD   (CBX_JOB_SOCKET + 1)
+#define PROGRAM_FD (CBX_JOB_SOCKET + 2)
 #define PROGRAM	   "codebox-packages"
 #define ANSWER_MAX KIB(64)
 #define TOKEN	   26
@@ -86,26 +89,29 @@ static int choose(const struct cbx_recipe *recipe, const char *python, cJSON **r
 /* ---- codebox-packages ---- */
 
 struct worker {
+	const struct cbx_dirs *dirs;
 	char *store, *own; /* its directories: the second one's name in the first */
 	int held;	   /* locked, so that nobody takes it for one that was left */
 	int sock;
 	pid_t pid;
 };
 
+/* Where only root reaches what is installed, nobody who has given that up finds it by a path. */
 static _Noreturn void exec_worker(const struct worker *w, const char *path, int sock)
 {
 	char *const argv[] = { (char *)path, w->store, w->own, NULL };
-	int null = open("/dev/null", O_RDWR);
+	_cleanup_free_ char *share = cbx_xasprintf("/proc/self/fd/%d", SHARE_FD);
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	const int from[] = { null, null, sock, open(w->dirs->share, O_PATH | O_DIRECTORY | O_CLOEXEC),
+			     open(path, O_PATH | O_CLOEXEC) };
+	const int to[] = { 0, 1, CBX_JOB_SOCKET, SHARE_FD, PROGRAM_FD };
 
 	signal(SIGINT, SIG_IGN); /* of a terminal: our end is its */
-	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)
+	if (null < 0 || from[3] < 0 || from[4] < 0 || cbx_place_fds(from, to, ARRAY_SIZE(from)) < 0 ||
+	    cbx_close_range(PROGRAM_FD + 1, ~0u, 0) < 0 || fcntl(PROGRAM_FD, F_SETFD, FD_CLOEXEC) < 0 ||
+	    setenv("CODEBOX_SHARE_DIR", share, 1) < 0)
 		_exit(126);
-	if (sock == CBX_JOB_SOCKET)
-		fcntl(sock, F_SETFD, 0);
-	else if (dup2(sock, CBX_JOB_SOCKET) < 0)
-		_exit(126);
-	cbx_close_range(CBX_JOB_SOCKET + 1, ~0u, 0);
-	execv(path, argv);
+	syscall(SYS_execveat, PROGRAM_FD, "", argv, environ, AT_EMPTY_PATH);
 	_exit(127);
 }
 
@@ -116,6 +122,7 @@ static int start(const struct cbx_dirs *dirs, struct worker *w, struct cbx_err *
 	int pair[2];
 
 	cbx_random_name(random, 12);
+	w->dirs = dirs;
 	w->store = cbx_xasprintf("%s/packages", dirs->data);
 	w->own = cbx_xasprintf("d/%s", random);
 	own = cbx_xasprintf("%s/%s", w->store, w->own);

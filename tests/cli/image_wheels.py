@@ -5,12 +5,13 @@ lock names, by its sum, and nothing else. The index is on the loopback interface
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
-from cbxtest import Box, run  # noqa: E402
+from cbxtest import Box, Skip, run  # noqa: E402
 from pypi import Index, own_data, wheel  # noqa: E402
 from tiny import PYTHON, Builder, need  # noqa: E402
 
@@ -264,6 +265,19 @@ def test_files_that_the_lock_does_not_mean():
     finally:
         index.down = None
     box.stop()
+
+
+def test_an_installation_that_only_root_reaches():
+    """Root has given itself up before it starts what fetches the wheels, and what that reads is installed there, too."""
+    if os.geteuid() != 0:
+        raise Skip("needs root")
+    box = WheelBuilder()
+    closed = os.path.join(box.dir, "closed")
+    os.mkdir(closed, 0o700)
+    for name in ("CODEBOX_LIBEXEC_DIR", "CODEBOX_SHARE_DIR"):
+        box.env[name] = shutil.copytree(os.environ[name], os.path.join(closed, name))
+    r = box.make(good(), "--no-compile")
+    assert r.returncode == 0 and "3 wheels" in r.stderr, r
 
 
 def test_hostile_wheels():
