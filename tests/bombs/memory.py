@@ -302,7 +302,8 @@ def test_what_was_left_to_sleep():
         r = c.call("run", session_id=sid, code="import os, time\npid = os.fork()\nif pid == 0:\n    time.sleep(8)\n"
                    "    open('grows', 'w').close()\n    b = []\n    while True: b.append(bytearray(os.urandom(1 << 20)))\n")
         assert r["status"] == "ok", r
-        assert wait_until(lambda: any(status_of(p).get("State", "")[0:1] == "Z" for p in children(supervisor(box))))
+        assert wait_until(lambda: any(of.get("State", "")[0:1] == "Z" and len(of.get("NSpid", "").split()) == 3
+                                      for of in map(status_of, children(supervisor(box)))))
         r = c.call("run", session_id=sid, code="print(os.path.exists('grows'), os.waitpid(pid, 0)[1])")
         assert r["stdout"] == "True 9\n", r
         c.call("session.close", session_id=sid)

@@ -25,6 +25,10 @@ for name in ("open/my project", "open/b/same", "open/c/same", "closed"):
     with open(os.path.join(top, name, "file.txt"), "w") as f:
         f.write(name)
 
+if os.geteuid() == 0:  # whose sessions have an account of their own
+    os.chmod(os.path.dirname(top), 0o755)
+    os.chmod(os.path.join(top, "open/b"), 0o777)
+
 import warnings  # noqa: E402
 
 from mcp import ClientSession, StdioServerParameters, types  # noqa: E402

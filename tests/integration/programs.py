@@ -214,11 +214,10 @@ def test_a_file_in_a_session():
 # ---- time ----
 
 def test_a_person_has_time():
-    config = os.path.join(box.dir, "config")
-    os.makedirs(os.path.join(config, "codebox"))
-    with open(os.path.join(config, "codebox", "policy.json"), "w") as f:
+    policy = os.path.join(box.dir, "patient.json")
+    with open(policy, "w") as f:
         f.write('{"include": ["default"], "limits": {"timeout": {"default": "500ms", "max": "30s"}}}')
-    patient = Box(XDG_CONFIG_HOME=config)
+    patient = Box(CODEBOX_POLICY=policy)
     code = "import time; time.sleep(1); print('done')"
     r = patient("run", "--image", image(), "-c", code)
     assert (r.returncode, r.stdout) == (0, "done\n"), r
