@@ -296,14 +296,25 @@ print(os.read(end, 100))
         assert r["stdout"] == "b''\n" or (r["status"], r["stdout"]) == ("killed", ""), r
 
 
+def dead():
+    return {p for p in children(supervisor(box)) if status_of(p).get("State", "")[0:1] == "Z"}
+
+
+def stays_dead(before):
+    """Others are dead, too, until their parents have heard of it."""
+    new = dead() - before
+    time.sleep(1 if new else 0)
+    return new & dead()
+
+
 def test_what_was_left_to_sleep():
     with Control(box) as c:
         sid = c.call("session.create", image=image, memory="128M")["session_id"]
+        before = dead()
         r = c.call("run", session_id=sid, code="import os, time\npid = os.fork()\nif pid == 0:\n    time.sleep(8)\n"
                    "    open('grows', 'w').close()\n    b = []\n    while True: b.append(bytearray(os.urandom(1 << 20)))\n")
         assert r["status"] == "ok", r
-        assert wait_until(lambda: any(of.get("State", "")[0:1] == "Z" and len(of.get("NSpid", "").split()) == 3
-                                      for of in map(status_of, children(supervisor(box)))))
+        assert wait_until(lambda: stays_dead(before))
         r = c.call("run", session_id=sid, code="print(os.path.exists('grows'), os.waitpid(pid, 0)[1])")
         assert r["stdout"] == "True 9\n", r
         c.call("session.close", session_id=sid)
