@@ -10,4 +10,9 @@
 	" All its variables, imports and functions are lost; the files of the session are kept. A fresh interpreter runs " \
 	"the next cell: import and define again what it needs."
 
+/* How a message says an exit status, behind all else that is noted of the cell. codebox run leaves that out: its own
+ * status says it. */
+#define CBX_SAYS_ASKED "The code asked to exit with status "
+#define CBX_SAYS_ENDED "The code ended with exit status "
+
 #endif

@@ -19,6 +19,7 @@
 
 #include "base/cleanup.h"
 #include "base/limits.h"
+#include "base/says.h"
 #include "cli/cli.h"
 #include "client/protocol.h"
 
@@ -352,12 +353,25 @@ static bool asked_to_exit(const cJSON *execution)
 	       (strcmp(cbx_json_str(execution, "status"), "killed") != 0 || code->valueint < 128);
 }
 
+/* Bytes of the message that are to be seen. Where the exit status says the rest, what is noted before it. */
+static size_t to_be_said(const struct cbx_cell *cell, const cJSON *execution, const char *message)
+{
+	const char *at;
+
+	if (!cell->silent_exit || !asked_to_exit(execution))
+		return strlen(message);
+	at = strstr(message, CBX_SAYS_ENDED);
+	at = at ? at : strstr(message, CBX_SAYS_ASKED);
+	while (at && at > message && at[-1] == ' ')
+		at--;
+	return at ? (size_t)(at - message) : 0;
+}
+
 void cbx_cell_explain(struct cbx_cell *cell, const cJSON *execution)
 {
 	const cJSON *error = cJSON_GetObjectItemCaseSensitive(execution, "error");
 	const char *message = cbx_json_str(execution, "message"), *traceback = cbx_json_str(error, "traceback");
-
-	bool says = message[0] && !(cell->silent_exit && asked_to_exit(execution));
+	size_t says = to_be_said(cell, execution, message);
 
 	cbx_term_flush(cell->out);
 	if (says || cJSON_IsObject(error))
@@ -373,7 +387,7 @@ void cbx_cell_explain(struct cbx_cell *cell, const cJSON *execution)
 		cbx_term_fresh_line(cell->errs);
 	}
 	if (says)
-		cbx_cli_say("%s", message);
+		cbx_cli_say("%.*s", (int)says, message);
 }
 
 int cbx_cell_exit_status(const cJSON *execution)

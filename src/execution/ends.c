@@ -25,7 +25,8 @@
 /* What the C library, pip and others say then sounds as if trying again would help. */
 static bool no_network(const char *text)
 {
-	return strstr(text, "Temporary failure in name resolution") || strstr(text, "Network is unreachable");
+	return strstr(text, "Temporary failure in name resolution") || strstr(text, "Network is unreachable") ||
+	       strstr(text, "Could not resolve host"); /* curl, git */
 }
 
 static void add_hint(struct cbx_execution *x)
@@ -124,12 +125,12 @@ void cbx_end_done(struct cbx_execution *x, const struct cbx_frame *f)
 	if (x->phase != CBX_PHASE_RUN) {
 		status = stopped(x, f->status == CBX_DONE_INTERRUPTED);
 	} else if (f->status == CBX_DONE_EXIT) {
-		cbx_buf_addf(&x->message, "The code asked to exit with status %lld." CBX_SAYS_GOES_ON,
+		cbx_buf_addf(&x->message, CBX_SAYS_ASKED "%lld." CBX_SAYS_GOES_ON,
 			     (long long)x->exit_code);
 		status = x->exit_code == 0 ? CBX_OK : CBX_ERROR;
 	} else {
 		if (f->status == CBX_DONE_ERROR && f->has_exit_code && !x->error_name)
-			cbx_buf_addf(&x->message, "The code ended with exit status %lld.", (long long)x->exit_code);
+			cbx_buf_addf(&x->message, CBX_SAYS_ENDED "%lld.", (long long)x->exit_code);
 		add_hint(x);
 	}
 	cbx_execution_end(x, status);

@@ -148,7 +148,7 @@ static int read_lock(const char *recipe_path, const struct cbx_recipe *recipe, s
 	return fd < 0 ? cbx_fail(err, errno, "open the lock %s", path) : cbx_wheellock_read(fd, path, recipe, ret, err);
 }
 
-/* By descriptor: root gives itself up before it starts what is installed there, perhaps where only root gets. */
+/* Root gives itself up before it starts what is installed; by this path it finds it, also where only root gets. */
 static int open_dir(const char *path, char **ret, struct cbx_err *err)
 {
 	int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -96,16 +96,17 @@ struct worker {
 	pid_t pid;
 };
 
-/* Where only root reaches what is installed, nobody who has given that up finds it by a path. */
+/* By descriptors, as what is installed may be where only root gets, and its own paths are gone by then (main.c). */
 static _Noreturn void exec_worker(const struct worker *w, const char *path, int sock)
 {
 	char *const argv[] = { (char *)path, w->store, w->own, NULL };
-	_cleanup_free_ char *share = cbx_xasprintf("/proc/self/fd/%d", SHARE_FD);
+	char share[32];
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	const int from[] = { null, null, sock, open(w->dirs->share, O_PATH | O_DIRECTORY | O_CLOEXEC),
 			     open(path, O_PATH | O_CLOEXEC) };
 	const int to[] = { 0, 1, CBX_JOB_SOCKET, SHARE_FD, PROGRAM_FD };
 
+	snprintf(share, sizeof(share), "/proc/self/fd/%d", SHARE_FD);
 	signal(SIGINT, SIG_IGN); /* of a terminal: our end is its */
 	if (null < 0 || from[3] < 0 || from[4] < 0 || cbx_place_fds(from, to, ARRAY_SIZE(from)) < 0 ||
 	    cbx_close_range(PROGRAM_FD + 1, ~0u, 0) < 0 || fcntl(PROGRAM_FD, F_SETFD, FD_CLOEXEC) < 0 ||

@@ -5,7 +5,7 @@
 #include "render/render.h"
 
 /* Whether it says no more than what it is: <Figure size 640x480>, <pandas.io.formats.style.Styler at 0x7f…>. */
-static bool placeholder(const char *plain)
+static bool only_a_name(const char *plain)
 {
 	size_t n = strlen(plain);
 
@@ -33,7 +33,7 @@ const char *cbx_render_text(const cJSON *data, bool shown, size_t *left, size_t 
 
 	if (other)
 		return other;
-	if (plain && !placeholder(plain))
+	if (plain && !only_a_name(plain))
 		return plain;
 	if ((other = cbx_json_text(data, "text/latex")))
 		return other;

@@ -97,14 +97,15 @@ static bool show_resolver(const struct cbx_plan *plan)
 }
 
 /* Who waits for pasta reads it (cbx_route_await()). */
-__attribute__((noreturn)) static void give_up(int said, const char *what)
+static _Noreturn void give_up(int said, const char *what)
 {
 	dprintf(said, "%s: %s\n", what, strerror(errno));
 	_exit(1);
 }
 
-/* Does not return. What it cannot do is seen by its end, before it has said that it is ready. */
-static void become_pasta(const struct cbx_route *way, const struct cbx_plan *plan, int user, int net, char *const *argv)
+/* What it cannot do is seen by its end, before it has said that it is ready. */
+static _Noreturn void become_pasta(const struct cbx_route *way, const struct cbx_plan *plan, int user, int net,
+				   char *const *argv)
 {
 	char *const envp[] = { NULL };
 	int from[5] = { open("/dev/null", O_RDONLY | O_CLOEXEC), way->ready[1], way->said[1], user, net };
@@ -117,11 +118,11 @@ static void become_pasta(const struct cbx_route *way, const struct cbx_plan *pla
 	if (cbx_place_fds(from, (int[]){ 0, 1, 2, 3, 4 }, 5) < 0)
 		give_up(way->said[1], "place its descriptors");
 	if (cbx_close_range(5, ~0u, CBX_CLOSE_RANGE_CLOEXEC) < 0 || setsid() < 0)
-		give_up(2, "leave the session");
+		give_up(2, "leave the supervisor's session");
 	if (!show_resolver(plan))
-		give_up(2, "show it its resolver");
+		give_up(2, "give it its own /etc/resolv.conf");
 	if (!limit(RLIMIT_CORE, 0) || !limit(RLIMIT_NOFILE, CBX_PASTA_FILES) || !limit(RLIMIT_AS, CBX_PASTA_MEMORY))
-		give_up(2, "limit it");
+		give_up(2, "set its limits");
 	execve(argv[0], argv, envp);
 	give_up(2, argv[0]);
 }

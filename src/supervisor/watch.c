@@ -336,42 +336,29 @@ static struct cbx_process *find(struct cbx_look *l, const struct cbx_process *p,
 	return NULL;
 }
 
-static uint64_t take_bytes(struct cbx_process *p)
-{
-	uint64_t bytes = p->bytes;
-
-	p->bytes = 0;
-	return bytes;
-}
-
 /* Those of a count who are still there, as they were counted, and behind them those who have come since. *ret: how many
  * there are of the first; *added: what the others have, as if they shared nothing. */
 static struct cbx_look *merge(const struct cbx_look *now, struct cbx_look *c, size_t *ret, uint64_t *added)
 {
 	struct cbx_look *merged = copy(now);
-	_cleanup_free_ struct cbx_look *new = copy(now);
-	size_t from = 0;
+	size_t from = 0, first = 0, last = now->n;
 
-	merged->n = new->n = 0;
 	*added = 0;
 	for (size_t i = 0; i < now->n; i++) {
 		const struct cbx_process *p = &now->all[i];
 		struct cbx_process *q = p->dying ? NULL : find(c, p, &from);
 
 		if (q) {
-			struct cbx_process *r = &merged->all[merged->n++];
-
-			*r = *p;
-			r->bytes = take_bytes(q);
-			r->resident = q->resident;
+			merged->all[first] = *p;
+			merged->all[first].bytes = q->bytes;
+			merged->all[first++].resident = q->resident;
+			q->bytes = 0;
 		} else {
-			new->all[new->n++] = *p;
+			merged->all[--last] = *p;
 			*added += p->bytes;
 		}
 	}
-	*ret = merged->n;
-	memcpy(&merged->all[merged->n], new->all, new->n * sizeof(*new->all));
-	merged->n += new->n;
+	*ret = first;
 	return merged;
 }
 

@@ -53,7 +53,7 @@ struct cbx_known {
 	struct cbx_look *count; /* owned: that is under way; NULL: none */
 	size_t done;		/* of its processes */
 	uint64_t lost;		/* bytes of those of them who have ended since it began */
-	unsigned rounds;	/* how often it began again */
+	unsigned rounds;	/* how often it was continued, or began again */
 	uint64_t cost_ms;	/* so far; of the last one, where none is under way */
 };
 
@@ -84,7 +84,8 @@ size_t cbx_watch_next(const struct cbx_known *k, const struct cbx_process **ret,
 bool cbx_watch_counted(struct cbx_known *k, const struct cbx_set *sets, size_t n, uint64_t cost_ms);
 /* Then end it, with a look at those who are there now. Some may have ended meanwhile and left what they had to others,
  * or come: what has so escaped may be `enough` bytes; where it is more, those who have come are counted, too, or all of
- * them again (false), a few times, and then all of it counts. Afterwards *k is known; its list is `now`. */
+ * them again (false), a few times. Then what those had who have ended counts, and what those have who have come is
+ * what was added since. Afterwards *k is known; its list is `now`. */
 bool cbx_watch_conclude(struct cbx_known *k, const struct cbx_look *now, uint64_t enough);
 void cbx_watch_forget(struct cbx_known *k);
 /* What a process has of its own and of what it shares. This can take long. */

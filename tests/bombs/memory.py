@@ -301,7 +301,7 @@ def dead():
 
 
 def stays_dead(before):
-    """Others are dead, too, until their parents have heard of it."""
+    """Others are dead for a moment, until their parents have reaped them."""
     new = dead() - before
     time.sleep(1 if new else 0)
     return new & dead()

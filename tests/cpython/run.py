@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """CPython's own tests, with an image's Python in a session and with the same Python outside of codebox (under bwrap),
 test by test. Where it comes out worse in the session, the file "differences" must say so and why. What comes out worse
-runs again, twice: a sandbox is the reason each time, a busy machine, with tests that watch the clock, is not.
+runs again, up to twice, and must come out worse each time: tests that watch the clock fail by chance on a busy machine.
 
     run.py [MODULE...]      default: those that are quick; CBX_CPYTHON=all: all (make check-cpython)
 

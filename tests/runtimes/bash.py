@@ -68,6 +68,9 @@ def test_exit_statuses():
             f.write(f"echo out\n{code}\n")
         r = box("run", "--image", image(), path)
         assert (r.returncode, r.stdout) == (status, "out\n"), (code, r)
+    # What else there is to say is said.
+    r = box("run", "--image", image(), "-l", "bash", "-c", "echo 'curl: (6) Could not resolve host: x' >&2; (exit 6)")
+    assert r.returncode == 6 and r.stderr.endswith("get packages by %pip install NAME.\n") and "status 6" not in r.stderr, r
     assert "exit_code" not in s.bash("true")
 
 
