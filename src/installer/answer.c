@@ -2,10 +2,12 @@
 /*
  * Theory of operation: answers are kept by the SHA-256 of their address. A page is asked for again when it is some
  * minutes old, and used all the same when the index does not answer; what belongs to one file of the index never
- * changes. A file is made under another name first, so what is there is complete.
+ * changes. A file is made under another name first, so what is there is complete. The end of a wheel, where its list of
+ * files and most often its metadata are, is kept by the address and its length; a wheel that came whole, as itself.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <nettle/sha2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +42,8 @@ struct question {
 	bool others;	   /* that are asked when this one does not have it */
 	uint64_t kept_max; /* bytes, of the whole store */
 	uint64_t max;	   /* of an answer; 0: CBX_INSTALL_PAGE_MAX */
+	uint64_t last;	   /* bytes of the file's end that will do; 0: it is wanted whole */
+	bool part;	   /* not all of it is there */
 	char *url;
 	char kept[KEPT_NAME];
 };
@@ -98,13 +102,14 @@ static bool open_kept(const struct question *q, bool any_age, struct cbx_buf *re
 }
 
 /* The first byte says what it is: "h" HTML, "j" anything else. */
-static int ask(const struct question *q, struct cbx_buf *ret, struct cbx_err *err)
+static int ask(struct question *q, struct cbx_buf *ret, struct cbx_err *err)
 {
+	struct cbx_fetch what = { .url = q->url, .max = most(q), .last = q->last };
 	char random[13], path[40];
 	_cleanup_fclose_ FILE *out = NULL;
-	bool html = false;
 	int fd, r;
 
+	what.accept = q->npm ? ACCEPT_NPM : q->page ? ACCEPT : NULL;
 	cbx_random_name(random, 12);
 	snprintf(path, sizeof(path), "t/%s", random);
 	fd = openat(q->store->own, path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -112,16 +117,13 @@ static int ask(const struct question *q, struct cbx_buf *ret, struct cbx_err *er
 	if (!out)
 		return cbx_fail(err, errno, "keep an answer of the index");
 	(void)unlinkat(q->store->own, path, 0); /* also when this process is killed */
-	r = cbx_fetch(q->fetcher, q->index, q->url,
-		      q->npm	? ACCEPT_NPM
-		      : q->page ? ACCEPT
-				: NULL,
-		      out, most(q), NULL, &html, err);
+	r = cbx_fetch(q->fetcher, q->index, &what, out, err);
 	if (r >= 0 && fflush(out) != 0)
 		r = cbx_fail(err, errno, "keep an answer of the index");
 	if (r >= 0) {
 		rewind(out);
-		cbx_buf_addc(ret, html ? 'h' : 'j');
+		q->part = what.part;
+		cbx_buf_addc(ret, what.html ? 'h' : 'j');
 		r = cbx_read_whole(fileno(out), most(q), ret);
 		if (r < 0)
 			cbx_fail(err, -r, "read an answer of the index");
@@ -159,6 +161,18 @@ static void keep(const struct question *q, const char *p, size_t n)
 	bound_kept(q, n);
 }
 
+/* Named for its end, if only that is wanted. */
+static bool open_kept_end(struct question *q, struct cbx_buf *ret)
+{
+	_cleanup_free_ char *end = cbx_xasprintf("%s %" PRIu64, q->url, q->last); /* no address has a space */
+
+	if (!q->last || q->index->dir)
+		return false;
+	name_kept(false, end, q->kept);
+	q->part = open_kept(q, false, ret);
+	return q->part;
+}
+
 static int answer(struct question *q, const char *project, struct cbx_buf *ret, struct cbx_err *err)
 {
 	int r;
@@ -168,9 +182,11 @@ static int answer(struct question *q, const char *project, struct cbx_buf *ret, 
 		return cbx_index_list(q->index, project, ret, err);
 	}
 	name_kept(q->page, q->url, q->kept);
-	if (!q->index->dir && open_kept(q, false, ret))
+	if (!q->index->dir && (open_kept(q, false, ret) || open_kept_end(q, ret)))
 		return 0;
 	r = ask(q, ret, err);
+	if (r >= 0 && q->last && !q->part)
+		name_kept(false, q->url, q->kept);
 	if (r < 0 && strcmp(err->kind, "index_down") == 0 && open_kept(q, true, ret))
 		return ret->data[0] == NOT_THERE
 			       ? cbx_refuse(err, "not_found", ENOENT, "%s did not have it", q->index->host)
@@ -363,7 +379,10 @@ static int answer_index(struct question *q, const struct cbx_indexes *from, cons
 /* An answer: the number of its bytes, a line of JSON, and what was asked for. */
 static int answer_one(struct asked *a, const cJSON *asked, int sock, const struct cbx_err *failure)
 {
-	struct question q = { .store = a->store, .fetcher = &a->fetcher, .kept_max = cbx_json_u64(a->job, "cache") };
+	struct question q = { .store = a->store,
+			      .fetcher = &a->fetcher,
+			      .kept_max = cbx_json_u64(a->job, "cache"),
+			      .last = cbx_json_u64(asked, "last") };
 	_cleanup_buf_ struct cbx_buf text = { 0 }, line = { 0 }, all = { 0 };
 	_cleanup_json_ cJSON *o = cbx_json_new_obj();
 	const char *project = cbx_json_text(asked, "project"), *url = cbx_json_text(asked, "url");
@@ -389,6 +408,7 @@ static int answer_one(struct asked *a, const cJSON *asked, int sock, const struc
 	} else {
 		cbx_json_set_str(o, "type", text.len && text.data[0] == 'h' ? "html" : "json");
 		cbx_json_set_str(o, "url", q.url);
+		cbx_json_set_bool(o, "part", q.part);
 	}
 	free(q.url);
 	cbx_json_print(&line, o);

@@ -8,6 +8,7 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,12 +27,12 @@
 #define STALL_S		 30 /* given up after this time with less than a byte a second */
 
 struct transfer {
+	struct cbx_fetch *what;
 	FILE *out;
-	uint64_t max, n;
-	_Atomic uint64_t *together; /* of several transfers, which have the same max; NULL: there are no others */
-	bool trusted;		    /* of the index's own host */
-	const char *proxy;	    /* which it goes by; NULL: none */
-	bool refused;		    /* the address was not public */
+	uint64_t n;
+	bool trusted;	   /* of the index's own host */
+	const char *proxy; /* which it goes by; NULL: none */
+	bool refused;	   /* the address was not public */
 	bool full;
 };
 
@@ -41,7 +42,8 @@ static size_t take(char *p, size_t size, size_t n, void *arg)
 
 	n *= size;
 	t->n += n;
-	t->full = t->n > t->max || (t->together && atomic_fetch_add(t->together, n) + n > t->max);
+	t->full = t->n > t->what->max ||
+		  (t->what->together && atomic_fetch_add(t->what->together, n) + n > t->what->max);
 	return t->full ? 0 : fwrite(p, 1, n, t->out);
 }
 
@@ -89,7 +91,7 @@ int cbx_fetch_count(_Atomic uint64_t *together, uint64_t n, uint64_t max, const 
 static int failed(CURLcode code, const struct transfer *t, const char *host, const char *why, struct cbx_err *err)
 {
 	if (t->full)
-		return too_large(host, t->max, t->together, err);
+		return too_large(host, t->what->max, t->what->together, err);
 	if (t->refused)
 		return cbx_refuse(err, "index_refused", EPERM, "the index leads to %s, which is not a public address",
 				  host);
@@ -123,6 +125,7 @@ static void set_up(CURL *c, const struct cbx_index *index, const char *url, stru
 		   struct curl_slist *headers, char *why)
 {
 	const char *netrc = getenv("NETRC");
+	char range[32];
 	struct stat st;
 
 	curl_easy_setopt(c, CURLOPT_URL, url);
@@ -140,6 +143,11 @@ static void set_up(CURL *c, const struct cbx_index *index, const char *url, stru
 	curl_easy_setopt(c, CURLOPT_TIMEOUT, (long)CBX_INSTALL_TIMEOUT_S);
 	curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
 	curl_easy_setopt(c, CURLOPT_USERAGENT, "codebox/" PACKAGE_VERSION);
+	snprintf(range, sizeof(range), "-%" PRIu64, t->what->last);
+	if (t->what->last)
+		curl_easy_setopt(c, CURLOPT_RANGE, range);
+	else if (!t->what->together) /* of a file of an installation the bytes count as they are */
+		curl_easy_setopt(c, CURLOPT_ACCEPT_ENCODING, "");
 	if (t->trusted)
 		curl_easy_setopt(c, CURLOPT_NETRC, (long)CURL_NETRC_OPTIONAL);
 	if (t->trusted && netrc && netrc[0])
@@ -165,10 +173,10 @@ void cbx_fetcher_release(struct cbx_fetcher *f)
 }
 
 /* One request. 1: *next, malloc'd, is where to go. */
-static int request(struct cbx_fetcher *f, const struct cbx_index *index, const char *url, const char *accept,
-		   struct transfer *t, bool *ret_html, char **next, struct cbx_err *err)
+static int request(struct cbx_fetcher *f, const struct cbx_index *index, const char *url, struct transfer *t,
+		   char **next, struct cbx_err *err)
 {
-	_cleanup_free_ char *header = cbx_xasprintf("Accept: %s", accept ? accept : "*/*");
+	_cleanup_free_ char *header = cbx_xasprintf("Accept: %s", t->what->accept ? t->what->accept : "*/*");
 	struct curl_slist *headers = curl_slist_append(NULL, header);
 	CURL *c;
 	char why[CURL_ERROR_SIZE] = "", host[256] = "";
@@ -196,8 +204,6 @@ static int request(struct cbx_fetcher *f, const struct cbx_index *index, const c
 		headers = curl_slist_append(headers, login); /* it copies the text */
 	}
 	set_up(c, index, url, t, headers, why);
-	if (!t->together) /* of a file of an installation the bytes count as they are */
-		curl_easy_setopt(c, CURLOPT_ACCEPT_ENCODING, "");
 	errno = 0;
 	code = r < 0 ? CURLE_OK : curl_easy_perform(c);
 	curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &status);
@@ -209,18 +215,19 @@ static int request(struct cbx_fetcher *f, const struct cbx_index *index, const c
 		   curl_easy_getinfo(c, CURLINFO_REDIRECT_URL, (char **)&text) == CURLE_OK && text) {
 		*next = cbx_xstrdup(text);
 		r = 1;
-	} else if (status != 200) {
+	} else if (status != 200 && !(status == 206 && t->what->last)) {
 		r = status_error(index, status, host, err);
-	} else if (ret_html && curl_easy_getinfo(c, CURLINFO_CONTENT_TYPE, (char **)&text) == CURLE_OK) {
-		*ret_html = text && strstr(text, "html");
+	} else if (curl_easy_getinfo(c, CURLINFO_CONTENT_TYPE, (char **)&text) == CURLE_OK) {
+		t->what->html = text && strstr(text, "html");
+		t->what->part = status == 206 && t->n >= t->what->last; /* else the whole is shorter than that */
 	}
 	curl_easy_reset(c); /* it forgets all but its connections */
 	curl_slist_free_all(headers);
 	return r;
 }
 
-static int copy_file(const struct cbx_index *index, const char *url, FILE *out, uint64_t max,
-		     _Atomic uint64_t *together, struct cbx_err *err)
+static int copy_file(const struct cbx_index *index, const char *url, struct cbx_fetch *what, FILE *out,
+		     struct cbx_err *err)
 {
 	const char *name = cbx_index_file(index, url);
 	_cleanup_fd_ int dir = open(index->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -232,11 +239,13 @@ static int copy_file(const struct cbx_index *index, const char *url, FILE *out, 
 	if (fd < 0)
 		return errno == ENOENT ? cbx_refuse(err, "not_found", ENOENT, "%s: there is no such file", name)
 				       : cbx_fail(err, errno, "open %s", name);
+	/* A shorter one is read from its start. */
+	what->part = what->last && lseek(fd, -(off_t)what->last, SEEK_END) > 0;
 	while ((n = cbx_read_full(fd, chunk, sizeof(chunk))) > 0) {
 		all += (uint64_t)n;
-		if (all > max)
-			return too_large(name, max, together, err);
-		if (together && cbx_fetch_count(together, (uint64_t)n, max, name, err) < 0)
+		if (all > what->max)
+			return too_large(name, what->max, what->together, err);
+		if (what->together && cbx_fetch_count(what->together, (uint64_t)n, what->max, name, err) < 0)
 			return -err->code;
 		if (fwrite(chunk, 1, (size_t)n, out) != (size_t)n)
 			return cbx_fail(err, errno, "copy %s", name);
@@ -244,18 +253,19 @@ static int copy_file(const struct cbx_index *index, const char *url, FILE *out, 
 	return n < 0 ? cbx_fail(err, (int)-n, "read %s", name) : 0;
 }
 
-int cbx_fetch(struct cbx_fetcher *f, const struct cbx_index *index, const char *url, const char *accept, FILE *out,
-	      uint64_t max, _Atomic uint64_t *together, bool *ret_html, struct cbx_err *err)
+int cbx_fetch(struct cbx_fetcher *f, const struct cbx_index *index, struct cbx_fetch *what, FILE *out,
+	      struct cbx_err *err)
 {
-	_cleanup_free_ char *at = cbx_xstrdup(url);
+	_cleanup_free_ char *at = cbx_xstrdup(what->url);
 
+	what->html = what->part = false;
 	for (int i = 0; i <= REDIRECTIONS_MAX; i++) {
-		struct transfer t = { .out = out, .max = max, .together = together };
+		struct transfer t = { .what = what, .out = out };
 		char *next = NULL;
 		int r = cbx_index_allows(index, at, err);
 
 		if (r >= 0 && index->dir)
-			return copy_file(index, at, out, max, together, err);
+			return copy_file(index, at, what, out, err);
 		if (r >= 0 && index->offline)
 			r = cbx_refuse(err, "index_down", ENETUNREACH,
 				       "%s is not asked: the configuration of uv says offline; remove that, or install "
@@ -263,11 +273,11 @@ int cbx_fetch(struct cbx_fetcher *f, const struct cbx_index *index, const char *
 				       "in the cache",
 				       index->host);
 		if (r >= 0)
-			r = request(f, index, at, accept, &t, ret_html, &next, err);
+			r = request(f, index, at, &t, &next, err);
 		if (r <= 0)
 			return r;
-		if (together)
-			atomic_fetch_sub(together, t.n); /* it is not kept */
+		if (what->together)
+			atomic_fetch_sub(what->together, t.n); /* it is not kept */
 		free(at);
 		at = next;
 		rewind(out);

@@ -63,6 +63,7 @@ static int fetch_wheel(void *arg, struct cbx_err *err)
 	_cleanup_(cbx_index_release) struct cbx_index registry = { 0 };
 	_cleanup_(cbx_indexes_release) struct cbx_indexes channel = { 0 };
 	_cleanup_(cbx_fetcher_release) struct cbx_fetcher fetcher = { 0 };
+	struct cbx_fetch what = { .max = f->in->bytes_max, .together = &f->in->spent->fetched };
 	const char *path = NULL;
 	_cleanup_fclose_ FILE *out = fdopen(fcntl(f->fd, F_DUPFD_CLOEXEC, 0), "w+");
 	int r = out ? 0 : cbx_fail(err, errno, "keep a wheel");
@@ -88,13 +89,14 @@ static int fetch_wheel(void *arg, struct cbx_err *err)
 		url = found;
 		index = r < 0 ? NULL : cbx_index_of(from, url);
 	}
+	what.url = url;
 	if (r >= 0 && cbx_kept_take(f->in->store, url, out))
 		r = cbx_fetch_count(&f->in->spent->fetched, (uint64_t)ftello(out), f->in->bytes_max, "the index", err);
 	else if (r >= 0 && built)
 		r = cbx_refuse(err, "not_found", ENOENT,
 			       "it was built from its sources, and is not kept any more; install it in a new session");
 	else if (r >= 0)
-		r = cbx_fetch(&fetcher, index, url, NULL, out, f->in->bytes_max, &f->in->spent->fetched, NULL, err);
+		r = cbx_fetch(&fetcher, index, &what, out, err);
 	if (r >= 0 && fflush(out) != 0)
 		r = cbx_fail(err, errno, "keep a wheel");
 	return r;
@@ -281,14 +283,14 @@ static int larger_first(const void *a, const void *b, void *arg)
 	return x->size > y->size ? -1 : x->size < y->size ? 1 : x < y ? -1 : x > y;
 }
 
-/* Each of FETCHES_MAX processes takes the next one, until none is left. */
+/* Each of FETCHES_MAX processes takes the next one, until none is left or another has failed. */
 static int get_some(const struct turns *t, struct cbx_err *err)
 {
 	const struct cbx_installation *in = t->in;
 	uint64_t turn;
 	int r = 0;
 
-	while (r >= 0 && (turn = atomic_fetch_add(&in->spent->turns, 1)) < in->lock.n) {
+	while (r >= 0 && !in->spent->failures && (turn = atomic_fetch_add(&in->spent->turns, 1)) < in->lock.n) {
 		size_t i = t->order[turn];
 		struct fetching f = { .in = in, .wheel = &in->lock.wheels[i] };
 
@@ -303,9 +305,14 @@ struct running {
 	int fd;
 };
 
+struct ending {
+	struct cbx_err err;
+	uint64_t before; /* failures: what came to pass in others may be of the first one's making */
+};
+
 static int start(const struct turns *t, struct running *ret, struct cbx_err *err)
 {
-	struct cbx_err theirs = { 0 };
+	struct ending theirs = { 0 };
 	int fds[2];
 
 	*ret = (struct running){ .pid = -1, .fd = -1 };
@@ -315,8 +322,10 @@ static int start(const struct turns *t, struct running *ret, struct cbx_err *err
 	ret->pid = fork();
 	if (ret->pid == 0) {
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (get_some(t, &theirs) >= 0)
-			theirs.code = 0;
+		if (get_some(t, &theirs.err) < 0)
+			theirs.before = atomic_fetch_add(&t->in->spent->failures, 1);
+		else
+			theirs.err.code = 0;
 		(void)cbx_write_all(fds[1], &theirs, sizeof(theirs));
 		_exit(0);
 	}
@@ -324,10 +333,25 @@ static int start(const struct turns *t, struct running *ret, struct cbx_err *err
 	return ret->pid < 0 ? cbx_fail(err, errno, "fork") : 0;
 }
 
+/* How it ended, which it says before it does. */
+static void reap(struct running *p, struct ending *ret)
+{
+	int status;
+
+	if (cbx_read_full(p->fd, ret, sizeof(*ret)) != (ssize_t)sizeof(*ret)) {
+		*ret = (struct ending){ .before = UINT64_MAX };
+		cbx_refuse(&ret->err, "install_failed", ECHILD, "a process that fetches ended without an answer");
+	}
+	cbx_close_p(&p->fd);
+	while (p->pid > 0 && waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
+		;
+}
+
 int cbx_get_all(const struct cbx_installation *in, struct cbx_err *err)
 {
 	struct running all[FETCHES_MAX];
 	struct turns t = { .in = in };
+	struct ending first = { 0 };
 	size_t n = 0;
 	char path[60];
 	int r = 0;
@@ -338,22 +362,18 @@ int cbx_get_all(const struct cbx_installation *in, struct cbx_err *err)
 	for (size_t i = 0; i < in->lock.n; i++)
 		t.order[i] = (uint16_t)i;
 	qsort_r(t.order, in->lock.n, sizeof(t.order[0]), larger_first, in->lock.wheels);
-	in->spent->turns = 0;
+	in->spent->turns = in->spent->failures = 0;
 	for (; r >= 0 && n < FETCHES_MAX && n < in->lock.n; n++)
 		r = start(&t, &all[n], err);
 	for (size_t i = 0; i < n; i++) {
-		struct cbx_err theirs = { 0 };
-		int status;
+		struct ending theirs;
 
-		if (cbx_read_full(all[i].fd, &theirs, sizeof(theirs)) != (ssize_t)sizeof(theirs))
-			cbx_refuse(&theirs, "install_failed", ECHILD, "a process that fetches ended without an answer");
-		cbx_close_p(&all[i].fd);
-		if (all[i].pid > 0)
-			while (waitpid(all[i].pid, &status, 0) < 0 && errno == EINTR)
-				;
-		if (!theirs.code || r < 0)
-			continue;
-		*err = theirs;
+		reap(&all[i], &theirs);
+		if (theirs.err.code && (!first.err.code || theirs.before < first.before))
+			first = theirs;
+	}
+	if (r >= 0 && first.err.code) {
+		*err = first.err;
 		cbx_err_sanitize(err);
 		r = -err->code;
 	}

@@ -26,6 +26,7 @@ struct cbx_installation {
 struct cbx_spent {
 	_Atomic uint64_t fetched, unpacked; /* bytes; unpacked: with CBX_ENTRY_BYTES of each entry */
 	_Atomic uint64_t turns;		    /* wheels that were looked at, to be fetched */
+	_Atomic uint64_t failures;	    /* processes that could not get one */
 };
 
 /* get.c */

@@ -49,13 +49,20 @@ struct cbx_fetcher {
 
 void cbx_fetcher_release(struct cbx_fetcher *f);
 
-/*
- * What is at an address, into a file, up to `max` bytes. together: counts what several processes fetch, up to `max`
- * likewise; NULL: nothing does. accept: of the request, NULL: anything. *ret_html: it is a page of HTML. Errors:
- * "not_found", "index_down", "index_refused", "too_large".
- */
-int cbx_fetch(struct cbx_fetcher *f, const struct cbx_index *index, const char *url, const char *accept, FILE *out,
-	      uint64_t max, _Atomic uint64_t *together, bool *ret_html, struct cbx_err *err);
+/* What is asked for; html and part say what came. */
+struct cbx_fetch {
+	const char *url;
+	const char *accept;	    /* of the request; NULL: anything */
+	uint64_t max;		    /* bytes */
+	_Atomic uint64_t *together; /* counts what several processes fetch, up to `max` likewise; NULL: nothing does */
+	uint64_t last;		    /* no more than this many bytes of its end (RFC 9110, 14.1.2); 0: all of it */
+	bool html;		    /* a page of HTML */
+	bool part;		    /* not all of it: who does not know ranges sends everything */
+};
+
+/* It comes into a file. Errors: "not_found", "index_down", "index_refused", "too_large". */
+int cbx_fetch(struct cbx_fetcher *f, const struct cbx_index *index, struct cbx_fetch *what, FILE *out,
+	      struct cbx_err *err);
 /* What `who` had for the same installation without being fetched. */
 int cbx_fetch_count(_Atomic uint64_t *together, uint64_t n, uint64_t max, const char *who, struct cbx_err *err);
 

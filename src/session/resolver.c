@@ -299,10 +299,11 @@ static int add_ask(struct cbx_install *in, const cJSON *line, struct cbx_err *er
 		   *built = cbx_json_text(line, "built");
 	_cleanup_json_ cJSON *what = cbx_json_new_obj();
 	struct cbx_ask *a;
-	uint64_t id = 0;
+	uint64_t id = 0, last = 0;
 
 	if (cbx_json_get_u64(line, "ask", 1, UINT32_MAX, &id, err) <= 0 || !is_question(in, project, url, built) ||
-	    (built && !take_piece(in, line, what)))
+	    (built && !take_piece(in, line, what)) ||
+	    cbx_json_get_u64(line, "last", 1, CBX_INSTALL_PAGE_MAX, &last, err) < 0 || (last && !url))
 		return cbx_refuse(err, "invalid_lock", EBADMSG, "the resolver asks for something impossible");
 	if (cbx_install_allowed(in->target, err) < 0)
 		return -err->code;
@@ -315,6 +316,8 @@ static int add_ask(struct cbx_install *in, const cJSON *line, struct cbx_err *er
 	a->what = take_ptr(&what);
 	cbx_json_set_str(a->what, "project", project);
 	cbx_json_set_str(a->what, "url", url);
+	if (last)
+		cbx_json_set_u64(a->what, "last", last);
 	TAILQ_INSERT_TAIL(&in->waiting, a, entry);
 	in->waiting_bytes += piece_bytes(a->what);
 	if (in->waiting_bytes > CBX_BUILT_WAITING_MAX)

@@ -42,6 +42,8 @@ class Index:
     def __init__(self, kind="json", user=None):
         self.kind, self.user = kind, user
         self.files, self.pages, self.asked = {}, {}, []
+        self.ranges = False   # whether it can send the end of a file alone
+        self.sent = []        # of the files it has: (path, bytes)
         self.clients = set()  # their addresses: each is a connection
         self.down = None      # a part of a path: such requests are cut off
         self.instead = {}     # path: (status, headers, bytes or a generator)
@@ -108,6 +110,11 @@ class Index:
                 data = self.html(files).encode()
         elif path in self.files:
             status, data = 200, self.files[path]
+            last = request.headers.get("Range", "")
+            if self.ranges and last.startswith("bytes=-"):
+                whole, data = data, data[-int(last[7:]):]
+                status, headers["Content-Range"] = 206, f"bytes {len(whole) - len(data)}-{len(whole) - 1}/{len(whole)}"
+            self.sent.append((path.rpartition("/")[2], len(data)))
         request.send_response(status)
         for name, value in headers.items():
             request.send_header(name, value)

@@ -2,8 +2,9 @@
 """Which packages are needed, and in which versions: run in a sandbox of its own, of the image that they are for.
 
 There is no network here. A question about the index is a line on standard output, {"ask": number, "project": name} or
-{"ask": number, "url": address}; its answer comes on standard input: a line with its number and a number of bytes, and
-these: a line of JSON and then the page or file. Many questions are under way at once. The last line is the result, {"packages": […]}, or
+{"ask": number, "url": address}, with "last", a number of bytes, where the end of a file will do; its answer comes on
+standard input: a line with its number and a number of bytes, and these: a line of JSON and then the page or file, or, if
+that says "part", its end. Many questions are under way at once. The last line is the result, {"packages": […]}, or
 {"refused": why, "kind": word}. Everything in it is checked by who reads it.
 
 What is decided here is what Python alone knows: tags, markers, metadata. pip has the libraries for that, and the search
@@ -56,6 +57,7 @@ ROUNDS_MAX = 5000
 WHY_MAX = 500
 DEPTH_MAX = 5  # of builds that need builds
 AHEAD_MAX = 4 << 20  # bytes of a wheel that is fetched for its metadata before it is known to be needed
+ENDS = 256 << 10, 4 << 20, None  # bytes of a wheel's end that are read for its metadata: one after the other, until they do
 PIECE = 1 << 20  # bytes of a wheel that was built, which are handed out at once
 GLIBC = 36  # 2.36, of Debian 12: elsewhere, there is none that is older
 OLD_NAMES = {17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}  # of versions of glibc
@@ -76,6 +78,7 @@ class Index:
         self.questions = {}  # the other way round, as far as nobody has heard of the answer
         self.heard = None  # called with a question when its answer is there
         self.answers = {}  # number: (header, bytes)
+        self.parts = False  # ends of files are to be had
 
     def begin(self):
         return json.loads(self.input.readline())
@@ -97,6 +100,7 @@ class Index:
             data = self.input.read(int(line[1]))
             head, _, rest = data.partition(b"\n")
             self.answers[int(line[0])] = json.loads(head), rest
+            self.parts = self.parts or self.answers[int(line[0])][0].get("part", False)
             asked = self.questions.pop(int(line[0]), None)
             if asked and self.heard and "kind" not in self.answers[int(line[0])][0]:
                 self.heard(**asked)
@@ -434,13 +438,18 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
             return
         file = max(fits, key=lambda f: f.version)
         exact = any(str(s).startswith("==") for s in self.likely[name])
-        url = self.metadata_address(file) or (file.entry["url"] if exact or (file.entry.get("size") or AHEAD_MAX) < AHEAD_MAX else None)
+        url = self.metadata_address(file)
         if url:
-            self.ahead[url] = file
-            self.index.want(url=url)
+            question = {"url": url}
+        elif exact or self.index.parts or (file.entry.get("size") or AHEAD_MAX) < AHEAD_MAX:
+            question = {"url": file.entry["url"], "last": ENDS[0]}
+        else:
+            return
+        self.ahead[question["url"]] = file
+        self.index.want(**question)
 
     def look_further(self, file):
-        for text in self.metadata(file).get_all("Requires-Dist") or ():
+        for text in self.metadata(file, ENDS[:1]).get_all("Requires-Dist") or ():
             need = Requirement(text)
             if need.url is None and (need.marker is None or need.marker.evaluate({**self.environment, "extra": ""})):
                 self.prefetch(need, None)
@@ -503,7 +512,7 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
         apart = entry.get("core-metadata") or entry.get("data-dist-info-metadata") or entry.get("dist-info-metadata")
         return entry["url"] + ".metadata" if apart else None
 
-    def metadata(self, file):
+    def metadata(self, file, ends=ENDS):
         if file.rank is None and file.data is None:
             self.build(file)
         entry, who = file.entry, "%s %s" % (self.way(file.name), file.version)
@@ -519,13 +528,16 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
             except Refused as e:
                 if e.kind != "not_found":
                     raise
-        data = file.data or self.ask(who, url=entry["url"])[1]
-        try:
-            with zipfile.ZipFile(BytesIO(data)) as z:
-                names = [n for n in z.namelist() if n.count("/") == 1 and n.endswith(".dist-info/METADATA")]
-                return BytesHeaderParser().parsebytes(z.read(names[0]))
-        except (zipfile.BadZipFile, zlib.error, IndexError, ValueError, OSError, RuntimeError):
-            raise Refused("unsafe_wheel", "%s: its wheel cannot be read" % who)
+        for last in ends:
+            head, data = ({}, file.data) if file.data else self.ask(who, url=entry["url"], **({"last": last} if last else {}))
+            try:
+                with zipfile.ZipFile(BytesIO(data)) as z:  # offsets are counted from the list of files, which is at the end
+                    names = [n for n in z.namelist() if n.count("/") == 1 and n.endswith(".dist-info/METADATA")]
+                    return BytesHeaderParser().parsebytes(z.read(names[0]))
+            except (zipfile.BadZipFile, zlib.error, EOFError, IndexError, ValueError, OSError, RuntimeError):
+                if not head.get("part"):
+                    break
+        raise Refused("unsafe_wheel", "%s: its wheel cannot be read" % who)
 
     # ---- words ----
 

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Of a wheel whose metadata the index does not have apart, the end is read, where the metadata most often are; the wheel
+comes when it is known to be needed, once."""
+import io
+import os
+import sys
+import zipfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import installs  # noqa: E402
+from cbxtest import run  # noqa: E402
+from installs import names  # noqa: E402
+from pypi import Index, metadata_of, own_data  # noqa: E402
+
+KIB, MIB = 1 << 10, 1 << 20
+
+index = Index()
+index.ranges = True
+data = own_data()
+box = installs.box_with(data, index=index.url)
+image = box.image("python")
+
+
+def install(*packages, session="s"):
+    box("run", "--image", image, "--session", session, "-c", "pass", check=True)
+    return installs.install(box, session, packages)
+
+
+def wheel(name, version="1.0", needs=(), before=0, behind=0, files=0):
+    """Bytes that cannot be packed, and files without any, before the metadata; and behind them."""
+    out, info = io.BytesIO(), f"{name}-{version}.dist-info"
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as z:
+        z.writestr(f"{name}/__init__.py", f"size = {before + behind}\n")
+        for i in range(files):
+            z.writestr(f"{name}/file-with-a-name-of-some-length-{i}.py", "")
+        z.writestr(f"{name}/before", os.urandom(before))
+        z.writestr(f"{info}/METADATA", metadata_of(name, version, needs))
+        z.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        z.writestr(f"{name}/behind", os.urandom(behind))
+        z.writestr(f"{info}/RECORD", "")
+    return out.getvalue()
+
+
+def put(name, **how):
+    data = wheel(name, **how)
+    index.put(name, file_of(name), data, listed_metadata=False)
+    return len(data)
+
+
+def file_of(name):
+    return f"{name}-1.0-py3-none-any.whl"
+
+
+def sent(name):
+    """How many bytes of its wheel, each time."""
+    return [n for path, n in index.sent if path == file_of(name)]
+
+
+def test_the_end_is_read_and_the_wheel_comes_once():
+    whole = put("large", before=3 * MIB, needs=["small"])
+    small = put("small")
+    answer = install("large", session="s")
+    assert names(answer["installed"]) == ["large 1.0", "small 1.0"], answer
+    assert sent("large") == [256 * KIB, whole], sent("large")
+    assert sent("small") == [small], sent("small")  # its end was all of it, and was kept
+    r = box("run", "--session", "s", "-c", "import large, small; print(large.size)")
+    assert r.stdout.strip() == str(3 * MIB), r
+
+
+def test_one_that_is_larger_than_an_answer_may_be():
+    whole = put("huge", before=65 * MIB, needs=["small"])
+    assert names(install("huge", session="huge")["installed"]) == ["huge 1.0", "small 1.0"]
+    assert sent("huge") == [256 * KIB, whole], sent("huge")
+
+
+def test_metadata_that_are_not_in_the_end():
+    whole = put("behind", behind=1 * MIB, needs=["small"])
+    assert names(install("behind", session="behind")["installed"]) == ["behind 1.0", "small 1.0"]
+    assert sent("behind") == [256 * KIB, whole], sent("behind")  # 4 MiB is all of it
+    whole = put("farther", before=MIB, behind=5 * MIB, needs=["small"])
+    assert names(install("farther", session="farther")["installed"]) == ["farther 1.0", "small 1.0"]
+    assert sent("farther") == [256 * KIB, 4 * MIB, whole], sent("farther")
+
+
+def test_a_list_of_files_that_is_longer():
+    whole = put("many", before=5 * MIB, files=4000, needs=["small"])
+    assert names(install("many", session="many")["installed"]) == ["many 1.0", "small 1.0"]
+    assert sent("many") == [256 * KIB, 4 * MIB, whole], sent("many")
+
+
+def test_what_was_read_is_kept():
+    put("kept", before=MIB, needs=["small"])
+    install("kept", session="kept")
+    box("session", "rm", "kept", check=True)
+    box("stop", "--force", check=True)  # what was resolved is forgotten
+    before = len(index.sent)
+    assert names(install("kept", session="again")["installed"]) == ["kept 1.0", "small 1.0"]
+    assert index.sent[before:] == [], index.sent[before:]
+
+
+def test_an_index_that_knows_no_ranges():
+    index.ranges = False
+    try:
+        whole = put("plain", before=MIB, needs=["small"])
+        assert names(install("plain", session="plain")["installed"]) == ["plain 1.0", "small 1.0"]
+        assert sent("plain") == [whole], sent("plain")
+        put("toolarge", before=65 * MIB)
+        assert "sends more than 64 MiB" in install("toolarge", session="plain")
+    finally:
+        index.ranges = True
+
+
+def test_an_index_that_lies():
+    def lies(i):
+        return "lies" + "abcdefg"[i]
+
+    whole = wheel("lies", before=MIB, needs=["small"])
+    for i, (status, end, why) in enumerate((
+            (206, whole[:256 * KIB], "its wheel cannot be read"), (206, b"", "its wheel cannot be read"),
+            (206, os.urandom(256 * KIB), "its wheel cannot be read"), (416, b"no", "answered with status 416"),
+            (206, bytes(65 * MIB), "sends more than 64 MiB"))):
+        put(lies(i), before=MIB)
+        index.instead["/files/" + file_of(lies(i))] = status, {"Content-Range": "bytes 0-1/2"}, end
+        answer = install(lies(i), session="s")
+        assert isinstance(answer, str) and why in answer, (status, len(end), answer)
+    # The end of another wheel says what is needed; the sum says that this is not what was promised.
+    put("other", before=MIB)
+    index.files["/files/" + file_of("other")] = wheel("other", before=MIB, needs=["large"])
+    assert "is not the file that the index promised" in install("other", session="s")
+    assert names(install("large", session="s")["installed"]) == ["large 1.0", "small 1.0"]  # it is unharmed
+
+
+def test_a_directory_of_wheels():
+    where = os.path.join(box.dir, "wheels")
+    os.mkdir(where)
+    for name, size in ("huge", 65 * MIB), ("small", 0):
+        with open(os.path.join(where, file_of(name)), "wb") as f:
+            f.write(wheel(name, before=size, needs=["small"] if size else ()))
+    other = installs.box_with(data, index=where)
+    other("run", "--image", image, "--session", "s", "-c", "pass", check=True)
+    answer = installs.install(other, "s", ["huge"])
+    assert names(answer["installed"]) == ["huge 1.0", "small 1.0"], answer
+
+
+if __name__ == "__main__":
+    run(globals())
