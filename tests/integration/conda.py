@@ -384,6 +384,7 @@ def test_the_users_configuration_counts_and_its_secrets_stay_outside():
     with open(netrc, "w") as f:
         f.write("machine 127.0.0.1 login me password s3cret\n")
     os.chmod(netrc, 0o600)
+    os.chown(netrc, os.stat(data).st_uid, -1)  # root's codeboxd is another user
     b.env["NETRC"] = netrc
     assert names(install("secret", b=b)["installed"]) == ["secret 1.0"]
     assert cell("import os; print('s3cret' in str(os.environ))", b=b)[0] == "False\n"
