@@ -21,6 +21,7 @@ for folder in "lib", "bench", "demo":
 import measure  # noqa: E402
 import terminal_svg  # noqa: E402
 from cbxtest import CODEBOX, Box, Skip, run, wait_until  # noqa: E402
+from store import data_dir  # noqa: E402
 from terminal import Terminal  # noqa: E402
 
 TOP = HERE.parent.parent
@@ -79,8 +80,7 @@ def box():
     if "box" not in made:
         b = Box()
         home = Path(b.dir) / "home"
-        data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-        b.env.setdefault("CODEBOX_DATA_DIR", os.path.join(data, "codebox"))
+        b.env["CODEBOX_DATA_DIR"] = data_dir()
         for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "CODEBOX_POLICY", "CODEBOX_CONFIG_DIR"):
             b.env.pop(name, None)
         b.env.update(HOME=str(home), PATH=f"{os.path.dirname(os.path.abspath(CODEBOX))}:{b.env['PATH']}")

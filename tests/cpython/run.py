@@ -20,6 +20,7 @@ import threading
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 from cbxtest import Box, Skip  # noqa: E402
+from store import images_dir  # noqa: E402
 
 QUICK = "posix os tempfile shutil mmap threading signal".split()
 LONG = """subprocess socket asyncio multiprocessing_fork multiprocessing_spawn multiprocessing_forkserver select
@@ -31,11 +32,6 @@ CACHE = os.path.join(os.environ.get("CODEBOX_TEST_CACHE") or os.path.join(
 box = Box(CODEBOX_POOL="0")
 
 
-def store():
-    return os.path.join(os.environ.get("CODEBOX_DATA_DIR") or os.path.join(
-        os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "codebox"), "images")
-
-
 def link(source, target):
     try:
         os.link(source, target, follow_symlinks=False)
@@ -45,7 +41,7 @@ def link(source, target):
 
 def with_tests(image):
     """A store of images that has this one, with CPython's tests where they belong. Made once a version."""
-    with open(os.path.join(store(), image, "manifest.json")) as f:
+    with open(os.path.join(images_dir(), image, "manifest.json")) as f:
         packages = {p["name"]: p["version"] for p in json.load(f).get("packages", [])}
     found = [(m[1], packages[m[0]]) for m in (re.fullmatch(r"libpython(3\.\d+)-stdlib", n) for n in packages) if m]
     if not found:
@@ -68,7 +64,7 @@ def with_tests(image):
         for deb in debs:
             subprocess.run(["dpkg-deb", "-x", deb, "tree"], cwd=d, check=True)
         to = os.path.join(d, "store/images", image)
-        shutil.copytree(os.path.join(store(), image), to, symlinks=True, copy_function=link)
+        shutil.copytree(os.path.join(images_dir(), image), to, symlinks=True, copy_function=link)
         lib = f"usr/lib/python{python}/test"
         shutil.rmtree(os.path.join(to, "rootfs", lib), ignore_errors=True)
         shutil.copytree(os.path.join(d, "tree", lib), os.path.join(to, "rootfs", lib), symlinks=True)

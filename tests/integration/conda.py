@@ -377,19 +377,19 @@ def test_channels_that_answer_wrongly():
 
 def test_the_users_configuration_counts_and_its_secrets_stay_outside():
     import base64
-    private = Channel(user="Basic " + base64.b64encode(b"me:s3cret").decode())
+    private = Channel(user="Basic " + base64.b64encode(b"me:wh1sper").decode())
     private.add("secret", "1.0", python=True)
     b = box_with(private)
     netrc = os.path.join(b.dir, "netrc")
     with open(netrc, "w") as f:
-        f.write("machine 127.0.0.1 login me password s3cret\n")
+        f.write("machine 127.0.0.1 login me password wh1sper\n")
     os.chmod(netrc, 0o600)
     os.chown(netrc, os.stat(data).st_uid, -1)  # root's codeboxd is another user
     b.env["NETRC"] = netrc
     assert names(install("secret", b=b)["installed"]) == ["secret 1.0"]
-    assert cell("import os; print('s3cret' in str(os.environ))", b=b)[0] == "False\n"
+    assert cell("import os; print('wh1sper' in str(os.environ))", b=b)[0] == "False\n"
     with open(os.path.join(b.env["CODEBOX_STATE_DIR"], "codeboxd.log")) as f:
-        assert "s3cret" not in f.read()
+        assert "wh1sper" not in f.read()
     b.stop()
     private = Channel(user="Basic x")
     private.add("secret", "1.0", python=True)

@@ -11,6 +11,8 @@ import os
 import sys
 from pathlib import Path
 
+from store import images_dir
+
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 libc = ctypes.CDLL(None, use_errno=True)
@@ -18,9 +20,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 def image_python():
     """The start of a command: the interpreter of the image "python" in this user's store."""
-    home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    data = os.environ.get("CODEBOX_DATA_DIR") or ("/var/lib/codebox" if os.geteuid() == 0 else f"{home}/codebox")
-    root = Path(data) / "images" / "python" / "rootfs"
+    root = Path(images_dir()) / "python" / "rootfs"
     if not (root / "usr/bin/python3").exists():
         print("1..0 # SKIP there is no image python; codebox image build python")
         sys.exit(0)

@@ -11,6 +11,7 @@ import subprocess
 import tarfile
 
 from cbxtest import Skip
+from store import images_dir
 
 ARCH = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -182,9 +183,7 @@ def bash_layer(tree):
 
 def python_layers():
     """A Debian as small as one runs cells: from the files of the user's image python."""
-    home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    data = os.environ.get("CODEBOX_DATA_DIR") or ("/var/lib/codebox" if os.geteuid() == 0 else f"{home}/codebox")
-    root = os.path.join(data, "images", "python", "rootfs")
+    root = os.path.join(images_dir(), "python", "rootfs")
     if not os.path.exists(os.path.join(root, "usr/bin/python3")):
         raise Skip("the image python is not in the store; codebox image build python")
     base, python = [], []

@@ -13,6 +13,7 @@ import tempfile
 import zipfile
 
 import loopback
+from store import data_dir
 
 
 def wheel(name, version, needs=(), files=None, tag="py3-none-any", metadata=None, raw=None, info_name=None):
@@ -132,10 +133,7 @@ class Index:
 
 def own_data(images=("python",)):
     """A store of packages that is not the user's, beside links to the files of the user's images; the first has to be there."""
-    data = os.environ.get("CODEBOX_DATA_DIR") or os.path.join(
-        os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "codebox")
-    if os.geteuid() == 0:
-        data = os.environ.get("CODEBOX_DATA_DIR") or "/var/lib/codebox"
+    data = data_dir()
     if not os.path.isdir(os.path.join(data, "images", images[0])):
         print(f"1..0 # SKIP there is no image {images[0]}; codebox image build {images[0]}")
         sys.exit(0)

@@ -19,6 +19,7 @@ sys.path[:0] = [os.path.join(HERE, "..", "lib"), os.path.join(HERE, "..", "bench
 from cbxtest import CODEBOX, Box, Skip, run, wait_until  # noqa: E402
 from control import Control, ControlError  # noqa: E402
 from ready import ReadyBox  # noqa: E402
+from store import images_dir  # noqa: E402
 
 PROFILES = ("strict", "default", "net", "dev")
 box = Box(CODEBOX_POOL="0")
@@ -255,15 +256,6 @@ def test_the_keyring_of_who_started_codeboxd_is_not_there():
 
 # ---- inodes and pages ----
 
-def images():
-    if os.environ.get("CODEBOX_DATA_DIR"):
-        return os.path.join(os.environ["CODEBOX_DATA_DIR"], "images")
-    if os.geteuid() == 0:
-        return "/var/lib/codebox/images"
-    home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    return os.path.join(home, "codebox", "images")
-
-
 def in_memory(path):
     """Whether the first page of a file is in the page cache, as its owner learns."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -281,7 +273,7 @@ def test_pages_of_an_image_cannot_be_dropped():
     name = session("default")
     image = box.json("session", "info", "--json", name)["image"]
     path = cell(name, "import os; print(os.path.dirname(os.__file__) + '/_pydecimal.py')")
-    outside = os.path.join(images(), image, "rootfs") + path
+    outside = os.path.join(images_dir(), image, "rootfs") + path
     if not os.path.exists(outside):
         raise Skip("the image has no file of its own to look at")
     drop = "import os\nfd = os.open(%r, os.O_RDONLY)\nos.read(fd, 1)\nos.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)"

@@ -10,6 +10,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cbxtest import Box, CODEBOX, Skip, run  # noqa: E402
 from control import Control  # noqa: E402
+from store import data_dir  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 EXAMPLE = os.path.join(HERE, "ruby")
@@ -27,9 +28,7 @@ def new_box():
     os.mkdir(target)
     for name in "runtime.json", "driver.rb":
         shutil.copy(os.path.join(EXAMPLE, name), target)
-    home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    data = os.environ.get("CODEBOX_DATA_DIR") or ("/var/lib/codebox" if os.geteuid() == 0 else home + "/codebox")
-    cache = os.path.join(data, "cache")
+    cache = os.path.join(data_dir(), "cache")
     b.env.update(CODEBOX_SHARE_DIR=share, CODEBOX_DATA_DIR=os.path.join(b.dir, "data"))
     os.mkdir(b.env["CODEBOX_DATA_DIR"], 0o700)
     if os.path.isdir(cache):  # what the image python has fetched already
