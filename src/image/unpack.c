@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -29,6 +30,8 @@
 #include "base/syscalls.h"
 #include "image/image-limits.h"
 #include "image/tree.h"
+
+#define ARRIVAL_MS 60000 /* without a byte of an archive that is still coming, before it is given up */
 
 struct unpack {
 	struct archive *a;
@@ -394,9 +397,78 @@ static void accept_tar(struct archive *a)
 	archive_read_support_format_tar(a);
 }
 
+/* ---- bytes, perhaps of an archive that is still coming ---- */
+
+struct source {
+	int fd;
+	int64_t at, size;
+	const struct cbx_arriving *arriving;
+	uint8_t chunk[65536];
+};
+
+/* How many bytes can be read now; it waits for the first. What does not come is read as zeros, and fails for that. */
+static size_t have(const struct source *s)
+{
+	const struct cbx_arriving *a = s->arriving;
+	const struct timespec moment = { .tv_nsec = 1000000 };
+	uint64_t n = sizeof(s->chunk), at = (uint64_t)s->at, before = 0;
+
+	for (int waited = 0; a && at < a->end; waited++) {
+		uint64_t begun = a->begun;
+
+		if (a->over)
+			break;
+		if (begun > at)
+			return begun - at < n ? begun - at : n;
+		if (begun != before)
+			waited = 0;
+		before = begun;
+		if (waited == ARRIVAL_MS)
+			return 0;
+		nanosleep(&moment, NULL);
+	}
+	return n;
+}
+
+static ssize_t read_source(struct archive *a, void *arg, const void **ret)
+{
+	struct source *s = arg;
+	ssize_t n = pread(s->fd, s->chunk, have(s), s->at);
+
+	if (n < 0)
+		archive_set_error(a, errno, "it cannot be read");
+	s->at += n > 0 ? n : 0;
+	*ret = s->chunk;
+	return n;
+}
+
+static int64_t skip_source(struct archive *a, void *arg, int64_t n)
+{
+	struct source *s = arg;
+
+	n = n < s->size - s->at ? n : s->size - s->at;
+	n = n < 0 ? 0 : n;
+	s->at += n;
+	return n;
+}
+
+static int64_t seek_source(struct archive *a, void *arg, int64_t n, int whence)
+{
+	struct source *s = arg;
+	int64_t from = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? s->at : s->size, to;
+
+	if (__builtin_add_overflow(from, n, &to) || to < 0) {
+		archive_set_error(a, EINVAL, "it has an impossible place");
+		return ARCHIVE_FATAL;
+	}
+	return s->at = to;
+}
+
 static int unpack_tar(int fd, struct unpack *u)
 {
+	struct source s = { .fd = fd, .arriving = u->o->arriving };
 	_cleanup_(free_archive) struct archive *a = archive_read_new();
+	struct stat st;
 
 	if (!a)
 		return cbx_fail(u->err, ENOMEM, "read the archive");
@@ -404,9 +476,14 @@ static int unpack_tar(int fd, struct unpack *u)
 		archive_read_support_format_zip_seekable(a);
 	else
 		accept_tar(a);
-	if (lseek(fd, 0, SEEK_SET) < 0)
-		return cbx_fail(u->err, errno, "read the archive (only a regular file will do)");
-	if (archive_read_open_fd(a, fd, 65536) != ARCHIVE_OK)
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return cbx_fail(u->err, ESPIPE, "read the archive (only a regular file will do)");
+	s.size = st.st_size;
+	archive_read_set_read_callback(a, read_source);
+	archive_read_set_skip_callback(a, skip_source);
+	archive_read_set_seek_callback(a, seek_source);
+	archive_read_set_callback_data(a, &s);
+	if (archive_read_open1(a) != ARCHIVE_OK)
 		return read_error(u->err, a);
 	u->a = a;
 	return all_entries(u);

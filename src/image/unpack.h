@@ -37,6 +37,13 @@ enum cbx_whiteouts {
 #define CBX_WHITEOUT_ALL     ".wh..wh..opq" /* hides all that is below in its directory */
 #define CBX_UNPACK_NAMED_DIR 0700	    /* mode of a directory that a layer names */
 
+/* An archive that is still being fetched, in memory that is shared with who does. */
+struct cbx_arriving {
+	_Atomic uint64_t begun; /* bytes of its start that are there */
+	_Atomic uint64_t end;	/* from where on all of it is there, and its size is known; 0: not yet */
+	_Atomic bool over;	/* nothing else comes */
+};
+
 struct cbx_unpack_options {
 	enum cbx_archive_format format;
 	bool merge_usr;	 /* top-level bin, sbin, lib… are unpacked beneath usr */
@@ -51,6 +58,7 @@ struct cbx_unpack_options {
 	_Atomic uint64_t *together; /* bytes that several processes unpack, bounded by max_bytes likewise; NULL: none */
 	uint64_t entry_bytes;	    /* which each entry counts for there, beside what it holds */
 	uint64_t packed_bytes; /* size of a zip, whose files are packed one by one */
+	const struct cbx_arriving *arriving; /* NULL: all of the archive is there */
 };
 
 struct cbx_unpack_stats {

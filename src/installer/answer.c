@@ -61,23 +61,47 @@ static void name_kept(bool page, const char *url, char kept[KEPT_NAME])
 		n += snprintf(kept + n, 3, "%02x", digest[i]);
 }
 
-bool cbx_kept_take(const struct cbx_store_dirs *store, const char *url, FILE *out)
+static bool copy_kept(const struct cbx_store_dirs *store, const char *kept, FILE *out)
 {
-	char kept[KEPT_NAME], chunk[65536];
-	_cleanup_fd_ int fd = -1;
+	_cleanup_fd_ int fd = openat(store->all, kept, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	char chunk[65536];
 	ssize_t n;
 
-	name_kept(false, url, kept);
-	fd = openat(store->all, kept, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || lseek(fd, 1, SEEK_SET) < 0)
 		return false;
 	while ((n = cbx_read_full(fd, chunk, sizeof(chunk))) > 0 && fwrite(chunk, 1, (size_t)n, out) == (size_t)n)
 		;
-	(void)unlinkat(store->all, kept, 0);
 	if (n == 0)
 		return true;
 	rewind(out);
 	return ftruncate(fileno(out), 0) < 0; /* never both */
+}
+
+bool cbx_kept_take(const struct cbx_store_dirs *store, const char *url, FILE *out)
+{
+	char kept[KEPT_NAME];
+	bool there;
+
+	name_kept(false, url, kept);
+	there = copy_kept(store, kept, out);
+	(void)unlinkat(store->all, kept, 0);
+	return there;
+}
+
+/* No address has a space. */
+static void name_end(const char *url, uint64_t last, char kept[KEPT_NAME])
+{
+	_cleanup_free_ char *end = cbx_xasprintf("%s %" PRIu64, url, last);
+
+	name_kept(false, end, kept);
+}
+
+bool cbx_kept_end(const struct cbx_store_dirs *store, const char *url, FILE *out)
+{
+	char kept[KEPT_NAME];
+
+	name_end(url, CBX_END_BYTES, kept);
+	return copy_kept(store, kept, out);
 }
 
 static uint64_t most(const struct question *q)
@@ -164,11 +188,9 @@ static void keep(const struct question *q, const char *p, size_t n)
 /* Named for its end, if only that is wanted. */
 static bool open_kept_end(struct question *q, struct cbx_buf *ret)
 {
-	_cleanup_free_ char *end = cbx_xasprintf("%s %" PRIu64, q->url, q->last); /* no address has a space */
-
 	if (!q->last || q->index->dir)
 		return false;
-	name_kept(false, end, q->kept);
+	name_end(q->url, q->last, q->kept);
 	q->part = open_kept(q, false, ret);
 	return q->part;
 }

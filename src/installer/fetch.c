@@ -34,17 +34,59 @@ struct transfer {
 	const char *proxy; /* which it goes by; NULL: none */
 	bool refused;	   /* the address was not public */
 	bool full;
+	bool other; /* than the part that was asked for */
+	CURL *curl;
+	uint64_t from, to, of; /* what it says that it is */
 };
+
+static size_t read_header(char *p, size_t size, size_t n, void *arg)
+{
+	static const char name[] = "content-range: bytes ";
+	struct transfer *t = arg;
+	char line[100];
+
+	snprintf(line, sizeof(line), "%.*s", (int)(n * size < sizeof(line) ? n * size : 0), p);
+	if (cbx_starts_with(line, "HTTP/")) /* of an answer that comes after another */
+		t->from = t->to = t->of = 0;
+	else if (strncasecmp(line, name, sizeof(name) - 1) == 0 &&
+		 sscanf(line + sizeof(name) - 1, "%" SCNu64 "-%" SCNu64 "/%" SCNu64, &t->from, &t->to, &t->of) != 3)
+		t->of = 0;
+	return n * size;
+}
+
+/* Whether what comes is what was asked for: neither an error's page, nor another part. */
+static bool asked_for(const struct transfer *t, long status)
+{
+	const struct cbx_fetch *what = t->what;
+
+	if (what->first)
+		return status == 206 && t->from == 0 && t->to == what->first - 1 && t->of == what->size;
+	return status == 200 || (status == 206 && what->last);
+}
 
 static size_t take(char *p, size_t size, size_t n, void *arg)
 {
 	struct transfer *t = arg;
+	struct cbx_fetch *what = t->what;
+	long status = 0;
 
 	n *= size;
 	t->n += n;
-	t->full = t->n > t->what->max ||
-		  (t->what->together && atomic_fetch_add(t->what->together, n) + n > t->what->max);
-	return t->full ? 0 : fwrite(p, 1, n, t->out);
+	(void)curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &status);
+	t->full = t->n > what->max;
+	if (t->full || !asked_for(t, status)) {
+		t->other = what->first && status / 100 == 2;
+		return t->full || t->other ? 0 : n;
+	}
+	t->full = (what->first && t->n > what->first) ||
+		  (what->together && atomic_fetch_add(what->together, n) + n > what->max);
+	if (t->full || fwrite(p, 1, n, t->out) != n || (what->arriving && fflush(t->out) != 0))
+		return 0;
+	if (what->arriving) {
+		what->arriving->begun = t->n;
+		what->arriving->end = what->first;
+	}
+	return n;
 }
 
 /* Addresses for documentation are those of no private network; a name that has one is that of a mirror which its own
@@ -90,6 +132,8 @@ int cbx_fetch_count(_Atomic uint64_t *together, uint64_t n, uint64_t max, const 
 
 static int failed(CURLcode code, const struct transfer *t, const char *host, const char *why, struct cbx_err *err)
 {
+	if (t->other)
+		return cbx_refuse(err, "no_ranges", EBADMSG, "%s does not send the part that is asked for", host);
 	if (t->full)
 		return too_large(host, t->what->max, t->what->together, err);
 	if (t->refused)
@@ -125,7 +169,7 @@ static void set_up(CURL *c, const struct cbx_index *index, const char *url, stru
 		   struct curl_slist *headers, char *why)
 {
 	const char *netrc = getenv("NETRC");
-	char range[32];
+	char range[48];
 	struct stat st;
 
 	curl_easy_setopt(c, CURLOPT_URL, url);
@@ -143,8 +187,13 @@ static void set_up(CURL *c, const struct cbx_index *index, const char *url, stru
 	curl_easy_setopt(c, CURLOPT_TIMEOUT, (long)CBX_INSTALL_TIMEOUT_S);
 	curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers);
 	curl_easy_setopt(c, CURLOPT_USERAGENT, "codebox/" PACKAGE_VERSION);
-	snprintf(range, sizeof(range), "-%" PRIu64, t->what->last);
-	if (t->what->last)
+	curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, read_header);
+	curl_easy_setopt(c, CURLOPT_HEADERDATA, t);
+	if (t->what->first)
+		snprintf(range, sizeof(range), "0-%" PRIu64, t->what->first - 1);
+	else
+		snprintf(range, sizeof(range), "-%" PRIu64, t->what->last);
+	if (t->what->first || t->what->last)
 		curl_easy_setopt(c, CURLOPT_RANGE, range);
 	else if (!t->what->together) /* of a file of an installation the bytes count as they are */
 		curl_easy_setopt(c, CURLOPT_ACCEPT_ENCODING, "");
@@ -192,7 +241,7 @@ static int request(struct cbx_fetcher *f, const struct cbx_index *index, const c
 	t->trusted = index->host && strcasecmp(host, index->host) == 0;
 	if (!f->curl[t->trusted])
 		f->curl[t->trusted] = curl_easy_init();
-	c = f->curl[t->trusted];
+	c = t->curl = f->curl[t->trusted];
 	if (!c || !headers || !host[0]) {
 		curl_slist_free_all(headers);
 		return cbx_fail(err, ENOMEM, "prepare a request");
@@ -215,8 +264,12 @@ static int request(struct cbx_fetcher *f, const struct cbx_index *index, const c
 		   curl_easy_getinfo(c, CURLINFO_REDIRECT_URL, (char **)&text) == CURLE_OK && text) {
 		*next = cbx_xstrdup(text);
 		r = 1;
-	} else if (status != 200 && !(status == 206 && t->what->last)) {
-		r = status_error(index, status, host, err);
+	} else if (!asked_for(t, status)) {
+		r = t->what->first && status / 100 == 2
+			    ? cbx_refuse(err, "no_ranges", EBADMSG, "%s sends another part", host)
+			    : status_error(index, status, host, err);
+	} else if (t->what->first && t->n != t->what->first) {
+		r = cbx_refuse(err, "index_down", EPIPE, "%s cannot be reached any more: it broke off; try again later", host);
 	} else if (curl_easy_getinfo(c, CURLINFO_CONTENT_TYPE, (char **)&text) == CURLE_OK) {
 		t->what->html = text && strstr(text, "html");
 		t->what->part = status == 206 && t->n >= t->what->last; /* else the whole is shorter than that */
@@ -276,13 +329,8 @@ int cbx_fetch(struct cbx_fetcher *f, const struct cbx_index *index, struct cbx_f
 			r = request(f, index, at, &t, &next, err);
 		if (r <= 0)
 			return r;
-		if (what->together)
-			atomic_fetch_sub(what->together, t.n); /* it is not kept */
 		free(at);
 		at = next;
-		rewind(out);
-		if (ftruncate(fileno(out), 0) < 0)
-			return cbx_fail(err, errno, "begin again");
 	}
 	return cbx_refuse(err, "index_down", ELOOP,
 			  "the index redirects more than %d times; see its address in the policy", REDIRECTIONS_MAX);

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: a wheel, or an npm package, that the store lacks is fetched by a process that can do nothing
- * else, its sum is computed here and compared with what was judged, and it is unpacked by image/worker.c, which can do
- * nothing else either. Only then it comes into the store, by one rename, under that sum.
+ * else, and unpacked by image/worker.c, which can do nothing else either; a large wheel while it comes (parts.c). Its sum
+ * is computed here and compared with what was judged. Only then it comes into the store, by one rename, under that sum.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <nettle/nettle-meta.h>
 #include <nettle/sha2.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -28,6 +26,8 @@
 
 #define FETCHES_MAX 6	  /* at once */
 #define ENTRIES_MAX 50000 /* of one wheel */
+#define LARGE	    MIB(4) /* unpacked while it comes */
+#define TEMPORARY   60	  /* bytes of a name */
 
 /* Where its tree is. One of conda has links, which what puts wheels in their places does not expect: a file that is
  * both has two trees. Behind "w/" it is the name of the note of what the tree holds, too. */
@@ -50,11 +50,50 @@ struct fetching {
 	const struct cbx_installation *in;
 	const struct cbx_wheel *wheel;
 	int fd;
+	struct cbx_arriving *arriving; /* shared; of what is fetched, and of the copy. NULL: it is unpacked when it has come */
 };
 
-static int fetch_wheel(void *arg, struct cbx_err *err)
+static void name_temporary(const struct cbx_installation *in, char ret[TEMPORARY])
 {
-	const struct fetching *f = arg;
+	char random[13];
+
+	cbx_random_name(random, 12);
+	snprintf(ret, TEMPORARY, "t/%s/%s", in->token, random);
+}
+
+/* Without a name. *ret_read, if wanted, cannot be written to. */
+static int temporary_file(const struct cbx_installation *in, int *ret, int *ret_read, struct cbx_err *err)
+{
+	char path[TEMPORARY];
+
+	name_temporary(in, path);
+	*ret = openat(in->store->own, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (*ret < 0)
+		return cbx_fail(err, errno, "keep a wheel");
+	if (ret_read)
+		*ret_read = openat(in->store->own, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (unlinkat(in->store->own, path, 0) < 0 || (ret_read && *ret_read < 0))
+		return cbx_fail(err, errno, "keep a wheel");
+	return 0;
+}
+
+static int fetch_from(const struct fetching *f, const struct cbx_index *index, struct cbx_fetcher *fetcher,
+		      const char *url, FILE *out, struct cbx_err *err)
+{
+	struct cbx_fetch what = { .url = url, .max = f->in->bytes_max, .together = &f->in->spent->fetched };
+	int r = 0;
+
+	if (f->arriving && !index->dir) {
+		what.size = f->wheel->size;
+		what.arriving = f->arriving;
+		r = cbx_fetch_in_parts(fetcher, index, f->in->store, &what, out, err);
+		what.arriving = NULL;
+	}
+	return r != 0 ? r : cbx_fetch(fetcher, index, &what, out, err);
+}
+
+static int fetch(const struct fetching *f, struct cbx_err *err)
+{
 	const char *url = f->wheel->url;
 	const struct cbx_indexes *from = &f->in->indexes;
 	const struct cbx_index *index = NULL;
@@ -63,7 +102,6 @@ static int fetch_wheel(void *arg, struct cbx_err *err)
 	_cleanup_(cbx_index_release) struct cbx_index registry = { 0 };
 	_cleanup_(cbx_indexes_release) struct cbx_indexes channel = { 0 };
 	_cleanup_(cbx_fetcher_release) struct cbx_fetcher fetcher = { 0 };
-	struct cbx_fetch what = { .max = f->in->bytes_max, .together = &f->in->spent->fetched };
 	const char *path = NULL;
 	_cleanup_fclose_ FILE *out = fdopen(fcntl(f->fd, F_DUPFD_CLOEXEC, 0), "w+");
 	int r = out ? 0 : cbx_fail(err, errno, "keep a wheel");
@@ -89,17 +127,42 @@ static int fetch_wheel(void *arg, struct cbx_err *err)
 		url = found;
 		index = r < 0 ? NULL : cbx_index_of(from, url);
 	}
-	what.url = url;
 	if (r >= 0 && cbx_kept_take(f->in->store, url, out))
 		r = cbx_fetch_count(&f->in->spent->fetched, (uint64_t)ftello(out), f->in->bytes_max, "the index", err);
 	else if (r >= 0 && built)
 		r = cbx_refuse(err, "not_found", ENOENT,
 			       "it was built from its sources, and is not kept any more; install it in a new session");
 	else if (r >= 0)
-		r = cbx_fetch(&fetcher, index, &what, out, err);
+		r = fetch_from(f, index, &fetcher, url, out, err);
 	if (r >= 0 && fflush(out) != 0)
 		r = cbx_fail(err, errno, "keep a wheel");
 	return r;
+}
+
+static int fetch_wheel(void *arg, struct cbx_err *err)
+{
+	const struct fetching *f = arg;
+	int r = fetch(f, err);
+
+	if (f->arriving)
+		f->arriving->over = true;
+	return r;
+}
+
+int cbx_check_digest(const struct cbx_wheel *w, const uint8_t *digest, struct cbx_err *err)
+{
+	char sum[sizeof(w->sum)];
+
+	cbx_hex(digest, w->place ? SHA512_DIGEST_SIZE : SHA256_DIGEST_SIZE, sum);
+	if (strcmp(sum, w->sum) == 0)
+		return 0;
+	return cbx_refuse(err, "wrong_hash", EBADMSG,
+			  "%s is not the file that the %s promised: its %s is %.64s, not %.64s; it was not installed",
+			  w->file,
+			  w->place   ? "registry"
+			  : w->build ? "channel"
+				     : "index",
+			  w->place ? "SHA-512" : "SHA-256", sum, w->sum);
 }
 
 static int check_sum(int fd, const struct cbx_wheel *w, struct cbx_err *err)
@@ -110,7 +173,6 @@ static int check_sum(int fd, const struct cbx_wheel *w, struct cbx_err *err)
 		struct sha256_ctx wheel;
 		struct sha512_ctx package;
 	} c;
-	char sum[sizeof(w->sum)];
 	ssize_t n;
 
 	hash->init(&c);
@@ -121,24 +183,14 @@ static int check_sum(int fd, const struct cbx_wheel *w, struct cbx_err *err)
 	if (n < 0)
 		return cbx_fail(err, (int)-n, "read %s", w->file);
 	hash->digest(&c, hash->digest_size, digest);
-	cbx_hex(digest, hash->digest_size, sum);
-	if (strcmp(sum, w->sum) != 0)
-		return cbx_refuse(
-			err, "wrong_hash", EBADMSG,
-			"%s is not the file that the %s promised: its %s is %.64s, not %.64s; it was not installed",
-			w->file,
-			w->place   ? "registry"
-			: w->build ? "channel"
-				   : "index",
-			w->place ? "SHA-512" : "SHA-256", sum, w->sum);
-	return 0;
+	return cbx_check_digest(w, digest, err);
 }
 
 struct checking {
 	const struct cbx_store_dirs *store;
-	int tree;
+	int tree; /* owned by who begins */
 	const struct cbx_wheel *wheel;
-	const struct cbx_unpack_options *options;
+	struct cbx_unpack_options options;
 };
 
 int cbx_package_check(int tree, const struct cbx_wheel *w, struct cbx_err *err)
@@ -157,7 +209,7 @@ static int check_tree(void *arg, struct cbx_err *err)
 	if (r >= 0)
 		r = cbx_package_check(c->tree, c->wheel, err);
 	if (r >= 0 && c->wheel->build)
-		r = cbx_conda_split(c->tree, c->options, err);
+		r = cbx_conda_split(c->tree, &c->options, err);
 	if (r < 0)
 		return r;
 	cbx_stored_name(c->wheel, stored);
@@ -178,85 +230,148 @@ int cbx_unpacks_too_much(const struct cbx_installation *in, struct cbx_err *err)
 		size, CBX_ENTRY_BYTES / 1024, CBX_UNPACKED_RATIO);
 }
 
-static int unpack(const struct cbx_installation *in, const struct cbx_wheel *w, int fd, const char *path,
-		  struct cbx_err *err)
+static int make_tree(const struct cbx_installation *in, const struct cbx_wheel *w, const char *path, int *ret,
+		     struct cbx_err *err)
 {
-	struct stat st;
+	if (mkdirat(in->store->own, path, 0755) < 0 || fchmodat(in->store->own, path, 0755, 0) < 0 ||
+	    (*ret = openat(in->store->own, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0)
+		return cbx_fail(err, errno, "unpack %s", w->file);
+	return 0;
+}
+
+/* arriving: NULL: all has come. */
+static int unpack(const struct fetching *f, int fd, const struct cbx_arriving *arriving, const char *path,
+		  struct checking *c, struct cbx_err *err)
+{
+	const struct cbx_installation *in = f->in;
+	const struct cbx_wheel *w = f->wheel;
 	/* What a package of npm brings along of others is judged, and installed, as what it needs. */
 	static const char *const others[] = { "*/node_modules", "*/node_modules/*", NULL };
-	struct cbx_unpack_options o = { .format = w->place ? CBX_ARCHIVE_PACKAGE : CBX_ARCHIVE_WHEEL,
-					.exclude = w->place ? others : NULL,
-					.max_entries = ENTRIES_MAX,
-					.max_bytes = in->bytes_max * CBX_UNPACKED_RATIO,
-					.together = &in->spent->unpacked,
-					.entry_bytes = CBX_ENTRY_BYTES };
+	struct cbx_unpack_options *o = &c->options;
 	struct cbx_unpack_stats stats;
-	_cleanup_fd_ int tree = -1;
-	struct checking c = { .store = in->store, .wheel = w, .options = &o };
-	int r;
+	struct stat st;
+	int r = make_tree(in, w, path, &c->tree, err);
 
-	if (fstat(fd, &st) < 0 || mkdirat(in->store->own, path, 0755) < 0 ||
-	    fchmodat(in->store->own, path, 0755, 0) < 0)
-		return cbx_fail(err, errno, "unpack %s", w->file);
-	o.packed_bytes = w->place ? 0 : (uint64_t)st.st_size;
-	tree = openat(in->store->own, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (tree < 0)
-		return cbx_fail(err, errno, "unpack %s", w->file);
+	if (r >= 0 && fstat(fd, &st) < 0)
+		r = cbx_fail(err, errno, "unpack %s", w->file);
+	if (r < 0)
+		return r;
+	*o = (struct cbx_unpack_options){ .format = w->place ? CBX_ARCHIVE_PACKAGE : CBX_ARCHIVE_WHEEL,
+					  .exclude = w->place ? others : NULL,
+					  .max_entries = ENTRIES_MAX,
+					  .max_bytes = in->bytes_max * CBX_UNPACKED_RATIO,
+					  .together = &in->spent->unpacked,
+					  .entry_bytes = CBX_ENTRY_BYTES,
+					  .packed_bytes = w->place || w->build ? 0 : (uint64_t)st.st_size,
+					  .arriving = arriving };
 	if (w->build) {
 		_cleanup_free_ char *beside = cbx_xasprintf("%s.zip", path);
 
-		o.packed_bytes = 0;
-		r = cbx_conda_unpack(fd, in->store, beside, w, tree, &o, err);
+		r = cbx_conda_unpack(fd, in->store, beside, w, c->tree, o, err);
 	} else {
-		r = cbx_unpack_in_worker(fd, tree, &o, &stats, NULL, NULL, err);
+		r = cbx_unpack_in_worker(fd, c->tree, o, &stats, NULL, NULL, err);
 	}
-	if (r < 0 && in->spent->unpacked > o.max_bytes)
+	if (r < 0 && in->spent->unpacked > o->max_bytes)
 		r = cbx_unpacks_too_much(in, err);
-	if (r < 0)
-		return cbx_wrap(err, "%s", w->file);
-	c.tree = tree;
-	return cbx_apart(check_tree, &c, err);
+	return r < 0 ? cbx_wrap(err, "%s", w->file) : 0;
 }
 
-/* Fetched already, into fd. */
-static int take_wheel(const struct cbx_installation *in, const struct cbx_wheel *w, int fd, struct cbx_err *err)
+static int take_whole(const struct fetching *f, const char *path, struct checking *c, struct cbx_err *err)
 {
-	char random[13], temporary[60], stored[CBX_STORED_NAME];
-	int r = check_sum(fd, w, err);
+	int r = check_sum(f->fd, f->wheel, err);
 
-	if (r < 0)
+	return r < 0 ? r : unpack(f, f->fd, NULL, path, c, err);
+}
+
+/* While it comes. One that is not what was promised may well fail to be unpacked: what is said of its sum comes first. */
+static int take_coming(const struct fetching *f, struct cbx_apart *fetch, const char *path, struct checking *c,
+		       struct cbx_err *err)
+{
+	struct cbx_copying copying = {
+		.wheel = f->wheel, .fetch = fetch, .from = f->fd, .theirs = &f->arriving[0], .ours = &f->arriving[1]
+	};
+	_cleanup_fd_ int to = -1, copy = -1;
+	struct cbx_apart copier;
+	struct cbx_err why, ignored;
+	int r = temporary_file(f->in, &to, &copy, err), unpacked = 0, fetched;
+
+	copying.to = to;
+	if (r >= 0)
+		r = cbx_apart_begin(cbx_arrive, &copying, &copier, err);
+	if (r < 0) {
+		(void)cbx_apart_end(fetch, &ignored);
 		return r;
-	cbx_random_name(random, 12);
-	snprintf(temporary, sizeof(temporary), "t/%s/%s", in->token, random);
-	cbx_stored_name(w, stored);
-	r = unpack(in, w, fd, temporary, err);
+	}
+	if (cbx_arrives(copying.ours, &copier))
+		unpacked = unpack(f, copy, copying.ours, path, c, &why);
+	fetched = cbx_apart_end(fetch, err);
+	r = cbx_apart_end(&copier, fetched < 0 ? &ignored : err);
+	if (fetched < 0 || r < 0)
+		return fetched < 0 ? fetched : r;
+	if (unpacked < 0)
+		*err = why;
+	return unpacked;
+}
+
+/* It has been unpacked, and is what was judged. */
+static int keep(const struct fetching *f, const char *path, struct checking *c, struct cbx_err *err)
+{
+	char stored[CBX_STORED_NAME];
+	int r = cbx_apart(check_tree, c, err);
+
+	cbx_stored_name(f->wheel, stored);
 	/* Another installation may have been quicker. */
-	if (r >= 0 && renameat(in->store->own, temporary, in->store->all, stored) < 0 && errno != ENOTEMPTY &&
+	if (r >= 0 && renameat(f->in->store->own, path, f->in->store->all, stored) < 0 && errno != ENOTEMPTY &&
 	    errno != EEXIST)
-		r = cbx_fail(err, errno, "keep %s", w->file);
-	(void)cbx_remove_tree(in->store->own, temporary, CBX_REMOVE_MAX);
+		r = cbx_fail(err, errno, "keep %s", f->wheel->file);
 	return r;
 }
 
-static int get_wheel(void *arg, struct cbx_err *err)
+static int fetch_and_take(const struct fetching *f, struct cbx_err *err)
 {
-	struct fetching *f = arg;
-	_cleanup_fd_ int tmp = -1;
-	char random[13], path[60];
-	int r;
+	struct checking c = { .store = f->in->store, .wheel = f->wheel, .tree = -1 };
+	char path[TEMPORARY];
+	struct cbx_apart p;
+	int r = cbx_apart_begin(fetch_wheel, (void *)f, &p, err);
 
-	cbx_random_name(random, 12);
-	snprintf(path, sizeof(path), "t/%s/%s", f->in->token, random);
-	tmp = openat(f->in->store->own, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (tmp < 0) {
-		r = cbx_fail(err, errno, "keep a wheel");
+	if (r < 0)
+		return r;
+	name_temporary(f->in, path);
+	if (f->arriving && cbx_arrives(f->arriving, &p)) {
+		r = take_coming(f, &p, path, &c, err);
 	} else {
-		(void)unlinkat(f->in->store->own, path, 0);
-		f->fd = tmp;
-		r = cbx_apart(fetch_wheel, f, err);
+		r = cbx_apart_end(&p, err);
+		if (r >= 0)
+			r = take_whole(f, path, &c, err);
 	}
 	if (r >= 0)
-		r = take_wheel(f->in, f->wheel, tmp, err);
+		r = keep(f, path, &c, err);
+	cbx_close_p(&c.tree);
+	(void)cbx_remove_tree(f->in->store->own, path, CBX_REMOVE_MAX);
+	return r;
+}
+
+static bool is_large(const struct cbx_wheel *w)
+{
+	return !w->place && !w->build && w->size >= LARGE && !(w->url && cbx_starts_with(w->url, CBX_BUILT));
+}
+
+static int get_wheel(struct fetching *f, struct cbx_err *err)
+{
+	_cleanup_fd_ int tmp = -1;
+	const size_t pages = 2 * sizeof(*f->arriving);
+	int r = temporary_file(f->in, &tmp, NULL, err);
+
+	f->fd = tmp;
+	if (r >= 0 && is_large(f->wheel)) {
+		f->arriving = mmap(NULL, pages, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		if (f->arriving == MAP_FAILED)
+			f->arriving = NULL; /* it takes longer then */
+	}
+	if (r >= 0)
+		r = fetch_and_take(f, err);
+	if (f->arriving)
+		munmap(f->arriving, pages);
 	return r < 0 ? cbx_error_of(f->wheel, err) : r;
 }
 
@@ -272,6 +387,7 @@ bool cbx_stored(const struct cbx_installation *in, const struct cbx_wheel *w)
 
 struct turns {
 	const struct cbx_installation *in;
+	uint64_t number;		/* of the process, from 1 */
 	uint16_t order[CBX_WHEELS_MAX]; /* indexes of wheels */
 };
 
@@ -283,75 +399,31 @@ static int larger_first(const void *a, const void *b, void *arg)
 	return x->size > y->size ? -1 : x->size < y->size ? 1 : x < y ? -1 : x > y;
 }
 
-/* Each of FETCHES_MAX processes takes the next one, until none is left or another has failed. */
-static int get_some(const struct turns *t, struct cbx_err *err)
+/* Each of FETCHES_MAX processes takes the next one, until none is left or another has failed: what comes to pass then may
+ * be of the first one's making. */
+static int get_some(void *arg, struct cbx_err *err)
 {
+	const struct turns *t = arg;
 	const struct cbx_installation *in = t->in;
-	uint64_t turn;
+	uint64_t turn, none = 0;
 	int r = 0;
 
-	while (r >= 0 && !in->spent->failures && (turn = atomic_fetch_add(&in->spent->turns, 1)) < in->lock.n) {
+	while (r >= 0 && !in->spent->failed && (turn = atomic_fetch_add(&in->spent->turns, 1)) < in->lock.n) {
 		size_t i = t->order[turn];
 		struct fetching f = { .in = in, .wheel = &in->lock.wheels[i] };
 
 		if (!cbx_lock_again(&in->lock, i) && !cbx_stored(in, f.wheel))
 			r = get_wheel(&f, err);
 	}
+	if (r < 0)
+		(void)atomic_compare_exchange_strong(&in->spent->failed, &none, t->number);
 	return r;
-}
-
-struct running {
-	pid_t pid;
-	int fd;
-};
-
-struct ending {
-	struct cbx_err err;
-	uint64_t before; /* failures: what came to pass in others may be of the first one's making */
-};
-
-static int start(const struct turns *t, struct running *ret, struct cbx_err *err)
-{
-	struct ending theirs = { 0 };
-	int fds[2];
-
-	*ret = (struct running){ .pid = -1, .fd = -1 };
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return cbx_fail(err, errno, "make a pipe");
-	ret->fd = fds[0];
-	ret->pid = fork();
-	if (ret->pid == 0) {
-		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-		if (get_some(t, &theirs.err) < 0)
-			theirs.before = atomic_fetch_add(&t->in->spent->failures, 1);
-		else
-			theirs.err.code = 0;
-		(void)cbx_write_all(fds[1], &theirs, sizeof(theirs));
-		_exit(0);
-	}
-	close(fds[1]);
-	return ret->pid < 0 ? cbx_fail(err, errno, "fork") : 0;
-}
-
-/* How it ended, which it says before it does. */
-static void reap(struct running *p, struct ending *ret)
-{
-	int status;
-
-	if (cbx_read_full(p->fd, ret, sizeof(*ret)) != (ssize_t)sizeof(*ret)) {
-		*ret = (struct ending){ .before = UINT64_MAX };
-		cbx_refuse(&ret->err, "install_failed", ECHILD, "a process that fetches ended without an answer");
-	}
-	cbx_close_p(&p->fd);
-	while (p->pid > 0 && waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
-		;
 }
 
 int cbx_get_all(const struct cbx_installation *in, struct cbx_err *err)
 {
-	struct running all[FETCHES_MAX];
+	struct cbx_apart all[FETCHES_MAX];
 	struct turns t = { .in = in };
-	struct ending first = { 0 };
 	size_t n = 0;
 	char path[60];
 	int r = 0;
@@ -362,20 +434,20 @@ int cbx_get_all(const struct cbx_installation *in, struct cbx_err *err)
 	for (size_t i = 0; i < in->lock.n; i++)
 		t.order[i] = (uint16_t)i;
 	qsort_r(t.order, in->lock.n, sizeof(t.order[0]), larger_first, in->lock.wheels);
-	in->spent->turns = in->spent->failures = 0;
-	for (; r >= 0 && n < FETCHES_MAX && n < in->lock.n; n++)
-		r = start(&t, &all[n], err);
-	for (size_t i = 0; i < n; i++) {
-		struct ending theirs;
-
-		reap(&all[i], &theirs);
-		if (theirs.err.code && (!first.err.code || theirs.before < first.before))
-			first = theirs;
+	in->spent->turns = in->spent->failed = 0;
+	while (r >= 0 && n < FETCHES_MAX && n < in->lock.n) {
+		t.number = n + 1;
+		r = cbx_apart_begin(get_some, &t, &all[n], err);
+		n += r >= 0;
 	}
-	if (r >= 0 && first.err.code) {
-		*err = first.err;
-		cbx_err_sanitize(err);
-		r = -err->code;
+	for (size_t i = 0; i < n; i++) {
+		struct cbx_err theirs;
+		int ended = cbx_apart_end(&all[i], &theirs);
+
+		if (ended < 0 && (r >= 0 || in->spent->failed == i + 1)) {
+			*err = theirs;
+			r = ended;
+		}
 	}
 	(void)cbx_remove_tree(in->store->own, path, CBX_REMOVE_MAX);
 	return r;

@@ -26,10 +26,27 @@ struct cbx_installation {
 struct cbx_spent {
 	_Atomic uint64_t fetched, unpacked; /* bytes; unpacked: with CBX_ENTRY_BYTES of each entry */
 	_Atomic uint64_t turns;		    /* wheels that were looked at, to be fetched */
-	_Atomic uint64_t failures;	    /* processes that could not get one */
+	_Atomic uint64_t failed;	    /* the number of the first process that could not get one; 0: none */
 };
 
+/* arrive.c */
+
+struct cbx_copying {
+	const struct cbx_wheel *wheel;
+	const struct cbx_apart *fetch;
+	int from, to;
+	struct cbx_arriving *theirs, *ours; /* of what is fetched, which may say anything; and of the copy */
+};
+
+/* Whether the end of a wheel has come, and the rest follows. False: who brings it has ended. */
+bool cbx_arrives(const struct cbx_arriving *a, const struct cbx_apart *who);
+/* Copy a wheel that comes, for a process of its own (struct cbx_copying). Error: "wrong_hash". */
+int cbx_arrive(void *arg, struct cbx_err *err);
+
 /* get.c */
+
+/* Compare the SHA-256 of a wheel, or an npm package's SHA-512, with what was judged. */
+int cbx_check_digest(const struct cbx_wheel *w, const uint8_t *digest, struct cbx_err *err);
 
 void cbx_stored_name(const struct cbx_wheel *w, char ret[CBX_STORED_NAME]);
 bool cbx_stored(const struct cbx_installation *in, const struct cbx_wheel *w);

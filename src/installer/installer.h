@@ -56,11 +56,13 @@ struct cbx_fetch {
 	uint64_t max;		    /* bytes */
 	_Atomic uint64_t *together; /* counts what several processes fetch, up to `max` likewise; NULL: nothing does */
 	uint64_t last;		    /* no more than this many bytes of its end (RFC 9110, 14.1.2); 0: all of it */
+	uint64_t first, size;	    /* or as many of its start, if it has this size; else "no_ranges" */
+	struct cbx_arriving *arriving; /* learns that these come; NULL: nobody waits for them */
 	bool html;		    /* a page of HTML */
 	bool part;		    /* not all of it: who does not know ranges sends everything */
 };
 
-/* It comes into a file. Errors: "not_found", "index_down", "index_refused", "too_large". */
+/* It comes into a file, from where that is. Errors: "not_found", "index_down", "index_refused", "too_large". */
 int cbx_fetch(struct cbx_fetcher *f, const struct cbx_index *index, struct cbx_fetch *what, FILE *out,
 	      struct cbx_err *err);
 /* What `who` had for the same installation without being fetched. */
@@ -87,6 +89,8 @@ int cbx_job_line(int sock, struct cbx_buf *got, struct cbx_buf *ret);
 
 /* A file that a resolver had to read whole is written to `out`, and kept no longer. False: it is not there. */
 bool cbx_kept_take(const struct cbx_store_dirs *store, const char *url, FILE *out);
+/* Likewise the end of one, of CBX_END_BYTES, which stays. */
+bool cbx_kept_end(const struct cbx_store_dirs *store, const char *url, FILE *out);
 /* All questions of a job, of which `got` has what came behind its line. */
 void cbx_answer_questions(const cJSON *job, const struct cbx_store_dirs *store, int sock, struct cbx_buf *got);
 
@@ -95,6 +99,14 @@ void cbx_answer_questions(const cJSON *job, const struct cbx_store_dirs *store, 
 int cbx_answer_page(struct cbx_fetcher *fetcher, const struct cbx_indexes *from, const struct cbx_store_dirs *store,
 		    const char *project, char **ret_url, const struct cbx_index **ret_index, struct cbx_buf *ret,
 		    struct cbx_err *err);
+
+/* ---- parts.c ---- */
+
+#define CBX_END_BYTES KIB(256) /* of a wheel, which a resolver asks for as well (runtimes/python/resolve.py) */
+
+/* A large file, the end first, so that it can be unpacked while the rest comes. 0: it is to be fetched at once. */
+int cbx_fetch_in_parts(struct cbx_fetcher *f, const struct cbx_index *index, const struct cbx_store_dirs *store,
+		       struct cbx_fetch *what, FILE *out, struct cbx_err *err);
 
 /* ---- find.c ---- */
 
@@ -117,7 +129,13 @@ int cbx_drop(const cJSON *job, const struct cbx_store_dirs *store, struct cbx_er
 void cbx_install_undo(const cJSON *job, const struct cbx_store_dirs *store);
 /* At the start: nothing is of use to any session yet. */
 int cbx_store_prepare(const struct cbx_store_dirs *store, struct cbx_err *err);
-/* Run fn(arg) in a process of its own; its error becomes ours. */
+/* Run fn(arg) in a process of its own; its error becomes ours. Each that was begun is to be ended, which waits for it. */
+struct cbx_apart {
+	pid_t pid;
+	int fd; /* readable when it has ended */
+};
+int cbx_apart_begin(int (*fn)(void *arg, struct cbx_err *err), void *arg, struct cbx_apart *ret, struct cbx_err *err);
+int cbx_apart_end(struct cbx_apart *p, struct cbx_err *err);
 int cbx_apart(int (*fn)(void *arg, struct cbx_err *err), void *arg, struct cbx_err *err);
 
 /* ---- check.c ---- */

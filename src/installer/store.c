@@ -104,17 +104,16 @@ void cbx_install_undo(const cJSON *job, const struct cbx_store_dirs *store)
 	}
 }
 
-int cbx_apart(int (*fn)(void *arg, struct cbx_err *err), void *arg, struct cbx_err *err)
+int cbx_apart_begin(int (*fn)(void *arg, struct cbx_err *err), void *arg, struct cbx_apart *ret, struct cbx_err *err)
 {
 	struct cbx_err theirs = { 0 };
-	int fds[2], status;
-	ssize_t n;
-	pid_t pid;
+	int fds[2];
 
+	*ret = (struct cbx_apart){ .pid = -1, .fd = -1 };
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return cbx_fail(err, errno, "make a pipe");
-	pid = fork();
-	if (pid == 0) {
+	ret->pid = fork();
+	if (ret->pid == 0) {
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (fn(arg, &theirs) >= 0)
 			theirs.code = 0;
@@ -122,11 +121,22 @@ int cbx_apart(int (*fn)(void *arg, struct cbx_err *err), void *arg, struct cbx_e
 		_exit(0);
 	}
 	close(fds[1]);
-	n = pid < 0 ? -1 : cbx_read_full(fds[0], &theirs, sizeof(theirs));
-	close(fds[0]);
-	if (pid < 0)
-		return cbx_fail(err, errno, "fork");
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+	ret->fd = fds[0];
+	if (ret->pid > 0)
+		return 0;
+	cbx_fail(err, errno, "fork");
+	cbx_close_p(&ret->fd);
+	return -err->code;
+}
+
+int cbx_apart_end(struct cbx_apart *p, struct cbx_err *err)
+{
+	struct cbx_err theirs;
+	ssize_t n = cbx_read_full(p->fd, &theirs, sizeof(theirs));
+	int status;
+
+	cbx_close_p(&p->fd);
+	while (waitpid(p->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (n != (ssize_t)sizeof(theirs))
 		return cbx_refuse(err, "install_failed", ECHILD, "a process that installs ended without an answer");
@@ -135,4 +145,12 @@ int cbx_apart(int (*fn)(void *arg, struct cbx_err *err), void *arg, struct cbx_e
 	*err = theirs;
 	cbx_err_sanitize(err);
 	return -err->code;
+}
+
+int cbx_apart(int (*fn)(void *arg, struct cbx_err *err), void *arg, struct cbx_err *err)
+{
+	struct cbx_apart p;
+	int r = cbx_apart_begin(fn, arg, &p, err);
+
+	return r < 0 ? r : cbx_apart_end(&p, err);
 }

@@ -217,8 +217,8 @@ def test_uv_offline():
 
 def test_what_logs_in_stays_outside():
     """Passwords of indexes, of a proxy, of ~/.netrc: they reach their own hosts, and are in no log, error, argument or session."""
-    secret = "s3cr3t%/@"
-    quoted = "s3cr3t%25%2F%40"
+    secret = "qu13t3t%/@"
+    quoted = "qu13t3t%25%2F%40"
     main = fill(Index(user=f"me:{secret}"), mains="1.0")
     more = fill(Index(user=f"you:{secret}"), mores="1.0")
     plain = Index()
@@ -232,7 +232,7 @@ def test_what_logs_in_stays_outside():
     assert "mores" in answers[0].stdout and "error" not in answers[0].stdout, answers[0]
     assert "which is not a public address" in answers[1].stdout or "HTTPS" in answers[1].stdout, answers[1]
     look = ("import os, subprocess\nprint(dict(os.environ), subprocess.run('cat /proc/*/cmdline /proc/*/environ /proc/mounts; env; "
-            "grep -rs s3cr ~ /workspace /tmp /run', shell=True, capture_output=True))")
+            "grep -rs qu13t ~ /workspace /tmp /run', shell=True, capture_output=True))")
     seen = b("run", "--session", "s", "-c", look, check=True)
     said = "".join(r.stdout + r.stderr for r in (*answers, seen, b("session", "info", "s"), b("logs", "s")))
     for pid in filter(str.isdigit, os.listdir("/proc")):
@@ -243,7 +243,7 @@ def test_what_logs_in_stays_outside():
             pass
     with open(os.path.join(b.env["CODEBOX_STATE_DIR"], "codeboxd.log")) as f:
         said += f.read()
-    assert "s3cr" not in said.replace("grep -rs s3cr", ""), said
+    assert "qu13t" not in said.replace("grep -rs qu13t", ""), said
     b.stop()
     # As ~/.netrc has it; another host's is not sent.
     netrc = {".netrc": "machine 127.0.0.1 login me password hidden\nmachine other.example.com login x password y\n"}
@@ -251,10 +251,10 @@ def test_what_logs_in_stays_outside():
     fill(main, again="1.0")
     assert install(box_with(files=netrc, PIP_INDEX_URL=main.url), "again") == ["again 1.0"]
     # A wrong one, and one that is in an address that is wrong.
-    answer = install(box_with(PIP_INDEX_URL=main.url.replace("//", "//me:s3cr3t@")), "x")
-    assert "wants another user or password" in answer and "no keyring is asked" in answer and "s3cr" not in answer, answer
-    answer = install(box_with(PIP_INDEX_URL="ftp://me:s3cr3t@example.org/"), "x")
-    assert "not an address of http or https" in answer and "s3cr" not in answer, answer
+    answer = install(box_with(PIP_INDEX_URL=main.url.replace("//", "//me:qu13t3t@")), "x")
+    assert "wants another user or password" in answer and "no keyring is asked" in answer and "qu13t" not in answer, answer
+    answer = install(box_with(PIP_INDEX_URL="ftp://me:qu13t3t@example.org/"), "x")
+    assert "not an address of http or https" in answer and "qu13t" not in answer, answer
     assert not plain.asked
 
 
@@ -279,8 +279,8 @@ def test_proxies_of_pip():
     b = box_with(policy, files={".config/pip/pip.conf": f"[global]\nproxy = {url}\n"}, http_proxy="http://127.0.0.1:1")
     assert install(b, "proxied") == ["proxied 1.0"]
     assert install(box_with(policy, PIP_PROXY=url.partition("//")[2]), "proxied-too") == ["proxied-too 1.0"]
-    answer = install(box_with(policy, PIP_PROXY="http://me:s3cr3t@127.0.0.1:1"), "absent")
-    assert "cannot be reached by the configured proxy" in answer and "s3cr" not in answer, answer
+    answer = install(box_with(policy, PIP_PROXY="http://me:qu13t3t@127.0.0.1:1"), "absent")
+    assert "cannot be reached by the configured proxy" in answer and "qu13t" not in answer, answer
 
 
 def test_proxies_of_uv():
@@ -295,11 +295,11 @@ def test_proxies_of_uv():
     assert set(plain.asked) == {"index.example.com:80"} and set(tls.asked) == {"index.example.com:443"}, (plain.asked, tls.asked)
     plain.asked.clear()
     assert install(box_with({"index": index.url}, uv), "near") == ["near 1.0"]
-    answer = install(box_with(policies[0], uv, http_proxy="http://me:s3cr3t@127.0.0.1:1"), "absent")
-    assert "cannot be reached by the configured proxy" in answer and "s3cr" not in answer and not plain.asked, (answer, plain.asked)
+    answer = install(box_with(policies[0], uv, http_proxy="http://me:qu13t3t@127.0.0.1:1"), "absent")
+    assert "cannot be reached by the configured proxy" in answer and "qu13t" not in answer and not plain.asked, (answer, plain.asked)
     for key in "http-proxy", "https-proxy":
-        answer = install(box_with(policies[0], {".config/uv/uv.toml": f"{key} = 'http://me:s3cr3t@a b'\n"}), "absent")
-        assert "http-proxy or https-proxy of uv's configuration is not an address" in answer and "s3cr" not in answer, answer
+        answer = install(box_with(policies[0], {".config/uv/uv.toml": f"{key} = 'http://me:qu13t3t@a b'\n"}), "absent")
+        assert "http-proxy or https-proxy of uv's configuration is not an address" in answer and "qu13t" not in answer, answer
 
 
 def test_certificates():
@@ -365,7 +365,7 @@ def test_wheels_by_their_address():
 def test_what_cannot_be_honoured():
     many = " ".join(f"https://i{i}.example.org/simple" for i in range(17))
     for files, env, says in (
-            ({}, {"PIP_FIND_LINKS": "https://me:s3cr3t@example.org/links.html"}, "pages of links are not read"),
+            ({}, {"PIP_FIND_LINKS": "https://me:qu13t3t@example.org/links.html"}, "pages of links are not read"),
             ({}, {"PIP_FIND_LINKS": "here"}, "not a directory by its absolute path"),
             ({}, {"PIP_NO_INDEX": "yes"}, "names no directory of wheels"),
             ({}, {"PIP_CERT": "ca.pem"}, "cert of pip's configuration is not an absolute path"),
@@ -374,10 +374,10 @@ def test_what_cannot_be_honoured():
             ({}, {"PIP_EXTRA_INDEX_URL": many}, "names more than 16 indexes"),
             ({".config/pip/pip.conf": "[global]\n" + "#" * 70000}, {}, "pip.conf: it cannot be read"),
             ({".config/uv/uv.toml": "a = \n"}, {}, "uv.toml:1: this is not TOML"),
-            ({".config/uv/uv.toml": 'x = 1\nindex = [{url = "https://me:s3cr3t@example.org"}]\n'}, {},
+            ({".config/uv/uv.toml": 'x = 1\nindex = [{url = "https://me:qu13t3t@example.org"}]\n'}, {},
              "uv.toml:2: write each index as a table: [[index]]")):
         answer = install(box_with(files=files, **env), "none")
-        assert says in answer and "s3cr" not in answer, (files, env, answer)
+        assert says in answer and "qu13t" not in answer, (files, env, answer)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Of a wheel whose metadata the index does not have apart, the end is read, where the metadata most often are; the wheel
-comes when it is known to be needed, once."""
+comes when it is known to be needed, once. A large one is unpacked while it comes, its end first."""
 import io
 import os
 import sys
+import time
 import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -71,7 +72,7 @@ def test_the_end_is_read_and_the_wheel_comes_once():
 def test_one_that_is_larger_than_an_answer_may_be():
     whole = put("huge", before=65 * MIB, needs=["small"])
     assert names(install("huge", session="huge")["installed"]) == ["huge 1.0", "small 1.0"]
-    assert sent("huge") == [256 * KIB, whole], sent("huge")
+    assert sent("huge") == [256 * KIB, whole - 256 * KIB], sent("huge")
 
 
 def test_metadata_that_are_not_in_the_end():
@@ -80,13 +81,13 @@ def test_metadata_that_are_not_in_the_end():
     assert sent("behind") == [256 * KIB, whole], sent("behind")  # 4 MiB is all of it
     whole = put("farther", before=MIB, behind=5 * MIB, needs=["small"])
     assert names(install("farther", session="farther")["installed"]) == ["farther 1.0", "small 1.0"]
-    assert sent("farther") == [256 * KIB, 4 * MIB, whole], sent("farther")
+    assert sent("farther") == [256 * KIB, 4 * MIB, whole], sent("farther")  # which was kept
 
 
 def test_a_list_of_files_that_is_longer():
     whole = put("many", before=5 * MIB, files=4000, needs=["small"])
     assert names(install("many", session="many")["installed"]) == ["many 1.0", "small 1.0"]
-    assert sent("many") == [256 * KIB, 4 * MIB, whole], sent("many")
+    assert sent("many") == [256 * KIB, 4 * MIB, whole - 256 * KIB], sent("many")
 
 
 def test_what_was_read_is_kept():
@@ -129,6 +130,69 @@ def test_an_index_that_lies():
     index.files["/files/" + file_of("other")] = wheel("other", before=MIB, needs=["large"])
     assert "is not the file that the index promised" in install("other", session="s")
     assert names(install("large", session="s")["installed"]) == ["large 1.0", "small 1.0"]  # it is unharmed
+
+
+def test_one_with_separate_metadata_is_unpacked_while_it_comes():
+    whole = wheel("apart", before=5 * MIB, needs=["small"])
+    index.put("apart", file_of("apart"), whole)
+    assert names(install("apart", session="apart")["installed"]) == ["apart 1.0", "small 1.0"]
+    assert sent("apart") == [256 * KIB, len(whole) - 256 * KIB], sent("apart")
+
+
+def slowly(data):
+    """A part at a time, so that who unpacks has to wait."""
+    def pieces():
+        for at in range(0, len(data), MIB):
+            time.sleep(0.05)
+            yield data[at:at + MIB]
+    return pieces
+
+
+def parts(name, end, rest, total=None, status=206):
+    """An index that answers with these: what is there is asked for in two parts."""
+    path, whole = "/files/" + file_of(name), wheel(name, before=5 * MIB)
+    index.put(name, file_of(name), whole)
+    asked = []
+
+    def answer():
+        asked.append(1)
+        if len(asked) == 1:
+            return 206, {"Content-Range": "bytes 1-2/3"}, end(whole)
+        if len(asked) == 2:
+            n = len(whole) - 256 * KIB
+            return status, {"Content-Range": f"bytes 0-{n - 1}/{total or len(whole)}"}, rest(whole[:n])
+        return 200, {}, whole
+    index.instead[path] = answer
+    got = install(name, session="s")
+    return got if isinstance(got, str) else names(got["installed"])
+
+
+def last(data):
+    return data[-256 * KIB:]
+
+
+def test_what_comes_slowly_is_waited_for():
+    assert parts("slow", last, slowly) == ["slow 1.0"]
+
+
+def test_parts_that_are_not_those_of_one_file():
+    other = wheel("other", before=5 * MIB)
+    wrong = "is not the file that the index promised"
+    assert wrong in parts("parta", lambda d: last(other), lambda d: d)
+    assert wrong in parts("partb", lambda d: os.urandom(256 * KIB), lambda d: d)
+    assert wrong in parts("partc", last, lambda d: bytes(len(d)))
+    assert wrong in parts("partd", last, lambda d: other[:len(d)])
+    assert "cannot be reached" in parts("parte", last, lambda d: slowly(d[:3 * MIB]))  # it breaks off
+    assert names(install("apart", session="s")["installed"])[0] == "apart 1.0"  # the session is unharmed
+
+
+def test_what_is_not_the_part_that_was_asked_for_comes_once_more():
+    assert parts("whole", last, lambda d: d, status=200) == ["whole 1.0"]
+    assert parts("longer", last, lambda d: d, total=7 * MIB) == ["longer 1.0"]
+    assert parts("shorter", last, lambda d: d, total=1) == ["shorter 1.0"]
+    index.add("size", "1.0", files={"size.py": "", "size.bin": os.urandom(5 * MIB)})
+    index.pages["size"][0]["size"] = 4 * MIB  # the page has it wrong
+    assert names(install("size", session="s")["installed"]) == ["size 1.0"]
 
 
 def test_a_directory_of_wheels():

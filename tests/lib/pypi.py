@@ -43,11 +43,11 @@ class Index:
     def __init__(self, kind="json", user=None):
         self.kind, self.user = kind, user
         self.files, self.pages, self.asked = {}, {}, []
-        self.ranges = False   # whether it can send the end of a file alone
+        self.ranges = False   # whether it can send a part of a file alone
         self.sent = []        # of the files it has: (path, bytes)
         self.clients = set()  # their addresses: each is a connection
         self.down = None      # a part of a path: such requests are cut off
-        self.instead = {}     # path: (status, headers, bytes or a generator)
+        self.instead = {}     # path: (status, headers, bytes or a generator), or what gives these
         index = self
 
         class Handler(loopback.Handler):
@@ -100,7 +100,8 @@ class Index:
         if self.user and request.headers.get("Authorization") != "Basic " + base64.b64encode(self.user.encode()).decode():
             status = 401
         elif path in self.instead:
-            status, headers, data = self.instead[path]
+            instead = self.instead[path]
+            status, headers, data = instead() if callable(instead) else instead
         elif parts[0] == "simple" and len(parts) == 2 and parts[1] in self.pages:
             status, files = 200, self.pages[parts[1]]
             if self.kind == "json":
@@ -111,10 +112,12 @@ class Index:
                 data = self.html(files).encode()
         elif path in self.files:
             status, data = 200, self.files[path]
-            last = request.headers.get("Range", "")
-            if self.ranges and last.startswith("bytes=-"):
-                whole, data = data, data[-int(last[7:]):]
-                status, headers["Content-Range"] = 206, f"bytes {len(whole) - len(data)}-{len(whole) - 1}/{len(whole)}"
+            first, dash, last = request.headers.get("Range", "").partition("bytes=")[2].partition("-")
+            if self.ranges and dash:
+                whole = data
+                at, end = (int(first), int(last) + 1) if first else (max(len(whole) - int(last), 0), len(whole))
+                status, data = 206, whole[at:end]
+                headers["Content-Range"] = f"bytes {at}-{at + len(data) - 1}/{len(whole)}"
             self.sent.append((path.rpartition("/")[2], len(data)))
         request.send_response(status)
         for name, value in headers.items():
