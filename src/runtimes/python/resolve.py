@@ -184,6 +184,7 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
             tags, self.python = packaging.tags.sys_tags(), ".".join(map(str, sys.version_info[:3]))
             self.environment = {}
         self.tags = {tag: i for i, tag in enumerate(tags)}
+        self.runs = {}      # what a file says that it needs of Python: whether that is so
         self.pages = {}
         self.parents = {}   # name: who needed it first
         self.why_not = {}   # name: why there is nothing to choose from
@@ -283,12 +284,9 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
             if not filename.endswith((".whl", ".tar.gz", ".zip")):
                 continue
             needs = entry.get("requires-python")
-            try:
-                if needs and not SpecifierSet(needs).contains(self.python, prereleases=True):
-                    late.add(needs)
-                    continue
-            except Exception:
-                pass
+            if needs and not self.runs_here(needs):
+                late.add(needs)
+                continue
             if not filename.endswith(".whl"):
                 sources[filename] = self.source_of(name, entry) if self.builds else None
                 continue
@@ -314,6 +312,15 @@ class Provider(resolvelib.AbstractProvider if packaging else object):
             else:
                 self.why_not[name] = "the index has no file of it"
         return best
+
+    def runs_here(self, needs):
+        """The same few words are said of thousands of files."""
+        if needs not in self.runs:
+            try:
+                self.runs[needs] = SpecifierSet(needs).contains(self.python, prereleases=True)
+            except Exception:
+                self.runs[needs] = True
+        return self.runs[needs]
 
     def permitted(self, name, number):
         """Versions that the policy rules out are not even tried; whether a name is, is not decided here."""
