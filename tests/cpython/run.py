@@ -186,6 +186,8 @@ def compare(image, data, module, known):
 def main():
     modules = sys.argv[1:] or ["test_" + m for m in (QUICK + LONG if os.environ.get("CBX_CPYTHON") == "all" else QUICK)]
     try:
+        if os.getuid() == 0:  # the store is in its cache, where root's codeboxd, which is another user, does not get
+            raise Skip("the ordinary user's run does this")
         image = box.image("python-minimal", "python")
         if not shutil.which("bwrap"):
             raise Skip("there is no bwrap to run the same Python outside of codebox with")
