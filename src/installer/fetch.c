@@ -80,13 +80,11 @@ static size_t take(char *p, size_t size, size_t n, void *arg)
 	}
 	t->full = (what->first && t->n > what->first) ||
 		  (what->together && atomic_fetch_add(what->together, n) + n > what->max);
-	if (t->full || fwrite(p, 1, n, t->out) != n || (what->arriving && fflush(t->out) != 0))
+	if (t->full)
 		return 0;
-	if (what->arriving) {
-		what->arriving->begun = t->n;
-		what->arriving->end = what->first;
-	}
-	return n;
+	if (what->ahead && t->n == n && fwrite(what->ahead->data, what->ahead->len, 1, t->out) != 1)
+		return 0;
+	return fwrite(p, 1, n, t->out);
 }
 
 /* Addresses for documentation are those of no private network; a name that has one is that of a mirror which its own
@@ -269,7 +267,8 @@ static int request(struct cbx_fetcher *f, const struct cbx_index *index, const c
 			    ? cbx_refuse(err, "no_ranges", EBADMSG, "%s sends another part", host)
 			    : status_error(index, status, host, err);
 	} else if (t->what->first && t->n != t->what->first) {
-		r = cbx_refuse(err, "index_down", EPIPE, "%s cannot be reached any more: it broke off; try again later", host);
+		r = cbx_refuse(err, "index_down", EPIPE, "%s cannot be reached any more: it broke off; try again later",
+			       host);
 	} else if (curl_easy_getinfo(c, CURLINFO_CONTENT_TYPE, (char **)&text) == CURLE_OK) {
 		t->what->html = text && strstr(text, "html");
 		t->what->part = status == 206 && t->n >= t->what->last; /* else the whole is shorter than that */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Theory of operation: a wheel, or an npm package, that the store lacks is fetched by a process that can do nothing
- * else, and unpacked by image/worker.c, which can do nothing else either; a large wheel while it comes (parts.c). Its sum
- * is computed here and compared with what was judged. Only then it comes into the store, by one rename, under that sum.
+ * else, and unpacked by image/worker.c, which can do nothing else either; a large wheel while it comes (parts.c). Its
+ * sum is computed here and compared with what was judged. Only then it comes into the store, by one rename, under that
+ * sum.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,10 +25,11 @@
 #include "packages/job.h"
 #include "packages/kind.h"
 
-#define FETCHES_MAX 6	  /* at once */
-#define ENTRIES_MAX 50000 /* of one wheel */
+#define FETCHES_MAX 6	   /* at once */
+#define ENTRIES_MAX 50000  /* of one wheel */
 #define LARGE	    MIB(4) /* unpacked while it comes */
-#define TEMPORARY   60	  /* bytes of a name */
+#define TEMPORARY   60	   /* bytes of a name */
+#define PIPE_BYTES  (1 << 20)
 
 /* Where its tree is. One of conda has links, which what puts wheels in their places does not expect: a file that is
  * both has two trees. Behind "w/" it is the name of the note of what the tree holds, too. */
@@ -50,7 +52,7 @@ struct fetching {
 	const struct cbx_installation *in;
 	const struct cbx_wheel *wheel;
 	int fd;
-	struct cbx_arriving *arriving; /* shared; of what is fetched, and of the copy. NULL: it is unpacked when it has come */
+	int from, to; /* of a pipe, if it is to be unpacked while it comes; else -1 */
 };
 
 static void name_temporary(const struct cbx_installation *in, char ret[TEMPORARY])
@@ -81,15 +83,14 @@ static int fetch_from(const struct fetching *f, const struct cbx_index *index, s
 		      const char *url, FILE *out, struct cbx_err *err)
 {
 	struct cbx_fetch what = { .url = url, .max = f->in->bytes_max, .together = &f->in->spent->fetched };
+	_cleanup_fclose_ FILE *pipe = f->to < 0 ? NULL : fdopen(fcntl(f->to, F_DUPFD_CLOEXEC, 0), "w");
 	int r = 0;
 
-	if (f->arriving && !index->dir) {
+	if (pipe && !index->dir) {
 		what.size = f->wheel->size;
-		what.arriving = f->arriving;
-		r = cbx_fetch_in_parts(fetcher, index, f->in->store, &what, out, err);
-		what.arriving = NULL;
+		r = cbx_fetch_in_parts(fetcher, index, f->in->store, &what, out, pipe, err);
 	}
-	return r != 0 ? r : cbx_fetch(fetcher, index, &what, out, err);
+	return r != 0 || ftello(out) > 0 ? r : cbx_fetch(fetcher, index, &what, out, err);
 }
 
 static int fetch(const struct fetching *f, struct cbx_err *err)
@@ -142,11 +143,10 @@ static int fetch(const struct fetching *f, struct cbx_err *err)
 static int fetch_wheel(void *arg, struct cbx_err *err)
 {
 	const struct fetching *f = arg;
-	int r = fetch(f, err);
 
-	if (f->arriving)
-		f->arriving->over = true;
-	return r;
+	if (f->from >= 0)
+		close(f->from); /* who reads it may end first */
+	return fetch(f, err);
 }
 
 int cbx_check_digest(const struct cbx_wheel *w, const uint8_t *digest, struct cbx_err *err)
@@ -283,42 +283,61 @@ static int take_whole(const struct fetching *f, const char *path, struct checkin
 	return r < 0 ? r : unpack(f, f->fd, NULL, path, c, err);
 }
 
-/* While it comes. One that is not what was promised may well fail to be unpacked: what is said of its sum comes first. */
-static int take_coming(const struct fetching *f, struct cbx_apart *fetch, const char *path, struct checking *c,
-		       struct cbx_err *err)
+/*
+ * While it comes, if it does in parts. One that is not what was promised may well fail to be unpacked: what is said of
+ * its sum comes first. *ret_archive is closed by the caller: to give back what a large file has takes a while.
+ */
+static int take_coming(struct fetching *f, struct cbx_apart *fetch, const char *path, struct checking *c,
+		       int *ret_archive, struct cbx_err *err)
 {
-	struct cbx_copying copying = {
-		.wheel = f->wheel, .fetch = fetch, .from = f->fd, .theirs = &f->arriving[0], .ours = &f->arriving[1]
-	};
-	_cleanup_fd_ int to = -1, copy = -1;
+	_cleanup_fd_ int to = -1;
+	struct cbx_copying copying = { .wheel = f->wheel, .from = f->from };
+	void *page = mmap(NULL, sizeof(*copying.arriving), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct cbx_apart copier;
 	struct cbx_err why, ignored;
-	int r = temporary_file(f->in, &to, &copy, err), unpacked = 0, fetched;
+	bool coming = false;
+	int r = page == MAP_FAILED ? cbx_fail(err, errno, "share a page with the process that copies") : 0;
+	int unpacked = 0, fetched;
 
+	if (r >= 0)
+		r = temporary_file(f->in, &to, ret_archive, err);
 	copying.to = to;
+	copying.arriving = page;
 	if (r >= 0)
 		r = cbx_apart_begin(cbx_arrive, &copying, &copier, err);
-	if (r < 0) {
-		(void)cbx_apart_end(fetch, &ignored);
-		return r;
+	cbx_close_p(&f->from);
+	if (r >= 0) {
+		coming = cbx_arrives(page, &copier);
+		if (coming)
+			unpacked = unpack(f, *ret_archive, page, path, c, &why);
+		r = cbx_apart_end(&copier, err);
 	}
-	if (cbx_arrives(copying.ours, &copier))
-		unpacked = unpack(f, copy, copying.ours, path, c, &why);
-	fetched = cbx_apart_end(fetch, err);
-	r = cbx_apart_end(&copier, fetched < 0 ? &ignored : err);
-	if (fetched < 0 || r < 0)
-		return fetched < 0 ? fetched : r;
+	if (page != MAP_FAILED)
+		munmap(page, sizeof(*copying.arriving));
+	fetched = cbx_apart_end(fetch, r < 0 ? &ignored : err);
+	if (r < 0 && fetched < 0 && strcmp(err->kind, "index_down") == 0) {
+		*err = ignored; /* it broke off, and this is why */
+		return fetched;
+	}
+	if (r < 0 || fetched < 0)
+		return r < 0 ? r : fetched;
+	if (!coming)
+		return take_whole(f, path, c, err);
 	if (unpacked < 0)
 		*err = why;
 	return unpacked;
 }
 
 /* It has been unpacked, and is what was judged. */
-static int keep(const struct fetching *f, const char *path, struct checking *c, struct cbx_err *err)
+static int keep(const struct fetching *f, const char *path, struct checking *c, int *archive, struct cbx_err *err)
 {
 	char stored[CBX_STORED_NAME];
-	int r = cbx_apart(check_tree, c, err);
+	struct cbx_apart p;
+	int r = cbx_apart_begin(check_tree, c, &p, err);
 
+	cbx_close_p(archive);
+	if (r >= 0)
+		r = cbx_apart_end(&p, err);
 	cbx_stored_name(f->wheel, stored);
 	/* Another installation may have been quicker. */
 	if (r >= 0 && renameat(f->in->store->own, path, f->in->store->all, stored) < 0 && errno != ENOTEMPTY &&
@@ -327,25 +346,27 @@ static int keep(const struct fetching *f, const char *path, struct checking *c, 
 	return r;
 }
 
-static int fetch_and_take(const struct fetching *f, struct cbx_err *err)
+static int fetch_and_take(struct fetching *f, struct cbx_err *err)
 {
 	struct checking c = { .store = f->in->store, .wheel = f->wheel, .tree = -1 };
+	_cleanup_fd_ int archive = -1;
 	char path[TEMPORARY];
 	struct cbx_apart p;
-	int r = cbx_apart_begin(fetch_wheel, (void *)f, &p, err);
+	int r = cbx_apart_begin(fetch_wheel, f, &p, err);
 
+	cbx_close_p(&f->to);
 	if (r < 0)
 		return r;
 	name_temporary(f->in, path);
-	if (f->arriving && cbx_arrives(f->arriving, &p)) {
-		r = take_coming(f, &p, path, &c, err);
+	if (f->from >= 0) {
+		r = take_coming(f, &p, path, &c, &archive, err);
 	} else {
 		r = cbx_apart_end(&p, err);
 		if (r >= 0)
 			r = take_whole(f, path, &c, err);
 	}
 	if (r >= 0)
-		r = keep(f, path, &c, err);
+		r = keep(f, path, &c, &archive, err);
 	cbx_close_p(&c.tree);
 	(void)cbx_remove_tree(f->in->store->own, path, CBX_REMOVE_MAX);
 	return r;
@@ -359,19 +380,21 @@ static bool is_large(const struct cbx_wheel *w)
 static int get_wheel(struct fetching *f, struct cbx_err *err)
 {
 	_cleanup_fd_ int tmp = -1;
-	const size_t pages = 2 * sizeof(*f->arriving);
-	int r = temporary_file(f->in, &tmp, NULL, err);
+	int fds[2], r = temporary_file(f->in, &tmp, NULL, err);
 
 	f->fd = tmp;
+	f->from = f->to = -1;
 	if (r >= 0 && is_large(f->wheel)) {
-		f->arriving = mmap(NULL, pages, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-		if (f->arriving == MAP_FAILED)
-			f->arriving = NULL; /* it takes longer then */
+		if (pipe2(fds, O_CLOEXEC) < 0)
+			return cbx_fail(err, errno, "make a pipe");
+		f->from = fds[0];
+		f->to = fds[1];
+		(void)fcntl(fds[0], F_SETPIPE_SZ, PIPE_BYTES); /* a smaller one will do */
 	}
 	if (r >= 0)
 		r = fetch_and_take(f, err);
-	if (f->arriving)
-		munmap(f->arriving, pages);
+	cbx_close_p(&f->from);
+	cbx_close_p(&f->to);
 	return r < 0 ? cbx_error_of(f->wheel, err) : r;
 }
 
@@ -399,8 +422,8 @@ static int larger_first(const void *a, const void *b, void *arg)
 	return x->size > y->size ? -1 : x->size < y->size ? 1 : x < y ? -1 : x > y;
 }
 
-/* Each of FETCHES_MAX processes takes the next one, until none is left or another has failed: what comes to pass then may
- * be of the first one's making. */
+/* Each of FETCHES_MAX processes takes the next one, until none is left or another has failed: what comes to pass then
+ * may be of the first one's making. */
 static int get_some(void *arg, struct cbx_err *err)
 {
 	const struct turns *t = arg;

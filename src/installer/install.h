@@ -33,12 +33,11 @@ struct cbx_spent {
 
 struct cbx_copying {
 	const struct cbx_wheel *wheel;
-	const struct cbx_apart *fetch;
-	int from, to;
-	struct cbx_arriving *theirs, *ours; /* of what is fetched, which may say anything; and of the copy */
+	int from, to; /* a pipe that has the last CBX_END_BYTES, then the rest, or nothing; a file */
+	struct cbx_arriving *arriving;
 };
 
-/* Whether the end of a wheel has come, and the rest follows. False: who brings it has ended. */
+/* Whether the end of a wheel has come, and the rest follows. False: who copies it has ended. */
 bool cbx_arrives(const struct cbx_arriving *a, const struct cbx_apart *who);
 /* Copy a wheel that comes, for a process of its own (struct cbx_copying). Error: "wrong_hash". */
 int cbx_arrive(void *arg, struct cbx_err *err);

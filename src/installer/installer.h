@@ -57,7 +57,7 @@ struct cbx_fetch {
 	_Atomic uint64_t *together; /* counts what several processes fetch, up to `max` likewise; NULL: nothing does */
 	uint64_t last;		    /* no more than this many bytes of its end (RFC 9110, 14.1.2); 0: all of it */
 	uint64_t first, size;	    /* or as many of its start, if it has this size; else "no_ranges" */
-	struct cbx_arriving *arriving; /* learns that these come; NULL: nobody waits for them */
+	const struct cbx_buf *ahead; /* written ahead of these; NULL: nothing is */
 	bool html;		    /* a page of HTML */
 	bool part;		    /* not all of it: who does not know ranges sends everything */
 };
@@ -104,9 +104,10 @@ int cbx_answer_page(struct cbx_fetcher *fetcher, const struct cbx_indexes *from,
 
 #define CBX_END_BYTES KIB(256) /* of a wheel, which a resolver asks for as well (runtimes/python/resolve.py) */
 
-/* A large file, the end first, so that it can be unpacked while the rest comes. 0: it is to be fetched at once. */
+/* A large file into a pipe, the end first, so that it can be unpacked while the rest comes. 0: nothing was written there;
+ * it is in `out`, or if that is empty, it is to be fetched at once. */
 int cbx_fetch_in_parts(struct cbx_fetcher *f, const struct cbx_index *index, const struct cbx_store_dirs *store,
-		       struct cbx_fetch *what, FILE *out, struct cbx_err *err);
+		       const struct cbx_fetch *what, FILE *out, FILE *pipe, struct cbx_err *err);
 
 /* ---- find.c ---- */
 
