@@ -284,8 +284,9 @@ static int take_whole(const struct fetching *f, const char *path, struct checkin
 }
 
 /*
- * While it comes, if it does in parts. One that is not what was promised may well fail to be unpacked: what is said of
- * its sum comes first. *ret_archive is closed by the caller: to give back what a large file has takes a while.
+ * While it comes, if it does in parts. What did not come was not copied, and what is not what was promised may well
+ * fail to be unpacked: the first of these counts. *ret_archive is closed by the caller: to give back what a large file
+ * has takes a while.
  */
 static int take_coming(struct fetching *f, struct cbx_apart *fetch, const char *path, struct checking *c,
 		       int *ret_archive, struct cbx_err *err)
@@ -293,39 +294,32 @@ static int take_coming(struct fetching *f, struct cbx_apart *fetch, const char *
 	_cleanup_fd_ int to = -1;
 	struct cbx_copying copying = { .wheel = f->wheel, .from = f->from };
 	void *page = mmap(NULL, sizeof(*copying.arriving), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct cbx_err not_copied, not_unpacked;
 	struct cbx_apart copier;
-	struct cbx_err why, ignored;
-	bool coming = false;
-	int r = page == MAP_FAILED ? cbx_fail(err, errno, "share a page with the process that copies") : 0;
+	int copied = page == MAP_FAILED ? cbx_fail(&not_copied, errno, "share a page with the process that copies")
+					: temporary_file(f->in, &to, ret_archive, &not_copied);
 	int unpacked = 0, fetched;
+	bool coming = false;
 
-	if (r >= 0)
-		r = temporary_file(f->in, &to, ret_archive, err);
 	copying.to = to;
 	copying.arriving = page;
-	if (r >= 0)
-		r = cbx_apart_begin(cbx_arrive, &copying, &copier, err);
+	if (copied >= 0)
+		copied = cbx_apart_begin(cbx_arrive, &copying, &copier, &not_copied);
 	cbx_close_p(&f->from);
-	if (r >= 0) {
+	if (copied >= 0) {
 		coming = cbx_arrives(page, &copier);
 		if (coming)
-			unpacked = unpack(f, *ret_archive, page, path, c, &why);
-		r = cbx_apart_end(&copier, err);
+			unpacked = unpack(f, *ret_archive, page, path, c, &not_unpacked);
+		copied = cbx_apart_end(&copier, &not_copied);
 	}
 	if (page != MAP_FAILED)
 		munmap(page, sizeof(*copying.arriving));
-	fetched = cbx_apart_end(fetch, r < 0 ? &ignored : err);
-	if (r < 0 && fetched < 0 && strcmp(err->kind, "index_down") == 0) {
-		*err = ignored; /* it broke off, and this is why */
-		return fetched;
-	}
-	if (r < 0 || fetched < 0)
-		return r < 0 ? r : fetched;
-	if (!coming)
+	fetched = cbx_apart_end(fetch, err);
+	if (fetched >= 0 && copied >= 0 && !coming)
 		return take_whole(f, path, c, err);
-	if (unpacked < 0)
-		*err = why;
-	return unpacked;
+	if (fetched >= 0 && (copied < 0 || unpacked < 0))
+		*err = copied < 0 ? not_copied : not_unpacked;
+	return fetched < 0 ? fetched : copied < 0 ? copied : unpacked;
 }
 
 /* It has been unpacked, and is what was judged. */

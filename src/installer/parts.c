@@ -5,12 +5,6 @@
  * resolver already; then what is before it. Whether all of that together is what was promised shows its sum. An index
  * that cannot send parts sends everything; where the size is not what it says, all is fetched once more, at once.
  */
-/*
- * Theory of operation: a zip's list of files is at its end. With that, and its size, a wheel can be unpacked from its
- * start on while it comes, which takes longer than to fetch it. So the end is fetched first, or was read by the
- * resolver already; then what is before it. Whether all of that together is what was promised shows its sum. An index
- * that cannot send parts sends everything, and where its size is not what it says, all is fetched once more, at once.
- */
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
