@@ -263,10 +263,15 @@ COME_AND_GO = """
 import os, time
 if os.fork() == 0:
     while True:
-        some = [os.fork() for i in range(12)]
-        if 0 in some:
-            time.sleep(0.02)
-            os._exit(0)
+        some = []
+        try:
+            while len(some) < 12:
+                some.append(os.fork())
+                if not some[-1]:
+                    time.sleep(0.02)
+                    os._exit(0)
+        except BlockingIOError:
+            pass  # there are as many processes as there may be
         for pid in some: os.waitpid(pid, 0)
 """
 
