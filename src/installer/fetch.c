@@ -64,6 +64,12 @@ static bool asked_for(const struct transfer *t, long status)
 	return status == 200 || (status == 206 && what->last);
 }
 
+/* What servers say that know ranges, but not those from the end (Azure's), or no such request at all. */
+static bool knows_no_such_range(long status)
+{
+	return status == 400 || status == 405 || status == 416 || status == 501;
+}
+
 static size_t take(char *p, size_t size, size_t n, void *arg)
 {
 	struct transfer *t = arg;
@@ -263,8 +269,9 @@ static int request(struct cbx_fetcher *f, const struct cbx_index *index, const c
 		*next = cbx_xstrdup(text);
 		r = 1;
 	} else if (!asked_for(t, status)) {
-		r = t->what->first && status / 100 == 2
-			    ? cbx_refuse(err, "no_ranges", EBADMSG, "%s sends another part", host)
+		r = (t->what->first && status / 100 == 2) ||
+				    ((t->what->first || t->what->last) && knows_no_such_range(status))
+			    ? cbx_refuse(err, "no_ranges", EBADMSG, "%s does not send the part that is asked for", host)
 			    : status_error(index, status, host, err);
 	} else if (t->what->first && t->n != t->what->first) {
 		r = cbx_refuse(err, "index_down", EPIPE, "%s cannot be reached any more: it broke off; try again later",
@@ -305,8 +312,8 @@ static int copy_file(const struct cbx_index *index, const char *url, struct cbx_
 	return n < 0 ? cbx_fail(err, (int)-n, "read %s", name) : 0;
 }
 
-int cbx_fetch(struct cbx_fetcher *f, const struct cbx_index *index, struct cbx_fetch *what, FILE *out,
-	      struct cbx_err *err)
+static int follow(struct cbx_fetcher *f, const struct cbx_index *index, struct cbx_fetch *what, FILE *out,
+		  struct cbx_err *err)
 {
 	_cleanup_free_ char *at = cbx_xstrdup(what->url);
 
@@ -333,4 +340,16 @@ int cbx_fetch(struct cbx_fetcher *f, const struct cbx_index *index, struct cbx_f
 	}
 	return cbx_refuse(err, "index_down", ELOOP,
 			  "the index redirects more than %d times; see its address in the policy", REDIRECTIONS_MAX);
+}
+
+int cbx_fetch(struct cbx_fetcher *f, const struct cbx_index *index, struct cbx_fetch *what, FILE *out,
+	      struct cbx_err *err)
+{
+	int r = follow(f, index, what, out, err);
+
+	if (r < 0 && what->last && strcmp(err->kind, "no_ranges") == 0) {
+		what->last = 0; /* nothing was written so far */
+		r = follow(f, index, what, out, err);
+	}
+	return r;
 }

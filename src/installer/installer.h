@@ -55,7 +55,7 @@ struct cbx_fetch {
 	const char *accept;	    /* of the request; NULL: anything */
 	uint64_t max;		    /* bytes */
 	_Atomic uint64_t *together; /* counts what several processes fetch, up to `max` likewise; NULL: nothing does */
-	uint64_t last;		    /* no more than this many bytes of its end (RFC 9110, 14.1.2); 0: all of it */
+	uint64_t last;		    /* as many bytes of its end will do (RFC 9110, 14.1.2); 0, or set to it: all of it */
 	uint64_t first, size;	    /* or as many of its start, if it has this size; else "no_ranges" */
 	const struct cbx_buf *ahead; /* written ahead of these; NULL: nothing is */
 	bool html;		    /* a page of HTML */

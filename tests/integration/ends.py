@@ -112,6 +112,17 @@ def test_an_index_that_knows_no_ranges():
         index.ranges = True
 
 
+def test_an_index_that_sends_no_ends():
+    for status in 400, 405, 416, 501:
+        index.no_ends = status
+        try:
+            whole = put(f"whole{status}", before=5 * MIB, needs=["small"])
+            assert names(install(f"whole{status}", session="plain")["installed"])[-1] == f"whole{status} 1.0"
+            assert sent(f"whole{status}") == [2, whole], sent(f"whole{status}")
+        finally:
+            index.no_ends = None
+
+
 def test_an_index_that_lies():
     def lies(i):
         return "lies" + "abcdefg"[i]

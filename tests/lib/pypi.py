@@ -44,6 +44,7 @@ class Index:
         self.kind, self.user = kind, user
         self.files, self.pages, self.asked = {}, {}, []
         self.ranges = False   # whether it can send a part of a file alone
+        self.no_ends = None   # how it answers who asks for the end of a file, if it can send other parts alone
         self.sent = []        # of the files it has: (path, bytes)
         self.clients = set()  # their addresses: each is a connection
         self.down = None      # a part of a path: such requests are cut off
@@ -113,7 +114,9 @@ class Index:
         elif path in self.files:
             status, data = 200, self.files[path]
             first, dash, last = request.headers.get("Range", "").partition("bytes=")[2].partition("-")
-            if self.ranges and dash:
+            if self.no_ends and dash and not first:
+                status, data = self.no_ends, b"no"
+            elif self.ranges and dash:
                 whole = data
                 at, end = (int(first), int(last) + 1) if first else (max(len(whole) - int(last), 0), len(whole))
                 status, data = 206, whole[at:end]
