@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,6 +30,7 @@
 #define ENTRIES_MAX 50000  /* of one wheel */
 #define LARGE	    MIB(4) /* unpacked while it comes */
 #define TEMPORARY   60	   /* bytes of a name */
+#define LESS_URGENT 5	   /* as nice(2) counts */
 #define PIPE_BYTES  (1 << 20)
 
 /* Where its tree is. One of conda has links, which what puts wheels in their places does not expect: a file that is
@@ -425,6 +427,8 @@ static int get_some(void *arg, struct cbx_err *err)
 	uint64_t turn, none = 0;
 	int r = 0;
 
+	if (t->number > 1) /* the first has the largest, for which the others may have to wait */
+		(void)setpriority(PRIO_PROCESS, 0, LESS_URGENT);
 	while (r >= 0 && !in->spent->failed && (turn = atomic_fetch_add(&in->spent->turns, 1)) < in->lock.n) {
 		size_t i = t->order[turn];
 		struct fetching f = { .in = in, .wheel = &in->lock.wheels[i] };
