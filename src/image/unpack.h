@@ -37,7 +37,7 @@ enum cbx_whiteouts {
 #define CBX_WHITEOUT_ALL     ".wh..wh..opq" /* hides all that is below in its directory */
 #define CBX_UNPACK_NAMED_DIR 0700	    /* mode of a directory that a layer names */
 
-/* An archive that is still being fetched, in memory that is shared with who does. */
+/* An archive that is still coming, in memory that is shared with the process that writes it. */
 struct cbx_arriving {
 	_Atomic uint64_t begun; /* bytes of its start that are there */
 	_Atomic uint64_t end;	/* from where on all of it is there, and its size is known; 0: not yet */

@@ -64,7 +64,7 @@ static bool asked_for(const struct transfer *t, long status)
 	return status == 200 || (status == 206 && what->last);
 }
 
-/* What servers say that know ranges, but not those from the end (Azure's), or no such request at all. */
+/* How a server answers that has ranges, but none that are counted from the end (Azure), or no ranges at all. */
 static bool knows_no_such_range(long status)
 {
 	return status == 400 || status == 405 || status == 416 || status == 501;

@@ -78,7 +78,7 @@ class Index:
         self.questions = {}  # the other way round, as far as nobody has heard of the answer
         self.heard = None  # called with a question when its answer is there
         self.answers = {}  # number: (header, bytes)
-        self.parts = False  # ends of files are to be had
+        self.parts = False  # whether the index has sent the end of a file alone
 
     def begin(self):
         return json.loads(self.input.readline())
