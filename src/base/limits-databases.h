@@ -36,6 +36,8 @@
 #define CBX_SQL_SCHEMA_BYTES KIB(128)    /* sql: bytes of a schema; three quarters of it for tables with columns; more:
 					 * a note says how many [integration/sqlschema.py:a_large_schema] */
 #define CBX_SQL_VALUE_MAX MIB(16)        /* sql: bytes of one value; more: error [integration/sql.py:limits] */
+#define CBX_SQL_ROW_MAX MIB(64)          /* sql: bytes of a row that the database itself writes as CSV; more: error
+					 * [integration/sqlvalues.py:limits] */
 #define CBX_SQL_PARAMETERS_MAX 100       /* sql: parameters of a query; more: error
 					 * [integration/sql.py:parameters_are_bound] */
 #define CBX_SQL_MEMORY_MAX GIB(1)        /* sql: addresses of the process of a query; more: it fails */

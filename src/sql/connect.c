@@ -28,25 +28,33 @@ static void hide(char *text, const char *secret)
 		memset(p, '*', n);
 }
 
+int cbx_sql_refuse(struct cbx_sql *s, const char *kind, const char *what, const char *said, const char *state,
+		   struct cbx_err *err)
+{
+	char text[500];
+
+	while (said[0] == '[' && strchr(said, ']')) /* names of programs */
+		said = strchr(said, ']') + 1;
+	snprintf(text, sizeof(text), "%s", said);
+	for (char *p = text; *p; p++)
+		if (iscntrl((unsigned char)*p))
+			*p = ' ';
+	hide(text, s->job->password);
+	cbx_refuse(err, kind, EIO, "%s: %s (SQLSTATE %.5s)", what, text, state);
+	cbx_err_sanitize(err);
+	return -EIO;
+}
+
 int cbx_sql_fail(struct cbx_sql *s, SQLSMALLINT type, SQLHANDLE handle, const char *kind, const char *what,
 		 struct cbx_err *err)
 {
 	SQLCHAR state[6] = "", text[500] = "";
-	char *said = (char *)text;
 	SQLINTEGER native;
 	SQLSMALLINT n;
 
 	if (!SQL_SUCCEEDED(SQLGetDiagRec(type, handle, 1, state, &native, text, sizeof(text), &n)))
-		snprintf(said, sizeof(text), "the driver does not say why");
-	while (said[0] == '[' && strchr(said, ']')) /* names of programs */
-		said = strchr(said, ']') + 1;
-	for (char *p = said; *p; p++)
-		if (iscntrl((unsigned char)*p))
-			*p = ' ';
-	hide(said, s->job->password);
-	cbx_refuse(err, kind, EIO, "%s: %s (SQLSTATE %s)", what, said, state);
-	cbx_err_sanitize(err);
-	return -EIO;
+		snprintf((char *)text, sizeof(text), "the driver does not say why");
+	return cbx_sql_refuse(s, kind, what, (char *)text, (char *)state, err);
 }
 
 /* ---- connection strings ---- */
@@ -90,20 +98,9 @@ static const char *authorities(const struct cbx_sql_job *j)
 	return j->ca ? j->ca : cbx_trust_of_machine();
 }
 
-static void postgresql(struct cbx_buf *b, const struct cbx_sql_job *j)
+static const char *sslmode(const struct cbx_sql_job *j)
 {
-	cbx_buf_addf(b, "SERVERNAME=%s;DATABASE=%s;", j->server, j->database);
-	port(b, j, 5432);
-	account(b, j);
-	cbx_buf_addf(b, "SSLMODE=%s;",
-		     verifies(j)		  ? "verify-full"
-		     : strcmp(j->tls, "off") == 0 ? "disable"
-						  : "require");
-	plain(b, "USEDECLAREFETCH=1;FETCH=2000;BOOLSASCHAR=0;BYTEAASLONGVARBINARY=1");
-	cbx_buf_adds(b, "PQOPT={connect_timeout=10");
-	if (verifies(j))
-		cbx_buf_addf(b, " sslrootcert=%s", authorities(j));
-	plain(b, "}");
+	return verifies(j) ? "verify-full" : strcmp(j->tls, "off") == 0 ? "disable" : "require";
 }
 
 static void mysql(struct cbx_buf *b, const struct cbx_sql_job *j)
@@ -163,26 +160,14 @@ static int write_freetds(const struct cbx_sql_job *j, struct cbx_err *err)
 int cbx_sql_prepare(const struct cbx_sql_job *j, struct cbx_err *err)
 {
 	if (verifies(j) && !authorities(j))
-		return cbx_refuse(err, "connection_failed", ENOENT,
-				  "the certificates of this machine's authorities cannot be found; install ca-certificates, or "
-				  "name a file of the server's authority in the policy (ca)");
+		return cbx_refuse(
+			err, "connection_failed", ENOENT,
+			"the certificates of this machine's authorities cannot be found; install ca-certificates, or "
+			"name a file of the server's authority in the policy (ca)");
 	return j->dialect == CBX_SQL_SQLSERVER ? write_freetds(j, err) : 0;
 }
 
 /* ---- what is said first ---- */
-
-static int execute(struct cbx_sql *s, const char *text, struct cbx_err *err)
-{
-	SQLHSTMT stmt;
-	int r = 0;
-
-	if (!SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_STMT, s->dbc, &stmt)))
-		return cbx_sql_fail(s, SQL_HANDLE_DBC, s->dbc, "connection_failed", "prepare the connection", err);
-	if (!SQL_SUCCEEDED(SQLExecDirect(stmt, (SQLCHAR *)text, SQL_NTS)))
-		r = cbx_sql_fail(s, SQL_HANDLE_STMT, stmt, "connection_failed", "prepare the connection", err);
-	SQLFreeHandle(SQL_HANDLE_STMT, stmt);
-	return r;
-}
 
 /* The first column of a row, in as many pieces as the driver gives it. */
 static SQLRETURN first_column(SQLHSTMT stmt, struct cbx_buf *ret)
@@ -201,24 +186,23 @@ static SQLRETURN first_column(SQLHSTMT stmt, struct cbx_buf *ret)
 	return got;
 }
 
-/* The first column of all rows of a query, a line each. What cannot be read is an error: rights that are not seen would be
- * taken for none. */
-static int ask(struct cbx_sql *s, const char *text, struct cbx_buf *ret, struct cbx_err *err)
+/* As of s->ask. What cannot be read is an error: rights that are not seen would be taken for none. */
+static int ask_driver(struct cbx_sql *s, const char *text, struct cbx_buf *ret, struct cbx_err *err)
 {
 	SQLHSTMT stmt;
 	int r = 0;
 
 	if (!SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_STMT, s->dbc, &stmt)))
-		return cbx_sql_fail(s, SQL_HANDLE_DBC, s->dbc, "connection_failed", "examine the connection", err);
+		return cbx_sql_fail(s, SQL_HANDLE_DBC, s->dbc, "connection_failed", "prepare the connection", err);
 	if (!SQL_SUCCEEDED(SQLExecDirect(stmt, (SQLCHAR *)text, SQL_NTS)))
-		r = cbx_sql_fail(s, SQL_HANDLE_STMT, stmt, "connection_failed", "examine the connection", err);
-	while (r >= 0) {
+		r = cbx_sql_fail(s, SQL_HANDLE_STMT, stmt, "connection_failed", "prepare the connection", err);
+	while (r >= 0 && ret) {
 		SQLRETURN got = SQLFetch(stmt);
 
 		if (got == SQL_NO_DATA)
 			break;
 		if (!SQL_SUCCEEDED(got) || !SQL_SUCCEEDED(first_column(stmt, ret)))
-			r = cbx_sql_fail(s, SQL_HANDLE_STMT, stmt, "connection_failed", "examine the connection", err);
+			r = cbx_sql_fail(s, SQL_HANDLE_STMT, stmt, "connection_failed", "prepare the connection", err);
 	}
 	SQLFreeHandle(SQL_HANDLE_STMT, stmt);
 	return r;
@@ -239,7 +223,7 @@ static int execute_all(struct cbx_sql *s, const char *const *texts, struct cbx_e
 			cbx_buf_addf(&text, "%.*s%llu", (int)(mark - p), p, mark[1] == 'M' ? ms : ms / 1000 + 1);
 		else
 			cbx_buf_adds(&text, p);
-		r = execute(s, cbx_buf_str(&text), may_fail ? &ignored : err);
+		r = s->ask(s, cbx_buf_str(&text), NULL, may_fail ? &ignored : err);
 		if (may_fail)
 			r = 0;
 	}
@@ -258,7 +242,7 @@ static int too_mighty(struct cbx_sql *s, struct cbx_err *err, const char *what, 
 static int examine_postgresql(struct cbx_sql *s, struct cbx_err *err)
 {
 	_cleanup_buf_ struct cbx_buf said = { 0 };
-	int r = ask(
+	int r = s->ask(
 		s,
 		"SELECT 'mighty' WHERE current_setting('is_superuser') = 'on' OR EXISTS (SELECT 1 FROM "
 		"pg_catalog.pg_roles "
@@ -271,7 +255,7 @@ static int examine_postgresql(struct cbx_sql *s, struct cbx_err *err)
 				  "GRANT pg_read_all_data TO reader, or GRANT SELECT");
 	said.len = 0;
 	if (r >= 0)
-		r = ask(s, "SELECT current_setting('transaction_read_only')", &said, err);
+		r = s->ask(s, "SELECT current_setting('transaction_read_only')", &said, err);
 	if (r >= 0 && strcmp(cbx_buf_str(&said), "on\n") != 0)
 		return cbx_refuse(err, "connection_failed", EPERM,
 				  "the database did not make the transaction read-only");
@@ -283,7 +267,7 @@ static int examine_mysql(struct cbx_sql *s, struct cbx_err *err)
 	static const char *const rights[] = { "GRANT FILE", ", FILE", "GRANT SUPER", ", SUPER",
 					      "GRANT ALL PRIVILEGES ON *.*" };
 	_cleanup_buf_ struct cbx_buf said = { 0 };
-	int r = ask(s, "SELECT @@SESSION.sql_mode", &said, err);
+	int r = s->ask(s, "SELECT @@SESSION.sql_mode", &said, err);
 
 	/* The judge read the query without these. */
 	if (r >= 0 && (!said.len || strstr(cbx_buf_str(&said), "ANSI_QUOTES") ||
@@ -292,26 +276,27 @@ static int examine_mysql(struct cbx_sql *s, struct cbx_err *err)
 				  "the database keeps a mode (sql_mode) in which quotes mean something else");
 	said.len = 0;
 	if (r >= 0)
-		r = ask(s, "SHOW GRANTS", &said, err);
+		r = s->ask(s, "SHOW GRANTS", &said, err);
 
 	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(rights); i++)
 		if (strstr(cbx_buf_str(&said), rights[i]))
 			return too_mighty(s, err, "has the right FILE, SUPER or ALL PRIVILEGES",
 					  "GRANT SELECT ON shop.* TO reader");
-	return r < 0 ? r : execute(s, "START TRANSACTION READ ONLY", err);
+	return r < 0 ? r : s->ask(s, "START TRANSACTION READ ONLY", NULL, err);
 }
 
 /* A permission to write that the user has on one of these, by its name. */
 #define HAS(name, of, what) " WHEN HAS_PERMS_BY_NAME(" name ", '" of "', '" what "') = 1 THEN '" what "'"
 #define ON_EACH(table, name, of, where)                                                                                \
 	"SELECT DISTINCT permission FROM (SELECT CASE" HAS(name, of, "INSERT") HAS(name, of, "UPDATE")                 \
-		HAS(name, of, "DELETE") HAS(name, of, "ALTER") HAS(name, of, "CONTROL")                                \
-			HAS(name, of, "EXECUTE") HAS(name, of, "TAKE OWNERSHIP") " END AS permission FROM " table " WHERE " where               \
+		HAS(name, of, "DELETE") HAS(name, of, "ALTER") HAS(name, of, "CONTROL") HAS(name, of, "EXECUTE")       \
+			HAS(name, of, "TAKE OWNERSHIP") " END AS permission FROM " table " WHERE " where               \
 							") p WHERE permission IS NOT NULL"
 
 static int examine_sqlserver(struct cbx_sql *s, struct cbx_err *err)
 {
-	/* Of the server, of the database, of its schemas, and of single tables and columns, where each may be granted. */
+	/* Of the server, of the database, of its schemas, and of single tables and columns, where each may be granted.
+	 */
 	static const char *const permissions[] = {
 		"SELECT permission_name FROM fn_my_permissions(NULL, 'SERVER')",
 		"SELECT permission_name FROM fn_my_permissions(NULL, 'DATABASE')",
@@ -324,13 +309,13 @@ static int examine_sqlserver(struct cbx_sql *s, struct cbx_err *err)
 	};
 	_cleanup_buf_ struct cbx_buf said = { 0 };
 	char which[80];
-	int r = ask(s, "SELECT 'mighty' WHERE IS_SRVROLEMEMBER('sysadmin') = 1 OR IS_SRVROLEMEMBER('bulkadmin') = 1",
-		    &said, err);
+	int r = s->ask(s, "SELECT 'mighty' WHERE IS_SRVROLEMEMBER('sysadmin') = 1 OR IS_SRVROLEMEMBER('bulkadmin') = 1",
+		       &said, err);
 
 	if (r >= 0 && said.len)
 		return too_mighty(s, err, "is a sysadmin or bulkadmin", "db_datareader");
 	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(permissions); i++)
-		r = ask(s, permissions[i], &said, err);
+		r = s->ask(s, permissions[i], &said, err);
 	/* Who may log in has some: an answer without any says nothing. */
 	if (r >= 0 && !said.len)
 		return cbx_refuse(err, "connection_failed", EPERM, "the database does not say what its user may do");
@@ -345,7 +330,7 @@ static int examine_sqlserver(struct cbx_sql *s, struct cbx_err *err)
 static int examine_sqlite(struct cbx_sql *s, struct cbx_err *err)
 {
 	_cleanup_buf_ struct cbx_buf said = { 0 };
-	int r = ask(s, "PRAGMA query_only", &said, err);
+	int r = s->ask(s, "PRAGMA query_only", &said, err);
 
 	if (r >= 0 && strcmp(cbx_buf_str(&said), "1\n") != 0)
 		return cbx_refuse(err, "connection_failed", EPERM, "the database could not be opened read-only");
@@ -364,18 +349,19 @@ static int examine_sqlite(struct cbx_sql *s, struct cbx_err *err)
 	"IF(FIND_IN_SET('PIPES_AS_CONCAT', @@SESSION.sql_mode), 'PIPES_AS_CONCAT', NULL))"
 
 static const struct kind {
-	const char *drivers[3], *package;
+	const char *drivers[3], *package; /* none: its own client (postgresql.c) */
 	void (*string)(struct cbx_buf *b, const struct cbx_sql_job *j);
-	const char *first[9]; /* "?": may fail; @M and @S at the end: the time limit in milliseconds, seconds */
+	const char *first[11]; /* "?": may fail; @M and @S at the end: the time limit in milliseconds, seconds */
 	int (*examine)(struct cbx_sql *s, struct cbx_err *err); /* inside of the transaction */
 } kinds[] = {
-	[CBX_SQL_POSTGRESQL] = { { "PostgreSQL ANSI", "PostgreSQL", NULL },
-				 "odbc-postgresql (Fedora: postgresql-odbc)",
-				 postgresql,
+	[CBX_SQL_POSTGRESQL] = { { NULL },
+				 NULL,
+				 NULL,
 				 { UTF8_OR_BYTES, "SET standard_conforming_strings = on",
 				   "SET default_transaction_read_only = on", "SET statement_timeout = @M",
 				   "SET idle_in_transaction_session_timeout = @M",
-				   "?SET client_connection_check_interval = 500", "SET bytea_output = 'hex'", NULL },
+				   "?SET client_connection_check_interval = 500", "SET bytea_output = 'hex'",
+				   "SET datestyle = 'ISO'", "SET extra_float_digits = 3", NULL },
 				 examine_postgresql },
 	[CBX_SQL_MYSQL] = { { "MariaDB Unicode", "MariaDB", NULL },
 			    "odbc-mariadb (Fedora: mariadb-connector-odbc)",
@@ -424,11 +410,8 @@ static int connect_any(struct cbx_sql *s, struct cbx_err *err)
 		     : 0;
 }
 
-int cbx_sql_connect(struct cbx_sql *s, struct cbx_err *err)
+static int connect_driver(struct cbx_sql *s, struct cbx_err *err)
 {
-	const struct kind *k = &kinds[s->job->dialect];
-	int r;
-
 	if (!SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_ENV, SQL_NULL_HANDLE, &s->env)) ||
 	    !SQL_SUCCEEDED(SQLSetEnvAttr(s->env, SQL_ATTR_ODBC_VERSION, (SQLPOINTER)SQL_OV_ODBC3, 0)) ||
 	    !SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_DBC, s->env, &s->dbc)))
@@ -436,15 +419,34 @@ int cbx_sql_connect(struct cbx_sql *s, struct cbx_err *err)
 	(void)SQLSetConnectAttr(s->dbc, SQL_ATTR_TRACE, (SQLPOINTER)SQL_OPT_TRACE_OFF,
 				0); /* it would have the password */
 	(void)SQLSetConnectAttr(s->dbc, SQL_ATTR_LOGIN_TIMEOUT, (SQLPOINTER)10, 0);
-	r = connect_any(s, err);
+	s->ask = ask_driver;
+	return connect_any(s, err);
+}
+
+static int begin_transaction(struct cbx_sql *s, struct cbx_err *err)
+{
+	if (s->pq)
+		return s->ask(s, "BEGIN TRANSACTION READ ONLY", NULL, err);
+	if (s->job->dialect != CBX_SQL_SQLITE &&
+	    !SQL_SUCCEEDED(SQLSetConnectAttr(s->dbc, SQL_ATTR_AUTOCOMMIT, (SQLPOINTER)SQL_AUTOCOMMIT_OFF, 0)))
+		return cbx_sql_fail(s, SQL_HANDLE_DBC, s->dbc, "connection_failed", "begin a transaction", err);
+	return 0;
+}
+
+int cbx_sql_connect(struct cbx_sql *s, struct cbx_err *err)
+{
+	const struct kind *k = &kinds[s->job->dialect];
+	int r = k->drivers[0]
+			? connect_driver(s, err)
+			: cbx_sql_pq_connect(s, sslmode(s->job), verifies(s->job) ? authorities(s->job) : NULL, err);
+
 	if (r >= 0)
 		r = execute_all(s, k->first, err);
-	if (r >= 0 && s->job->dialect != CBX_SQL_SQLITE &&
-	    !SQL_SUCCEEDED(SQLSetConnectAttr(s->dbc, SQL_ATTR_AUTOCOMMIT, (SQLPOINTER)SQL_AUTOCOMMIT_OFF, 0)))
-		r = cbx_sql_fail(s, SQL_HANDLE_DBC, s->dbc, "connection_failed", "begin a transaction", err);
+	if (r >= 0)
+		r = begin_transaction(s, err);
 	if (r >= 0)
 		r = k->examine(s, err);
-	if (r >= 0 && !SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_STMT, s->dbc, &s->stmt)))
+	if (r >= 0 && s->dbc && !SQL_SUCCEEDED(SQLAllocHandle(SQL_HANDLE_STMT, s->dbc, &s->stmt)))
 		r = cbx_sql_fail(s, SQL_HANDLE_DBC, s->dbc, "connection_failed", "prepare the query", err);
 	return r;
 }
@@ -460,4 +462,5 @@ void cbx_sql_disconnect(struct cbx_sql *s)
 	}
 	if (s->env)
 		SQLFreeHandle(SQL_HANDLE_ENV, s->env);
+	cbx_sql_pq_disconnect(s);
 }

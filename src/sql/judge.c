@@ -465,7 +465,10 @@ static int judge(struct judge *j)
 		if (gap)
 			cbx_buf_addc(j->out, j->joined ? '\n' : ' ');
 		gap = !j->out->len; /* drivers look for "SELECT " */
-		cbx_buf_add(j->out, from, (size_t)(j->p - from));
+		if (*from == '?' && j->dialect == CBX_SQL_POSTGRESQL) /* a digit behind it is not of its number */
+			cbx_buf_addf(j->out, "$%zu ", j->parameters);
+		else
+			cbx_buf_add(j->out, from, (size_t)(j->p - from));
 	}
 }
 

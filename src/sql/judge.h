@@ -16,7 +16,8 @@ enum cbx_dialect { CBX_SQL_POSTGRESQL, CBX_SQL_MYSQL, CBX_SQL_SQLSERVER, CBX_SQL
 
 /*
  * 0: *ret_text is the statement without comments and without a semicolon at its end, *ret_parameters the number of its
- * question marks. Errors have kind "query_refused", and their message ends in the name of the rule: "(rule keyword)".
+ * question marks, which for PostgreSQL have become $1, $2 and so on. Errors have kind "query_refused", and their
+ * message ends in the name of the rule: "(rule keyword)".
  */
 int cbx_sql_judge(enum cbx_dialect dialect, const char *sql, size_t n, struct cbx_buf *ret_text, size_t *ret_parameters,
 		  struct cbx_err *err);

@@ -93,9 +93,10 @@ static int serve(struct cbx_sql *s, const struct cbx_filter *filter, struct cbx_
 		r = cbx_sql_connect(s, err);
 	if (r >= 0 && job.schema)
 		return cbx_sql_schema(s, err);
-	if (r >= 0)
-		r = cbx_sql_run(s, cbx_buf_str(&query), parameters, err);
-	return r;
+	if (r < 0)
+		return r;
+	return s->pq ? cbx_sql_pq_run(s, cbx_buf_str(&query), parameters, err)
+		     : cbx_sql_run(s, cbx_buf_str(&query), parameters, err);
 }
 
 /* The process of one query. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/limits.h"
 #include "base/str.h"
 #include "sql/worker.h"
 
@@ -57,15 +59,14 @@ static const char *plain_kind(SQLSMALLINT type, bool is_unsigned)
 }
 
 /* What a database without types says, or of a time with its zone, stays text, as does a number whose digits have no
- * bound: PostgreSQL's driver says 28 and 6 of those. */
+ * bound. */
 void cbx_sql_column_kind(struct cbx_sql_column *c, enum cbx_dialect dialect, uint64_t size, int digits,
 			 bool is_unsigned)
 {
 	bool number = c->type == SQL_DECIMAL || c->type == SQL_NUMERIC,
-	     zone = strstr(c->type_name, "tz") || strstr(c->type_name, "offset"),
-	     open = dialect == CBX_SQL_POSTGRESQL && size == 28 && digits == 6;
+	     zone = strstr(c->type_name, "tz") || strstr(c->type_name, "offset");
 
-	if (number && !open && size >= 1 && size <= 38 && digits >= 0 && (uint64_t)digits <= size)
+	if (number && size >= 1 && size <= 38 && digits >= 0 && (uint64_t)digits <= size)
 		snprintf(c->kind, sizeof(c->kind), "decimal %u %d", (unsigned)size, digits);
 	else if (dialect == CBX_SQL_SQLITE || zone)
 		snprintf(c->kind, sizeof(c->kind), "string");
@@ -149,6 +150,12 @@ void cbx_sql_value_json(cJSON *row, const struct cbx_sql_column *c, const char *
 		cbx_utf8_append(&clean, p, n);
 		cbx_json_push_str(row, cbx_buf_str(&clean));
 	}
+}
+
+int cbx_sql_long_value(const struct cbx_sql_column *c, struct cbx_err *err)
+{
+	return cbx_refuse(err, "result_too_large", EFBIG, "%s: a value has more than %zu bytes; ask for a part of it",
+			  c->name, (size_t)CBX_SQL_VALUE_MAX);
 }
 
 void cbx_sql_value_csv(struct cbx_buf *out, const char *p, size_t n)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: what a database has, by the catalog functions of its driver: first the names of its tables, then
- * columns and keys of each, while there is room. Tables behind that have their names alone, and a note says how many.
- * Names are what anybody who may make a table wrote: they are cut, made valid UTF-8, and given back to the driver as
- * arguments, never as SQL.
+ * Theory of operation: what a database has, by the catalog functions of its driver, or by queries that give the same
+ * fields: first the names of its tables, then columns and keys of each, while there is room. Tables behind that have
+ * their names alone, and a note says how many. Names are what anybody who may make a table wrote: they are cut, made
+ * valid UTF-8, and given back to the driver as arguments, never as SQL.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -22,7 +22,8 @@ struct catalog {
 	const char *of; /* where schemas are not of one database alone: its name */
 	char escape;	/* before a character that would be a pattern; 0: there is none */
 	cJSON *tables;
-	size_t more; /* tables that are not in the list */
+	size_t more;		   /* tables that are not in the list */
+	const char *const *fields; /* of the row; NULL: the driver's statement has them */
 };
 
 struct details {
@@ -40,27 +41,12 @@ static char *field(struct catalog *c, SQLUSMALLINT i)
 	char text[NAME_SIZE] = "";
 	SQLLEN n = 0;
 
-	if (!SQL_SUCCEEDED(SQLGetData(c->sql->stmt, i, SQL_C_CHAR, text, sizeof(text), &n)) || n == SQL_NULL_DATA)
+	if (c->fields)
+		snprintf(text, sizeof(text), "%s", c->fields[i - 1]);
+	else if (!SQL_SUCCEEDED(SQLGetData(c->sql->stmt, i, SQL_C_CHAR, text, sizeof(text), &n)) || n == SQL_NULL_DATA)
 		text[0] = '\0';
 	cbx_utf8_append(&clean, text, strlen(text));
 	return cbx_xstrdup(cbx_buf_str(&clean));
-}
-
-static int every_row(struct catalog *c, SQLRETURN got, struct details *d, row_fn *row, struct cbx_err *err)
-{
-	SQLHSTMT stmt = c->sql->stmt;
-	bool enough = false;
-	int r = 0;
-
-	while (r >= 0 && !enough && SQL_SUCCEEDED(got)) {
-		got = SQLFetch(stmt);
-		if (SQL_SUCCEEDED(got))
-			enough = !row(c, d);
-	}
-	if (!SQL_SUCCEEDED(got) && got != SQL_NO_DATA)
-		r = cbx_sql_fail(c->sql, SQL_HANDLE_STMT, stmt, "query_failed", "read the schema", err);
-	SQLFreeStmt(stmt, SQL_CLOSE);
-	return r;
 }
 
 /* ---- tables ---- */
@@ -96,7 +82,7 @@ static bool table_row(struct catalog *c, struct details *d)
 	return true;
 }
 
-/* ---- one table ---- */
+/* ---- of one table ---- */
 
 static bool column_row(struct catalog *c, struct details *d)
 {
@@ -150,6 +136,46 @@ static bool foreign_row(struct catalog *c, struct details *d)
 	return true;
 }
 
+/* ---- what is asked ---- */
+
+enum what { TABLES, COLUMNS, PRIMARY_KEYS, FOREIGN_KEYS };
+
+/* clang-format off */
+#define RELATIONS \
+	"WITH r AS (SELECT c.oid, n.nspname, c.relname, c.relkind, pg_catalog.pg_is_other_temp_schema(n.oid) AS hidden " \
+	"FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace) "
+#define ATTRIBUTE(a, of, number) \
+	"JOIN pg_catalog.pg_attribute " a " ON " a ".attrelid = " of ".oid AND " a ".attnum = " number " "
+
+/* With the fields of SQLTables(), SQLColumns() and so on. */
+static const char *const of_postgresql[] = {
+	[TABLES] =
+		RELATIONS "SELECT NULL, nspname, relname, CASE relkind WHEN 'v' THEN 'view' WHEN 'm' THEN 'matview' "
+		"WHEN 'f' THEN 'foreign table' ELSE 'table' END "
+		"FROM r WHERE relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT hidden ORDER BY 4, 2, 3",
+	[COLUMNS] =
+		RELATIONS "SELECT NULL, r.nspname, r.relname, a.attname, NULL, t.typname, NULL, NULL, NULL, NULL, "
+		"CASE WHEN a.attnotnull THEN '0' ELSE '1' END "
+		"FROM r JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid "
+		"JOIN pg_catalog.pg_type t ON t.oid = a.atttypid "
+		"WHERE r.nspname = $1 AND r.relname = $2 AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum",
+	[PRIMARY_KEYS] =
+		RELATIONS "SELECT NULL, NULL, NULL, a.attname "
+		"FROM r JOIN pg_catalog.pg_constraint k ON k.conrelid = r.oid AND k.contype = 'p' "
+		"CROSS JOIN LATERAL pg_catalog.unnest(k.conkey) WITH ORDINALITY AS u(here, place) "
+		ATTRIBUTE("a", "r", "u.here")
+		"WHERE r.nspname = $1 AND r.relname = $2 ORDER BY u.place",
+	[FOREIGN_KEYS] =
+		RELATIONS "SELECT NULL, f.nspname, f.relname, b.attname, NULL, NULL, NULL, a.attname, u.place "
+		"FROM r JOIN pg_catalog.pg_constraint k ON k.conrelid = r.oid AND k.contype = 'f' "
+		"JOIN r AS f ON f.oid = k.confrelid "
+		"CROSS JOIN LATERAL ROWS FROM (pg_catalog.unnest(k.conkey), pg_catalog.unnest(k.confkey)) "
+		"WITH ORDINALITY AS u(here, there, place) "
+		ATTRIBUTE("a", "r", "u.here") ATTRIBUTE("b", "f", "u.there")
+		"WHERE r.nspname = $1 AND r.relname = $2 ORDER BY k.conname, u.place",
+};
+/* clang-format on */
+
 /* As an argument that is a pattern. Drivers differ in how they take an escape that is escaped: any character will do
  * for it, since rows are compared with the name. */
 static char *pattern(const struct catalog *c, const char *text)
@@ -196,24 +222,74 @@ static SQLRETURN foreign_mysql(struct catalog *c, const struct details *d)
 	return r;
 }
 
-static SQLRETURN foreign(struct catalog *c, const struct details *d)
+static SQLRETURN by_driver(struct catalog *c, enum what what, const struct details *d)
 {
-	if (c->sql->job->dialect == CBX_SQL_MYSQL)
-		return foreign_mysql(c, d);
-	return SQLForeignKeys(c->sql->stmt, ARG(NULL), ARG(NULL), ARG(NULL), ARG(c->of), ARG(d->schema), ARG(d->name));
+	_cleanup_free_ char *schema = d ? pattern(c, d->schema) : NULL, *name = d ? pattern(c, d->name) : NULL;
+	SQLHSTMT stmt = c->sql->stmt;
+
+	switch (what) {
+	case TABLES:
+		return SQLTables(stmt, ARG(c->of), ARG(NULL), ARG(NULL), ARG(NULL));
+	case COLUMNS:
+		return SQLColumns(stmt, ARG(c->of), ARG(schema), ARG(name), ARG("%"));
+	case PRIMARY_KEYS:
+		return SQLPrimaryKeys(stmt, ARG(c->of), ARG(d->schema), ARG(d->name));
+	default:
+		return c->sql->job->dialect == CBX_SQL_MYSQL ? foreign_mysql(c, d)
+							     : SQLForeignKeys(stmt, ARG(NULL), ARG(NULL), ARG(NULL),
+									      ARG(c->of), ARG(d->schema), ARG(d->name));
+	}
 }
+
+struct by_query {
+	struct catalog *catalog;
+	struct details *details;
+	row_fn *row;
+};
+
+static bool query_row(void *arg, const char *const fields[CBX_SQL_PQ_FIELDS])
+{
+	const struct by_query *q = arg;
+
+	q->catalog->fields = fields;
+	return q->row(q->catalog, q->details);
+}
+
+static int every_row(struct catalog *c, enum what what, struct details *d, row_fn *row, struct cbx_err *err)
+{
+	struct by_query by_query = { .catalog = c, .details = d, .row = row };
+	SQLHSTMT stmt = c->sql->stmt;
+	bool enough = false;
+	SQLRETURN got;
+	int r = 0;
+
+	if (c->sql->pq)
+		return cbx_sql_pq_catalog(c->sql, of_postgresql[what],
+					  (const char *[]){ d ? d->schema : NULL, d ? d->name : NULL }, d ? 2 : 0,
+					  query_row, &by_query, err);
+	got = by_driver(c, what, d);
+	while (!enough && SQL_SUCCEEDED(got)) {
+		got = SQLFetch(stmt);
+		if (SQL_SUCCEEDED(got))
+			enough = !row(c, d);
+	}
+	if (!SQL_SUCCEEDED(got) && got != SQL_NO_DATA)
+		r = cbx_sql_fail(c->sql, SQL_HANDLE_STMT, stmt, "query_failed", "read the schema", err);
+	SQLFreeStmt(stmt, SQL_CLOSE);
+	return r;
+}
+
+/* ---- one table, and all of them ---- */
 
 static int read_table(struct catalog *c, struct details *d, struct cbx_err *err)
 {
-	_cleanup_free_ char *schema = pattern(c, d->schema), *name = pattern(c, d->name);
-	SQLHSTMT stmt = c->sql->stmt;
-	int r = every_row(c, SQLColumns(stmt, ARG(c->of), ARG(schema), ARG(name), ARG("%")), d, column_row, err);
+	int r = every_row(c, COLUMNS, d, column_row, err);
 
 	d->count = d->count > CBX_SQL_COLUMNS_MAX ? d->count : 0;
 	if (r >= 0)
-		r = every_row(c, SQLPrimaryKeys(stmt, ARG(c->of), ARG(d->schema), ARG(d->name)), d, primary_row, err);
+		r = every_row(c, PRIMARY_KEYS, d, primary_row, err);
 	if (r >= 0)
-		r = every_row(c, foreign(c, d), d, foreign_row, err);
+		r = every_row(c, FOREIGN_KEYS, d, foreign_row, err);
 	return r;
 }
 
@@ -250,8 +326,6 @@ static int add_table(struct catalog *c, cJSON *table, size_t room, size_t *bytes
 	cbx_json_set(table, "foreign_keys", take_ptr(&foreign));
 	return 0;
 }
-
-/* ---- all of it ---- */
 
 static int read_tables(struct catalog *c, cJSON *answer, struct cbx_err *err)
 {
@@ -299,14 +373,17 @@ int cbx_sql_schema(struct cbx_sql *s, struct cbx_err *err)
 	cbx_json_set_str(answer, "type", cbx_json_text(s->job->connection, "type"));
 	c.tables = cbx_json_new_arr();
 	cbx_json_set(answer, "tables", c.tables);
-	if (SQL_SUCCEEDED(SQLGetInfo(s->dbc, SQL_SEARCH_PATTERN_ESCAPE, escape, sizeof(escape), &n)))
+	if (s->dbc && SQL_SUCCEEDED(SQLGetInfo(s->dbc, SQL_SEARCH_PATTERN_ESCAPE, escape, sizeof(escape), &n)))
 		c.escape = (char)escape[0];
-	cbx_sql_watch_statement(s, s->stmt);
-	r = every_row(&c, SQLTables(s->stmt, ARG(c.of), ARG(NULL), ARG(NULL), ARG(NULL)), NULL, table_row, err);
+	if (s->pq)
+		cbx_sql_watch_statement(s, cbx_sql_pq_cancel, s);
+	else
+		cbx_sql_watch_statement(s, cbx_sql_cancel, s->stmt);
+	r = every_row(&c, TABLES, NULL, table_row, err);
 	if (r >= 0)
 		r = read_tables(&c, answer, err);
 	if (r < 0)
 		(void)cbx_sql_cancelled(s, err); /* that is why */
-	cbx_sql_watch_statement(s, SQL_NULL_HSTMT);
+	cbx_sql_watch_statement(s, NULL, NULL);
 	return r < 0 ? r : cbx_sql_send_json(s, CBX_SQL_RESULT, take_ptr(&answer), err);
 }

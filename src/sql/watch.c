@@ -24,7 +24,8 @@ enum { RUNS, LATE, LEFT };
 
 struct cbx_sql_watch {
 	pthread_mutex_t lock;
-	SQLHSTMT stmt;
+	void (*cancel)(void *arg);
+	void *arg;
 	atomic_int why;
 	int sock;
 	uint64_t until, timeout_ms;
@@ -44,14 +45,14 @@ static void end_process(struct cbx_sql_watch *w)
 }
 
 /* Again and again: the statement may not have been on its way yet. */
-static void *cancel(void *arg)
+static void *cancel_again(void *arg)
 {
 	struct cbx_sql_watch *w = arg;
 
 	for (;;) {
 		pthread_mutex_lock(&w->lock);
-		if (w->stmt)
-			(void)SQLCancel(w->stmt);
+		if (w->cancel)
+			w->cancel(w->arg);
 		pthread_mutex_unlock(&w->lock);
 		usleep(200000);
 	}
@@ -87,7 +88,7 @@ static void *watch(void *arg)
 		w->why = r > 0 ? LEFT : LATE;
 		break;
 	}
-	if (start(cancel, w) == 0)
+	if (start(cancel_again, w) == 0)
 		usleep(CBX_SQL_CANCEL_MS * 1000);
 	end_process(w);
 	return NULL;
@@ -107,10 +108,11 @@ int cbx_sql_watch(struct cbx_sql *s, struct cbx_err *err)
 	return r ? cbx_fail(err, r, "start the thread that cancels") : 0;
 }
 
-void cbx_sql_watch_statement(struct cbx_sql *s, SQLHSTMT stmt)
+void cbx_sql_watch_statement(struct cbx_sql *s, void (*cancel)(void *arg), void *arg)
 {
 	pthread_mutex_lock(&s->watch->lock);
-	s->watch->stmt = stmt;
+	s->watch->cancel = cancel;
+	s->watch->arg = arg;
 	pthread_mutex_unlock(&s->watch->lock);
 }
 

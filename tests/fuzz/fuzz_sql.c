@@ -21,6 +21,8 @@ static void again(enum cbx_dialect dialect, const struct cbx_buf *text, size_t p
 	struct cbx_err err = { 0 };
 	size_t same = 0;
 
+	if (dialect == CBX_SQL_POSTGRESQL && parameters) /* they have become $1 and so on, which nobody may write */
+		return;
 	must(cbx_sql_judge(dialect, text->data, text->len, &once_more, &same, &err) == 0);
 	must(same == parameters && once_more.len == text->len && memcmp(once_more.data, text->data, text->len) == 0);
 }

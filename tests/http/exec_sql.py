@@ -133,7 +133,7 @@ def test_nobody_sees_the_password():
     asking = Modern(one.port)
     t = threading.Thread(target=lambda: got.append(tool(asking, "exec_sql", LOGIN, query="SELECT pg_sleep(3600)")))
     t.start()
-    running = "SELECT pid FROM pg_stat_activity WHERE usename = 'reader' AND state = 'active'"
+    running = "SELECT pid FROM pg_stat_activity WHERE usename = 'reader' AND wait_event = 'PgSleep'"
     assert wait_until(lambda: pg.sql(running), 60)
     processes = [one.pid, *children(one.pid)]
     assert any(command(p) == "codebox-sql" for p in processes), [command(p) for p in processes]
@@ -256,7 +256,7 @@ def test_no_core_has_the_password():
     finally:
         os.chdir(here)
     client = d.box.popen("sql", "shop", "SELECT pg_sleep(60)", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    running = "SELECT pid FROM pg_stat_activity WHERE usename = 'reader' AND state = 'active'"
+    running = "SELECT pid FROM pg_stat_activity WHERE usename = 'reader' AND wait_event = 'PgSleep'"
     assert wait_until(lambda: pg.sql(running), 60)
     asks = [p for p in children(d.pid) if command(p) == "codebox-sql"]
     assert asks

@@ -117,6 +117,10 @@ class Relay:
         except OSError:
             return
         for end in source, sink:
+            try:
+                end.shutdown(socket.SHUT_RDWR)  # which wakes the other thread, too
+            except OSError:
+                pass
             end.close()
 
     def end(self):

@@ -42,6 +42,8 @@ static const struct verdict verdicts[] = {
 	{ ALL, "SELECT /* ; DROP TABLE x */ 1", NULL, "SELECT 1" },
 	{ ALL, "SELECT 1 /* ' */ , 2 /* ' */", NULL },
 	{ ALL, "SELECT ?, '?', ? -- ?", NULL, NULL, 2 },
+	{ P, "SELECT ?, '?', ?1 -- ?", NULL, "SELECT $1 , '?', $2 1", 2 },
+	{ ALL & ~P, "SELECT ?, ?", NULL, "SELECT ?, ?", 2 },
 	{ ALL, "SELECT updated_at, created, inserted, dropped, setting, \"update\" FROM t", NULL },
 	{ ALL, "SELECT 1e5, 1.5, .5, 0x1F", NULL },
 	{ ALL, "SELECT REPLACE('a', 'a', 'b')", NULL },
