@@ -217,13 +217,14 @@ def test_killed_under_load():
                     pass  # the group of a session that has just ended
             strangers = {p for p in inside - now if identity(p) and p not in set(children(daemon()))}
             assert not strangers, (i, strangers)
+            print(f"# killed {i + 1} times of {ROUNDS}", flush=True)
     for name in NAMES:
         assert set(Tenant(name).sessions()) <= set(SESSIONS), name
 
 
 def test_nothing_is_left():
     systemctl("stop", "codeboxd.socket", "codeboxd.service")
-    assert wait_until(lambda: subprocess.run(["pgrep", "codeboxd|codebox-supervi|codebox-init"]).returncode == 1, PATIENCE)
+    assert wait_until(lambda: subprocess.run(["pgrep", "codeboxd|codebox-supervi|codebox-init"], capture_output=True).returncode == 1, PATIENCE)
     assert not glob.glob("/sys/fs/cgroup/system.slice/codeboxd.service")
 
 
