@@ -351,17 +351,17 @@ static int examine_sqlite(struct cbx_sql *s, struct cbx_err *err)
 static const struct kind {
 	const char *drivers[3], *package; /* none: its own client (postgresql.c) */
 	void (*string)(struct cbx_buf *b, const struct cbx_sql_job *j);
-	const char *first[11]; /* "?": may fail; @M and @S at the end: the time limit in milliseconds, seconds */
+	const char *first[5]; /* "?": may fail; @M and @S at the end: the time limit in milliseconds, seconds */
 	int (*examine)(struct cbx_sql *s, struct cbx_err *err); /* inside of the transaction */
 } kinds[] = {
 	[CBX_SQL_POSTGRESQL] = { { NULL },
 				 NULL,
 				 NULL,
-				 { UTF8_OR_BYTES, "SET standard_conforming_strings = on",
-				   "SET default_transaction_read_only = on", "SET statement_timeout = @M",
-				   "SET idle_in_transaction_session_timeout = @M",
-				   "?SET client_connection_check_interval = 500", "SET bytea_output = 'hex'",
-				   "SET datestyle = 'ISO'", "SET extra_float_digits = 3", NULL },
+				 { UTF8_OR_BYTES
+				   "; SET standard_conforming_strings = on; SET default_transaction_read_only = on; "
+				   "SET bytea_output = 'hex'; SET datestyle = 'ISO'; SET extra_float_digits = 3",
+				   "SET statement_timeout = @M", "SET idle_in_transaction_session_timeout = @M",
+				   "?SET client_connection_check_interval = 500", NULL },
 				 examine_postgresql },
 	[CBX_SQL_MYSQL] = { { "MariaDB Unicode", "MariaDB", NULL },
 			    "odbc-mariadb (Fedora: mariadb-connector-odbc)",
