@@ -41,6 +41,12 @@ static int fail(struct cbx_sql *s, PGresult *result, const char *kind, const cha
 
 /* ---- the connection ---- */
 
+/* What a server says of its own answer need not be so: it may have fewer columns than were asked for. */
+static const char *value_of(const struct cbx_libpq *f, const PGresult *result, int row, int column)
+{
+	return column < f->PQnfields(result) ? f->PQgetvalue(result, row, column) : "";
+}
+
 /* As of s->ask. */
 static int ask(struct cbx_sql *s, const char *text, struct cbx_buf *ret, struct cbx_err *err)
 {
@@ -51,7 +57,7 @@ static int ask(struct cbx_sql *s, const char *text, struct cbx_buf *ret, struct 
 	if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
 		return fail(s, result, "connection_failed", "prepare the connection", err);
 	for (int i = 0; ret && i < f->PQntuples(result); i++)
-		cbx_buf_addf(ret, "%s\n", f->PQgetvalue(result, i, 0));
+		cbx_buf_addf(ret, "%s\n", value_of(f, result, i, 0));
 	f->PQclear(result);
 	return 0;
 }
@@ -216,16 +222,16 @@ static int describe_column(struct cbx_sql_result *q, const PGresult *described, 
 	const struct type *type = find_type(f->PQftype(described, i));
 	struct cbx_sql_column *column = &q->columns[i];
 	_cleanup_buf_ struct cbx_buf name = { 0 };
-	/* Of a number with a bound: its digits in all, and those behind the point, which may be below 0. */
-	int mod = f->PQfmod(described, i) - 4, size = mod >= 0 ? mod >> 16 & 0xffff : 0,
-	    digits = mod >= 0 ? ((mod & 0x7ff) ^ 1024) - 1024 : 0;
+	/* Of a number with a bound (numeric.h of the server): its digits in all, and those behind the point, which may
+	 * be below 0. */
+	int mod = f->PQfmod(described, i), bound = mod >= 4 ? mod - 4 : 0, digits = ((bound & 0x7ff) ^ 1024) - 1024;
 	int r = type ? 0 : other_type(q, described, i, &name, err);
 
 	if (r < 0)
 		return r;
 	column->type = type ? type->type : SQL_VARCHAR;
 	cbx_sql_column_name(column, f->PQfname(described, i), type ? type->name : cbx_buf_str(&name));
-	cbx_sql_column_kind(column, CBX_SQL_POSTGRESQL, (uint64_t)size, digits, false);
+	cbx_sql_column_kind(column, CBX_SQL_POSTGRESQL, (uint64_t)bound >> 16, digits, false);
 	return 0;
 }
 
@@ -443,10 +449,10 @@ static int catalog_row(void *arg, const PGresult *result, struct cbx_err *err)
 {
 	struct catalog_row *c = arg;
 	const struct cbx_libpq *f = &c->sql->pq->f;
-	const char *fields[CBX_SQL_PQ_FIELDS] = { 0 };
+	const char *fields[CBX_SQL_PQ_FIELDS];
 
-	for (int i = 0; i < f->PQnfields(result) && i < CBX_SQL_PQ_FIELDS; i++)
-		fields[i] = f->PQgetvalue(result, 0, i);
+	for (int i = 0; i < CBX_SQL_PQ_FIELDS; i++)
+		fields[i] = value_of(f, result, 0, i);
 	/* The rest is read, too: to cancel it would end the transaction. */
 	c->enough = c->enough || !c->row(c->arg, fields);
 	return 0;
