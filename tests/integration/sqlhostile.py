@@ -126,7 +126,7 @@ BEHAVIOURS = {
     "unnamed": (extended([(b"\xff\xfe" * 3000, STRANGE, -1), (b"", INT4, -1)], [row([b"\xff\x00", None])]), "row_count", "query_failed"),
     "wide": (extended([A] * 2000, []), "columns", "columns"),
     "none": (extended([], [row([])]), "columns", "columns"),
-    "endless": (extended([A], [], copy=lambda c: c.sendall(COPIED) or (lambda c: endless(c, FIELD * 1000))), "row_count", "timeout"),
+    "endless": (extended([A], [], copy=lambda c: c.sendall(COPIED) or (lambda c: endless(c, FIELD * 1000))), "row_count", "result_too_large"),
     "huge": (extended([A], [b"D" + struct.pack("!i", 2 ** 31 - 1) + b"x" * 100], copy=COPIED + b"d" + struct.pack("!i", 2 ** 31 - 1)), "", ""),
     "wrong": (extended([A], [b"\0" * 50], copy=b"?" * 50), "query_failed", "query_failed"),
     "silent": (lambda kind, body: b"", "timeout", "timeout"),
@@ -150,7 +150,7 @@ def serve(behaviours, **sql):
     b = Box(CODEBOX_POOL="0", SHOP_PASSWORD="x")
     b.env["CODEBOX_POLICY"] = os.path.join(b.dir, "policy.json")
     with open(b.env["CODEBOX_POLICY"], "w") as f:
-        json.dump({"include": ["default"], "sql": {"query_timeout": "2s", "connections": {
+        json.dump({"include": ["default"], "sql": {"query_timeout": "2s", "rows": 50000, "connections": {
             name: {"type": "postgresql", "server": "127.0.0.1", "port": s.port, "database": "shop", "user": "reader", "tls": "off",
                    "password": {"environment": "SHOP_PASSWORD"}} for name, s in servers.items()}}}, f)
     b("run", "--image", b.image("python", "python-minimal"), "--session", "s", "-c", "pass", check=True)
