@@ -9,6 +9,7 @@
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -22,6 +23,7 @@
 #define LOOK_MS	 1000 /* after the parent, which may have died */
 #define QUIET_MS 20   /* without more of a stream: what there is goes out */
 #define TEXT_MAX 65536
+#define HELD_MAX 10000 /* requests; those behind them wait in their socket, and run */
 
 static void status(struct kernel *k, const struct cbx_wire_request *q, const char *state)
 {
@@ -281,6 +283,18 @@ static cJSON *failure(const struct cbx_err *err)
 	return o;
 }
 
+/* What was asked for before a cell failed is not run after it. It is taken before anybody hears of the failure: what a
+ * client sends then, it wants. */
+static void hold_back(struct kernel *k)
+{
+	zmq_pollitem_t p = { .socket = k->wire.shell, .events = ZMQ_POLLIN };
+
+	while (k->nheld < HELD_MAX && zmq_poll(&p, 1, 0) > 0) {
+		k->held = cbx_xrealloc(k->held, (k->nheld + 1) * sizeof(*k->held));
+		k->nheld += (size_t)cbx_wire_receive(&k->wire, k->wire.shell, &k->held[k->nheld]);
+	}
+}
+
 static void execute(struct kernel *k, const struct cbx_wire_request *q)
 {
 	const char *code = cbx_json_str(q->content, "code");
@@ -308,10 +322,11 @@ static void execute(struct kernel *k, const struct cbx_wire_request *q)
 	if (error) {
 		const cJSON *v;
 
+		if (stop)
+			hold_back(k);
 		cJSON_ArrayForEach(v, error)
 			cbx_json_set(reply, v->string, cJSON_Duplicate(v, 1));
 		cbx_wire_publish(&k->wire, q, "error", error);
-		k->abort = stop;
 	}
 	cbx_wire_reply(&k->wire, q, "execute_reply", reply);
 }
@@ -376,7 +391,6 @@ static void serve_control(struct kernel *k)
 	cbx_wire_release(&q);
 }
 
-/* What was asked for before a cell failed is not run after it. */
 static void serve_shell(struct kernel *k)
 {
 	struct cbx_wire_request q;
@@ -384,6 +398,14 @@ static void serve_shell(struct kernel *k)
 	if (cbx_wire_receive(&k->wire, k->wire.shell, &q))
 		serve(k, &q);
 	cbx_wire_release(&q);
+	k->abort = true;
+	for (size_t i = 0; i < k->nheld; i++) {
+		serve(k, &k->held[i]);
+		cbx_wire_release(&k->held[i]);
+	}
+	k->abort = false;
+	free(take_ptr(&k->held));
+	k->nheld = 0;
 }
 
 static int serve_all(struct kernel *k, struct cbx_err *err)
@@ -393,7 +415,7 @@ static int serve_all(struct kernel *k, struct cbx_err *err)
 				       { .socket = k->wire.control, .events = ZMQ_POLLIN },
 				       { .socket = k->wire.heartbeat, .events = ZMQ_POLLIN } };
 
-		if (zmq_poll(p, ARRAY_SIZE(p), k->abort ? 0 : LOOK_MS) < 0 && errno != EINTR)
+		if (zmq_poll(p, ARRAY_SIZE(p), LOOK_MS) < 0 && errno != EINTR)
 			return cbx_fail(err, errno, "wait for requests");
 		if (p[2].revents)
 			cbx_wire_echo(&k->wire);
@@ -401,8 +423,6 @@ static int serve_all(struct kernel *k, struct cbx_err *err)
 			serve_control(k);
 		if (p[0].revents && !k->ended)
 			serve_shell(k);
-		else
-			k->abort = false;
 	}
 	return 0;
 }

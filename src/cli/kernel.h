@@ -24,7 +24,10 @@ struct kernel {
 	cJSON *history;      /* the codes of the cells, the latest last; NULL: none */
 	uint64_t first;	     /* the number of the first of them */
 	pid_t parent;
-	bool ended, abort;
+	bool ended;
+	bool abort; /* what is held back; it was asked for before a cell failed */
+	struct cbx_wire_request *held;
+	size_t nheld;
 	bool interrupted; /* before there was an execution */
 };
 

@@ -3,6 +3,7 @@
 """codebox register jupyter, and the kernel: with Jupyter's own client and nbconvert."""
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -183,6 +184,44 @@ def test_jupyters_client():
     r = subprocess.run([os.path.join(bin_, "python"), "-c", CLIENT], env=box.env, text=True, capture_output=True)
     assert r.stdout == "all well\n", r.stderr
     assert wait_until(lambda: not box.sessions())
+
+
+PROMPT = """
+import sys
+from jupyter_client.manager import start_new_kernel
+m, c = start_new_kernel(kernel_name="slow", startup_timeout=120)
+sys.excepthook = lambda *e: (sys.__excepthook__(*e), m.shutdown_kernel(now=True))  # or strace stays
+for i in range(2):
+    assert c.execute_interactive("1/0", timeout=120, output_hook=lambda m: None)["content"]["status"] == "error"
+    reply = c.execute_interactive("x = %d" % i, timeout=120, output_hook=lambda m: None)["content"]
+    assert reply["status"] == "ok", (i, reply)
+# What is there already is held back, whatever it asks for, and is answered in its turn.
+ids = [c.execute("import time; time.sleep(1); 1/0"), c.execute("x = 10"), c.complete("prin"), c.execute("x = 11"), c.execute("x = 12", stop_on_error=False)]
+replies = [c.get_shell_msg(timeout=120) for _ in ids]
+assert [r["parent_header"]["msg_id"] for r in replies] == ids, replies
+assert [r["content"]["status"] for r in replies] == ["error", "aborted", "ok", "aborted", "aborted"], replies
+out = []
+c.execute_interactive("x", timeout=120, output_hook=out.append)
+assert [o["content"]["data"]["text/plain"] for o in out if o["msg_type"] == "execute_result"] == ["1"], out
+c.stop_channels()
+m.shutdown_kernel()
+print("all well")
+"""
+
+
+def test_what_is_sent_after_a_failure_runs():
+    """However soon that is: the kernel takes its time between the end of a failed cell and the next look at its sockets."""
+    if not shutil.which("strace"):
+        raise Skip("there is no strace")
+    with open(SPEC) as f:
+        spec = json.load(f)
+    slow = SPEC.replace("/codebox/", "/slow/")
+    os.makedirs(os.path.dirname(slow))
+    with open(slow, "w") as f:
+        json.dump({**spec, "argv": ["strace", "-fqq", "-o", "/dev/null", "-e", "trace=poll", "-e", "inject=poll:delay_enter=50000", *spec["argv"]]}, f)
+    r = subprocess.run([os.path.join(venv(), "python"), "-c", PROMPT], env=box.env, text=True, capture_output=True)
+    assert r.stdout == "all well\n", r.stderr
+    shutil.rmtree(os.path.dirname(slow))
 
 
 LANGUAGE = """
