@@ -343,7 +343,7 @@ def test_what_was_kept():
 
 def test_files_that_it_changes():
     """As run_command lists them."""
-    m = Model(box)
+    m = Model(box, "--image", box.image("python", "host"))
     r = m.call("run_command", command="for i in $(seq 300); do echo $i >f$i; done; mkdir d; echo >d/kept; rm f*")["structuredContent"]
     assert (r["status"], [f["path"] for f in r["files"]]) == ("ok", ["d/kept"]), r
     r = m.call("run_command", command="for i in $(seq 250); do echo >$(printf %0240d $i); done")["structuredContent"]
