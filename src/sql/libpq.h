@@ -3,8 +3,8 @@
 #define CBX_SQL_LIBPQ_H
 
 /*
- * PostgreSQL's own client. It is loaded as a driver is, so nobody needs it who has no
- * PostgreSQL. What its header would say is said here: the ABI of libpq.so.5 is one since 2005.
+ * PostgreSQL's own client. It is loaded as a driver is, so nobody needs it who has no PostgreSQL. What its header would
+ * say is said here: the ABI of libpq.so.5 has been the same since 2005.
  */
 #include "base/err.h"
 

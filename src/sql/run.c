@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: a statement, and its rows by the driver, one after another, each value in pieces: how long one
- * may be drivers do not say in the same way.
+ * Theory of operation: a statement, and its rows by the driver, one after another, each value in pieces: drivers do
+ * not agree on how they say how long a value may be.
  */
 #include <errno.h>
 #include <stdlib.h>

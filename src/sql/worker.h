@@ -128,7 +128,7 @@ int cbx_sql_send_json(struct cbx_sql *s, char type, cJSON *o, struct cbx_err *er
 
 /* watch.c: cancel the statement when the time is over or nobody waits for it any more. */
 int cbx_sql_watch(struct cbx_sql *s, struct cbx_err *err);
-/* So, from now on, in a thread of its own; NULL: there is nothing to cancel. */
+/* How to cancel it, from now on, which another thread does; NULL: there is nothing to cancel. */
 void cbx_sql_watch_statement(struct cbx_sql *s, void (*cancel)(void *arg), void *arg);
 void cbx_sql_cancel(void *stmt); /* a statement of a driver */
 /* Why it was cancelled: true, and err is filled. */

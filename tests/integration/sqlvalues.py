@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """PostgreSQL's values are what the server writes, by all the ways that a result takes: as an answer, into a file as the server's own
-CSV, and into a file row by row where a query has parameters. And what is put around a query for that holds."""
+CSV, and into a file row by row where a query has parameters. And a query cannot get out of what is put around it for that."""
 import csv
 import io
 import json
