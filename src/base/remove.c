@@ -27,6 +27,18 @@ struct removal {
 	unsigned long left, number;
 };
 
+/* Returns 1 for a directory with something in it. */
+static int remove_one(int dir, const char *name)
+{
+	if (unlinkat(dir, name, 0) == 0)
+		return 0;
+	if (errno != EISDIR && errno != EPERM)
+		return -errno;
+	if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
+		return 0;
+	return errno == ENOTEMPTY || errno == EEXIST ? 1 : -errno;
+}
+
 /* Returns 1 for a directory that is to be emptied where it is. */
 static int remove_entry(struct removal *r, int dir, const char *name)
 {
@@ -35,14 +47,9 @@ static int remove_entry(struct removal *r, int dir, const char *name)
 
 	if (!r->left--)
 		return -EBUSY;
-	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
-		return 0;
-	if (errno != EISDIR && errno != EPERM)
-		return -errno;
-	if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
-		return 0;
-	if (errno != ENOTEMPTY && errno != EEXIST)
-		return -errno;
+	code = remove_one(dir, name);
+	if (code <= 0)
+		return code == -ENOENT ? 0 : code;
 	/* It must be writable to be emptied, and to be moved, which changes its "..". One of another owner stays as it
 	 * is: where that is not enough, what needs it says so. */
 	(void)!fchmodat(dir, name, 0700, 0);
@@ -105,16 +112,10 @@ int cbx_remove_tree(int dir, const char *name, unsigned long most)
 {
 	struct removal r = { .left = most };
 	unsigned long left;
-	int result;
+	int result = remove_one(dir, name);
 
-	if (unlinkat(dir, name, 0) == 0)
-		return 0;
-	if (errno != EISDIR && errno != EPERM)
-		return -errno;
-	if (unlinkat(dir, name, AT_REMOVEDIR) == 0)
-		return 0;
-	if (errno != ENOTEMPTY && errno != EEXIST)
-		return -errno;
+	if (result <= 0)
+		return result;
 	r.top = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (r.top < 0 && errno == EACCES && fchmodat(dir, name, 0700, 0) == 0)
 		r.top = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -63,40 +63,84 @@ static bool look_up(int proc, const char *name, pid_t *ret_parent, pid_t *ret_se
 	return number(&p, ret_parent) && number(&p, &group) && number(&p, ret_session);
 }
 
+/* ---- what is in /proc ---- */
+
+struct walk {
+	int proc;
+	long n, at; /* bytes in buf, and where the next entry is */
+	char buf[8192];
+};
+
+/* The name of the next process, and its number; NULL: that was the last one. */
+static const char *next_process(struct walk *w, pid_t *ret)
+{
+	struct {
+		uint64_t ino;
+		int64_t off;
+		unsigned short len;
+		unsigned char type;
+		char name[];
+	} *d;
+
+	do {
+		if (w->at >= w->n) {
+			w->n = syscall(SYS_getdents64, w->proc, w->buf, sizeof(w->buf));
+			w->at = 0;
+			if (w->n <= 0)
+				return NULL;
+		}
+		d = (void *)(w->buf + w->at);
+		w->at += d->len;
+		*ret = (pid_t)strtol(d->name, NULL, 10);
+	} while (*ret < 2);
+	return d->name;
+}
+
+static bool open_walk(struct walk *w)
+{
+	w->proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	w->n = w->at = 0;
+	return w->proc >= 0;
+}
+
+void cbx_init_kill_session(pid_t leader)
+{
+	struct walk w;
+	pid_t pid;
+
+	if (!open_walk(&w))
+		return;
+	while (next_process(&w, &pid))
+		if (getsid(pid) == leader)
+			kill(pid, SIGKILL);
+	close(w.proc);
+}
+
 /* How many were not known before. */
-static size_t look(int proc, pid_t leader, bool stop)
+static size_t look(struct walk *w, pid_t leader, bool stop)
 {
 	size_t before = nfound;
-	char buf[8192];
-	long n;
+	pid_t pid, parent, session;
+	const char *name;
 
-	if (lseek(proc, 0, SEEK_SET) < 0)
+	w->n = w->at = 0;
+	if (lseek(w->proc, 0, SEEK_SET) < 0)
 		return 0;
-	while ((n = syscall(SYS_getdents64, proc, buf, sizeof(buf))) > 0)
-		for (long at = 0; at < n;) {
-			struct {
-				uint64_t ino;
-				int64_t off;
-				unsigned short len;
-				unsigned char type;
-				char name[];
-			} *d = (void *)(buf + at);
-			pid_t pid = (pid_t)strtol(d->name, NULL, 10), parent, session;
-
-			at += d->len;
-			if (pid < 2 || nfound == CBX_PROCESSES_MAX || is_found(pid) ||
-			    !look_up(proc, d->name, &parent, &session) || (session != leader && !is_found(parent)))
-				continue;
-			if (stop)
-				kill(pid, SIGSTOP);
-			found[nfound++] = pid;
-		}
+	while ((name = next_process(w, &pid))) {
+		if (nfound == CBX_PROCESSES_MAX || is_found(pid) || !look_up(w->proc, name, &parent, &session) ||
+		    (session != leader && !is_found(parent)))
+			continue;
+		if (stop)
+			kill(pid, SIGSTOP);
+		found[nfound++] = pid;
+	}
 	return nfound - before;
 }
 
 int64_t cbx_init_kill_tree(uint64_t leader, int64_t sig)
 {
-	int proc = -1, looks = 0;
+	struct walk w;
+	int looks = 0;
 
 	if (leader < 2 || leader > INT32_MAX || sig < 1 || sig >= NSIG)
 		return -EINVAL;
@@ -104,12 +148,11 @@ int64_t cbx_init_kill_tree(uint64_t leader, int64_t sig)
 	nfound = 1;
 	if (sig == SIGKILL)
 		kill((pid_t)leader, SIGSTOP);
-	proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (proc < 0)
+	if (!open_walk(&w))
 		return -errno;
-	while (look(proc, (pid_t)leader, sig == SIGKILL) && ++looks < LOOKS)
+	while (look(&w, (pid_t)leader, sig == SIGKILL) && ++looks < LOOKS)
 		;
-	close(proc);
+	close(w.proc);
 	for (size_t i = 0; i < nfound; i++) {
 		kill(found[i], (int)sig);
 		if (sig == SIGHUP || sig == SIGTERM)

@@ -4,7 +4,9 @@
 
 /* Of codebox-init: KILL. */
 #include <stdint.h>
+#include <sys/types.h>
 
 int64_t cbx_init_kill_tree(uint64_t pid, int64_t sig);
+void cbx_init_kill_session(pid_t leader); /* all of its members, with SIGKILL */
 
 #endif

@@ -25,7 +25,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -63,32 +62,6 @@ static void reap(void)
 	}
 }
 
-static void kill_session(pid_t leader)
-{
-	char buf[8192];
-	int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	long n;
-
-	if (proc < 0)
-		return;
-	while ((n = syscall(SYS_getdents64, proc, buf, sizeof(buf))) > 0)
-		for (long at = 0; at < n;) {
-			struct {
-				uint64_t ino;
-				int64_t off;
-				unsigned short len;
-				unsigned char type;
-				char name[];
-			} *d = (void *)(buf + at);
-			pid_t pid = (pid_t)strtol(d->name, NULL, 10);
-
-			if (pid > 1 && getsid(pid) == leader)
-				kill(pid, SIGKILL);
-			at += d->len;
-		}
-	close(proc);
-}
-
 static int64_t send_signal(const struct cbx_init_header *h)
 {
 	pid_t pid = (pid_t)h->arg;
@@ -97,7 +70,7 @@ static int64_t send_signal(const struct cbx_init_header *h)
 		return -EINVAL;
 	/* The group may have gone on without its leader. */
 	if (h->value == SIGKILL)
-		kill_session(pid);
+		cbx_init_kill_session(pid);
 	if (kill(-pid, (int)h->value) < 0 && kill(pid, (int)h->value) < 0)
 		return -errno;
 	return 0;
