@@ -104,7 +104,7 @@
 
 /* The HTTP listener (http). */
 #define CBX_HTTP_LISTENERS_MAX 8         /* http: addresses, and as many sockets that are passed; more: codeboxd does not
-					 * start [http/tenants.py:listeners] */
+					 * start [http/addresses.py:listeners] */
 #define CBX_HTTP_CONNECTIONS_MAX 8192    /* http: connections, or half of the open files that codeboxd may have; for one
 					 * more, the one that has waited longest for its client ends
 					 * [http/crowds.py:many_streams] */

@@ -171,12 +171,12 @@
 					 * [integration/install.py:hashes_of_requirements] */
 #define CBX_INSTALL_TIMEOUT_S 900        /* packages: one installation, in each of its two parts; then it is given up */
 #define CBX_INSTALL_PAGE_MAX MIB(64)     /* packages: one answer of the index to the resolver; longer: an error there
-					 * [integration/install.py:an_index_that_answers_without_end] */
+					 * [integration/install_hostile.py:an_index_that_answers_without_end] */
 #define CBX_CHANNEL_PAGE_MAX MIB(128)    /* packages: the list of a directory of a channel of conda, packed as it comes;
 					 * longer: an error there [integration/conda.py:channels_that_answer_wrongly] */
 #define CBX_INSTALL_QUESTIONS_MAX 5000   /* packages: what one resolver may ask the index for; more: it is given up */
 #define CBX_INSTALL_ADDRESS_MAX KIB(4)   /* packages: what a resolver asks for, a name or an address; longer: it is given up
-					 * [integration/install.py:resolvers_that_lie] */
+					 * [integration/install_hostile.py:resolvers_that_lie] */
 #define CBX_INSTALLATIONS_MAX 128        /* session: installations of packages in it; more: error
 					 * [integration/install.py:one_after_another] */
 #define CBX_BUILT_PIECE_MAX 1398104      /* packages: characters of a piece, 1 MiB as base64, of a wheel that a resolver has
@@ -198,7 +198,7 @@
 					 * [integration/configured.py:what_cannot_be_honoured] */
 #define CBX_INSTALL_UNREAD_MAX MIB(64)   /* session: answers of the index that a resolver has not read, and likewise those
 					 * that are still coming, but for one; more: the index waits
-					 * [integration/install.py:resolvers_that_lie] */
+					 * [integration/install_hostile.py:resolvers_that_lie] */
 #define CBX_PACKAGES_KEPT_MIN MIB(1)     /* policy: least that "cache" of packages may say; less: error
 					 * [unit/test_packages.c:policies] */
 #define CBX_PACKAGES_KEPT_MAX GIB(1024)  /* policy: most that "cache" of packages may say; more: error
@@ -206,10 +206,10 @@
 #define CBX_PACKAGES_KEPT_DEFAULT GIB(10) /* packages: unpacked wheels and answers of the index that are kept, where no
 					 * policy says otherwise; more: before something is fetched, those used longest
 					 * ago that no session has are removed
-					 * [integration/install.py:what_is_kept_has_a_quota] */
+					 * [integration/install_store.py:what_is_kept_has_a_quota] */
 #define CBX_TREE_TRUSTED_S 86400         /* packages: after this long, the files of an unpacked wheel that is used again are
 					 * read, though nothing says that they were changed; one that was is fetched again
-					 * [integration/install.py:what_was_changed_in_the_store_is_not_used] */
+					 * [integration/install_store.py:what_was_changed_in_the_store_is_not_used] */
 #define CBX_INDEX_KEPT_MAX GIB(1)        /* packages: of these, answers of the index, when some have been kept since
 					 * CBX_INDEX_KEPT_LOOK; more: the oldest are removed
 					 * [unit/test_trim.c:answers_have_a_ceiling] */
@@ -221,7 +221,7 @@
 					 * [integration/asking.py:questions_that_are_none] */
 #define CBX_INSTALLS_MAX 64              /* packages: installations at once; more: error "busy" */
 #define CBX_INSTALLS_TENANT 8            /* packages: installations of one tenant at once; more: error "busy"
-					 * [integration/install.py:many_at_once] */
+					 * [integration/install_hostile.py:many_at_once] */
 #define CBX_CHANNELS_MAX 8               /* policy: channels of conda; more: error [unit/test_conda.c:policies] */
 #define CBX_ADVISORIES_MAX 8             /* policy: files and directories of advisories; more: error
 					 * [unit/test_packages.c:policies] */

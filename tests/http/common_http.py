@@ -252,3 +252,27 @@ def sentinel(text):
 def server_memory(pid):
     with open(f"/proc/{pid}/status") as f:
         return int(re.search(r"VmRSS:\s+(\d+) kB", f.read()).group(1)) << 10
+
+
+def ping(port, **headers):
+    return Client(port, **headers).send("POST", {"jsonrpc": "2.0", "id": 1, "method": "ping"})
+
+
+def start(*args, config=None, pass_fds=(), **env):
+    """What a codeboxd says that does not start, or (process, address) of one that does."""
+    box = Box()
+    if config is not None:
+        os.makedirs(os.path.join(box.dir, "config"))
+        for name, content in config.items():
+            Path(box.dir, "config", name).write_text(content)
+    box.env.update({"CODEBOX_CONFIG_DIR": os.path.join(box.dir, "config"), **env})
+    if pass_fds:
+        args = ["sh", "-c", 'LISTEN_PID=$$ exec "$0" "$@"', DAEMON, *args]
+    p = subprocess.Popen(args if pass_fds else [DAEMON, *args], env=box.env, stderr=subprocess.PIPE, text=True,
+                         stdin=subprocess.DEVNULL, pass_fds=pass_fds)
+    said = ""
+    for line in p.stderr:
+        said += line
+        if "serves HTTP" in line:
+            return p, said
+    return p.wait(PATIENCE), said

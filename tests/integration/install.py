@@ -1,61 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Packages are installed for a session, from an index that only codebox reaches: all that they need is judged by the
-policy, and what a wheel holds harms nothing outside of the session."""
+policy, and each failure says what to do."""
 import json
 import os
-import shutil
-import signal
-import stat
 import subprocess
 import sys
 import threading
-import time
-import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-import installs  # noqa: E402
-from cbxtest import CODEBOX, Skip, named, run, wait_until  # noqa: E402
+from cbxtest import Skip, run, wait_until  # noqa: E402
 from control import Control, ControlError  # noqa: E402
-from installs import names  # noqa: E402
-from pypi import Index, metadata_of, own_data, wheel  # noqa: E402
+from installs import Site, names  # noqa: E402
+from pypi import Index, metadata_of, wheel  # noqa: E402
 
-index = Index()
-
-
-data = own_data(("python", "python-minimal"))
-
-
-def box_with(where=index, **packages):
-    return installs.box_with(data, index=getattr(where, "url", where), **packages)
-
-
-box = box_with()
-image = box.image("python")
-
-
-def cell(code, session="s", b=box):
-    r = b("run", "--image", image, "--session", session, "-c", code)
-    return r.stdout, r.stderr
-
-
-def install(*names, session="s", b=box):
-    """The answer, or the words of the error."""
-    cell("pass", session, b)
-    return installs.install(b, session, names)
-
-
-def unharmed(session="s", b=box):
-    """The session lives, and what it had before is there."""
-    assert cell("import base_package; base_package.__version__", session, b) == ("'1.0'\n", ""), cell("import base_package", session, b)
-
-
-def ready(session="s", b=box):
-    index.pages.pop("base-package", None)
-    index.add("base-package", "1.0")
-    answer = install("base-package", session=session, b=b)
-    assert isinstance(answer, dict), answer
-    unharmed(session, b)
+site = Site()
+index, box, image, data = site.index, site.box, site.image, site.data
+box_with, cell, install, ready, unharmed = site.box_with, site.cell, site.install, site.ready, site.unharmed
 
 
 def test_they_are_installed_with_what_they_need_and_usable_at_once():
@@ -236,96 +197,67 @@ def test_what_cannot_be_had_is_told_with_its_way():
     unharmed()
 
 
-def test_files_that_are_not_what_the_index_promised():
+def test_each_failure_names_package_and_way():
+    """Three levels deep, and in every step of an installation."""
     ready()
-    index.add("forged", "1.0", digest="0" * 64)
-    index.add("other-name", "1.0", info_name="beta")
-    index.add("no-metadata", "1.0", listed_metadata=False)
-    assert "is not the file that the index promised" in install("forged")
-    assert "says of itself that it is another package" in install("other-name")
-    assert names(install("no-metadata")["installed"]) == ["no-metadata 1.0"]
+
+    def needed(name):
+        for a, b in (("-a", "-b"), ("-b", "-c"), ("-c", "")):
+            index.add(name + a, "1", [name + b])
+        return name
+
+    def fails(name, says, b=box):
+        answer = install(name + "-a", b=b)
+        way = f"{name}-a → {name}-b → {name}-c → {name}"
+        assert isinstance(answer, str) and says in answer and way in answer, (name, answer)
+        assert f"{name} 1: " in answer or answer.startswith(way + ":") or answer.startswith(way + " 1: "), (name, answer)
+
+    for name, down, says in (("page-down", "/simple/page-down/", "cannot be reached"),
+                             ("metadata-down", "metadata_down-1-py3-none-any.whl.metadata", "cannot be reached"),
+                             ("file-down", "file_down-1-py3-none-any.whl", "cannot be reached")):
+        index.add(needed(name), "1")
+        if name == "file-down":
+            fetched = index.files["/files/file_down-1-py3-none-any.whl"]
+            index.instead["/files/file_down-1-py3-none-any.whl"] = 503, {}, fetched
+            fails(name, "answered with status 503")
+            continue
+        index.down = down
+        fails(name, says)
+        index.down = None
+    index.instead["/simple/" + needed("page-fails") + "/"] = 500, {}, b"no"
+    fails("page-fails", "answered with status 500")
+    index.instead["/simple/" + needed("page-nonsense") + "/"] = 200, {"Content-Type": "application/json"}, b'{"files": [7]}'
+    fails("page-nonsense", "the index's page of it cannot be read")
+    index.put(needed("not-a-wheel"), "not_a_wheel-1-py3-none-any.whl", b"x", listed_metadata=False)
+    fails("not-a-wheel", "its wheel cannot be read")
+    index.add(needed("forged-deep"), "1", digest="1" * 64)
+    fails("forged-deep", "is not the file that the index promised")
+    index.add(needed("renamed-deep"), "1", metadata=metadata_of("beta", "1"))
+    fails("renamed-deep", "says of itself that it is another package")
+    index.add(needed("up-deep"), "1", files={"../../up": "x"})
+    fails("up-deep", "leads upwards")
+    b = box_with(install_size="1M")
+    index.add(needed("large-deep"), "1", files={"large.bin": os.urandom(2 << 20)})
+    answer = install("large-deep-a", b=b)
+    assert "4 packages of 2" in answer and "the largest is large-deep 1 with 2" in answer, answer
+    assert answer.endswith("it is needed by large-deep-a → large-deep-b → large-deep-c → large-deep"), answer
+    index.add(needed("liar-deep"), "1", files={"large.bin": os.urandom(2 << 20)})
+    index.pages["liar-deep"][0]["size"] = 10
+    answer = install("liar-deep-a", b=b)  # which of the four is on its way when the limit is reached is a matter of time
+    assert answer.startswith("liar-deep") and "sends more than 1 MiB" in answer, answer
+    index.add(needed("bomb-deep"), "1", files={"zeros.bin": bytes(3 << 20), "more.bin": bytes(3 << 20)})
+    fails("bomb-deep", "more than 4", b=b)
+    b.stop()
     unharmed()
-
-
-def evil(name, files=None, raw=None):
-    index.pages.pop(name, None)
-    index.add(name, "1.0", files=files or {f"{name}.py": "x = 1\n"}, raw=raw)
-    return install(name)
-
-
-def test_hostile_wheels():
-    ready()
-    store = os.path.join(box.env["CODEBOX_DATA_DIR"], "packages")
-
-    def link(z):
-        entry = zipfile.ZipInfo("e/link")
-        entry.create_system, entry.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
-        z.writestr(entry, "/etc/passwd")
-
-    def setuid(z):
-        entry = zipfile.ZipInfo("setuid.sh")
-        entry.create_system, entry.external_attr = 3, (stat.S_IFREG | 0o6755) << 16
-        z.writestr(entry, "#!/bin/sh\n")
-
-    def packed_zeros(z):
-        entry = zipfile.ZipInfo("zeros")
-        entry.compress_type = zipfile.ZIP_DEFLATED
-        with z.open(entry, "w", force_zip64=True) as f:
-            for _ in range(100):
-                f.write(bytes(1 << 20))
-
-    for name, files in (("up1", {"../../up": "x"}), ("up2", {"a/../../../up": "x"}), ("root", {"/tmp/cbx-evil": "x"}),
-                        ("data-up", {"data_up-1.0.data/data/../../../up": "x"}), ("control", {"a\nb.py": "x"}),
-                        ("deep", {"/".join("d" * 70) + "/x": "x"})):
-        answer = evil(name, files)
-        assert isinstance(answer, str), (name, answer)
-    assert "is not a regular file" in evil("linked", raw=link)
-    assert "looks like a bomb" in evil("bomb", raw=packed_zeros)
-    assert "more than 50000 entries" in evil("many", {f"m/{i}": "" for i in range(50000)})
-    for line in ("../../evil = os:system", "a/b = os:system", "x = os;import os:system", "x = os:system)(1"):
-        answer = evil("points", {"points-1.0.dist-info/entry_points.txt": f"[console_scripts]\n{line}\n"})
-        assert isinstance(answer, str) or "/" not in line, (line, answer)
-    # These are harmless: bits are dropped, and no file of a package is run when an interpreter starts.
-    assert isinstance(evil("with-setuid", raw=setuid), dict)
-    assert isinstance(evil("with-pth", {"evil.pth": "import os; os.environ['EVIL'] = '1'\n", "with_pth.py": ""}), dict)
-    out, err = cell("import os, stat, with_pth\nd = os.path.dirname(with_pth.__file__)\n"
-                    "print(os.environ.get('EVIL'), oct(os.stat(d + '/setuid.sh').st_mode), os.stat(d).st_uid)\n"
-                    "!python3 -c 'import os; print(os.environ.get(\"EVIL\"))'\n"
-                    "for path in d + '/new', d + '/with_pth.py':\n"
-                    "    try: open(path, 'w'); print('written')\n"
-                    "    except OSError as e: print(e.strerror)")
-    lines = out.split("\n")
-    assert lines[0].startswith("None 0o100755"), (out, err)
-    assert lines[1:4] == ["None", "Read-only file system", "Read-only file system"], (out, err)
-    assert not os.path.exists("/tmp/cbx-evil") and not os.path.exists(os.path.join(store, "up"))
-    unharmed()
-
-
-def test_sessions_cannot_see_each_others():
-    ready("one")
-    ready("two")
-    look = ("import os, base_package\nprint(base_package.__file__.split('/')[3], os.listdir('/run/codebox-packages'))\n"
-            "for path in '/run/codebox-packages/new', os.path.dirname(base_package.__file__) + '/new':\n"
-            "    try: os.mkdir(path)\n    except OSError as e: print(e.strerror)\n"
-            "for line in open('/proc/self/mountinfo'):\n"
-            "    if '/run/codebox-packages' in line: print(line.split()[3:6], line.split(' - ')[1].split()[0])")
-    seen = []
-    for session in "one", "two":
-        out, err = cell(look, session)
-        lines = out.splitlines()
-        name, rest = lines[0].split(None, 1)
-        assert rest == f"['{name}']" and len(name) == 26 and name not in seen, (out, err)
-        # Nothing can be made there. Each is an overlay: inodes and locks are the session's own, and no path is shown.
-        assert lines[1:3] == ["Read-only file system"] * 2, (out, err)
-        assert sorted(lines[3:]) == ["['/', '/run/codebox-packages', 'ro,nosuid,nodev,relatime'] tmpfs",
-                                     f"['/', '/run/codebox-packages/{name}', 'ro,nosuid,nodev,relatime'] overlay"], (out, err)
-        seen.append(name)
-    r = cell(f"import os; os.path.exists('/run/codebox-packages/{seen[0]}')", "two")
-    assert r == ("False\n", ""), r
 
 
 def sessions(b=box):
     return {s["session_id"] for s in json.loads(b("session", "ls", "--json", check=True).stdout)["sessions"]}
+
+
+def stuck():
+    threading.Event().wait(20)
+    yield b"{}"
 
 
 def test_a_session_is_made_with_packages():
@@ -396,11 +328,6 @@ def test_a_model_makes_a_session_with_packages():
     assert not ran[0] and "1.5" in ran[1], ran
     assert refused[0] and "wants-absent → never-there" in refused[1], refused
     assert "models" in listed[1] and "models-none" not in listed[1], listed
-
-
-def stuck():
-    threading.Event().wait(20)
-    yield b"{}"
 
 
 def run_file(name, text, *args, b=box):
@@ -502,424 +429,6 @@ def test_hashes_of_requirements():
     assert "Successfully installed beta-1.5" in out, out
 
 
-def stored(b=box):
-    store = os.path.join(b.env["CODEBOX_DATA_DIR"], "packages", "w")
-    return {os.path.join(d, f): os.stat(os.path.join(d, f)) for d, _, files in os.walk(store) for f in files}
-
-
-def test_all_sessions_share_one_copy():
-    ready("one")
-    ready("two")
-    links = [s.st_nlink for path, s in stored().items() if path.endswith("base_package/__init__.py")]
-    assert links and links[0] >= 3, links  # the store's, and one of each session
-    asked = len(index.asked)
-    ready("three")
-    assert index.asked[asked:] == [], index.asked[asked:]  # page, metadata and wheel are in the cache
-    for session in "one", "two", "three":
-        box("session", "rm", session, check=True)
-    own = os.path.join(box.env["CODEBOX_DATA_DIR"], "packages", "d")
-
-    def gone():
-        return [s.st_nlink for path, s in stored().items() if path.endswith("base_package/__init__.py")][0] < links[0]
-    assert wait_until(gone), os.listdir(own)
-
-
-def changed(session, path, how):
-    """What a session gets of a package when this was done to its file in the store; and what was said."""
-    (file,) = [p for p in stored() if p.endswith(path)]
-    how(file)
-    answer = install("kept", session=session)
-    if isinstance(answer, str):
-        return answer, ()
-    return cell("import kept; kept.x", session), answer.get("warnings", ())
-
-
-def test_what_is_kept_has_a_quota():
-    """What was used longest ago goes, but not while a session has it."""
-    store = os.path.join(box.env["CODEBOX_DATA_DIR"], "packages", "w")
-    b = box_with(cache="1M")
-    for i in range(3):
-        index.add(f"kept-{i}", "1.0", files={f"kept_{i}.py": "x = 5\n", f"kept_{i}.bin": os.urandom(600 << 10)})
-
-    def there():
-        held = [open(os.path.join(store, name, path)).read() for name in os.listdir(store) for path in os.listdir(
-            os.path.join(store, name)) if path.endswith(".dist-info") for path in [path + "/METADATA"]]
-        return [i for i in range(3) if any(f"Name: kept-{i}\n" in text for text in held)]
-    install("kept-0", session="q0", b=b)
-    install("kept-1", session="q1", b=b)
-    assert there() == [0, 1]  # both are in use
-    b("session", "rm", "q0", check=True)
-    install("kept-2", session="q2", b=b)
-    assert there() == [1, 2], there()
-    assert cell("import kept_1; kept_1.x", "q1", b)[0] == "5\n"
-    b.stop()
-
-
-def test_what_was_changed_in_the_store_is_not_used():
-    index.add("kept", "1.0", files={"kept/__init__.py": "x = 1\n", "kept/more.py": ""})
-    wheel_path = "/files/kept-1.0-py3-none-any.whl"
-    assert names(install("kept", session="kept0")["installed"]) == ["kept 1.0"]
-    unasked = index.asked.count(wheel_path)
-    assert changed("kept1", "kept/__init__.py", lambda file: None) == (("1\n", ""), ())
-    assert index.asked.count(wheel_path) == unasked, index.asked
-
-    def write(file):
-        with open(file, "w") as f:
-            f.write("x = 2\n")
-
-    def write_and_hide(file):
-        """The time of the file's last change is as before, and its tree was not compared for days."""
-        st = os.stat(file)
-        write(file)
-        os.utime(file, ns=(st.st_atime_ns, st.st_mtime_ns))
-        noted = os.path.join(data, "packages", "m")
-        for name in os.listdir(noted):
-            os.utime(os.path.join(noted, name), (1, 1))
-
-    def add(file):
-        with open(os.path.join(os.path.dirname(file), "added.py"), "w"):
-            pass
-
-    for i, how in enumerate((write, write_and_hide, os.unlink, add, lambda file: os.chmod(file, 0o755),
-                             lambda file: shutil.rmtree(os.path.dirname(os.path.dirname(file))))):
-        result, warnings = changed(f"kept{i + 2}", "kept/__init__.py", how)
-        assert result == ("1\n", ""), (i, result)
-        unasked += 1
-        assert index.asked.count(wheel_path) == unasked, (i, index.asked)
-        assert i == 5 or ["kept 1.0: what the store" in w and "it was fetched again" in w for w in warnings] == [True], warnings
-    # What was only touched is what it was.
-    assert changed("kept8", "kept/__init__.py", os.utime) == (("1\n", ""), ())
-    assert index.asked.count(wheel_path) == unasked
-    # Where it cannot be fetched again it is not there at all.
-    index.down = "kept-1.0"
-    answer, _ = changed("kept9", "kept/__init__.py", write)
-    index.down = None
-    assert "kept 1.0" in answer and "cannot be reached" in answer, answer
-    assert "No module named 'kept'" in cell("import kept", "kept9")[1]
-    assert names(install("kept", session="kept9")["installed"]) == ["kept 1.0"]
-    assert cell("import kept; kept.x", "kept9") == ("1\n", "")
-    for i in range(10):
-        box("session", "rm", f"kept{i}")
-
-
-def test_connections_are_used_again():
-    """Of a resolver, whose every question follows from the one before."""
-    for i in range(12):
-        index.add(f"link-{i}", "1.0", [f"link-{i + 1}"] if i < 11 else [], files={})
-    index.asked.clear()
-    index.clients.clear()
-    assert len(install("link-0", session="links")["installed"]) == 12
-    asked = [path for path in index.asked if not path.endswith(".whl")]
-    assert len(asked) == 24 and len(index.clients) <= 12 + 3, (asked, index.clients)  # 12 wheels are fetched, each by a process
-    box("session", "rm", "links", check=True)
-
-
-def test_an_index_that_is_down_or_lies():
-    ready()
-    index.add("down-page", "1")
-    index.add("down-file", "1", ["down-page"])
-    index.down = "/simple/down-page"
-    assert "cannot be reached" in install("down-file")
-    index.down = "/files/down_file-1-py3-none-any.whl"
-    index.files["/files/down_file-1-py3-none-any.whl.metadata"]
-    index.down = "none-any.whl"
-    answer = install("down-page")
-    assert "cannot be reached" in answer, answer
-    index.down = None
-    assert names(install("down-file")["installed"]) == ["down-file 1", "down-page 1"]
-    index.instead["/simple/fails/"] = 500, {}, b"no"
-    index.instead["/simple/nonsense/"] = 200, {"Content-Type": "application/vnd.pypi.simple.v1+json"}, b"{"
-    index.instead["/simple/elsewhere/"] = 302, {"Location": "http://10.0.0.1/simple/elsewhere/"}, b""
-    index.instead["/simple/around/"] = 302, {"Location": "/simple/around/"}, b""
-    index.instead["/simple/file/"] = 302, {"Location": "file:///etc/passwd"}, b""
-    for name, says in (("fails", "status 500"), ("nonsense", "nonsense: the index's page of it cannot be read"), ("elsewhere", "neither on its own host"),
-                       ("around", "redirects more than"), ("file", "neither on its own host")):
-        assert says in install(name), (name, install(name))
-    index.pages["private"] = [{"filename": "private-1-py3-none-any.whl", "url": "https://127.0.0.1:1/private-1-py3-none-any.whl",
-                               "hashes": {"sha256": "0" * 64}, "core-metadata": True}]
-    assert "not a public address" in install("private"), install("private")
-    unharmed()
-
-
-def test_each_failure_names_package_and_way():
-    """Three levels deep, and in every step of an installation."""
-    ready()
-
-    def needed(name):
-        for a, b in (("-a", "-b"), ("-b", "-c"), ("-c", "")):
-            index.add(name + a, "1", [name + b])
-        return name
-
-    def fails(name, says, b=box):
-        answer = install(name + "-a", b=b)
-        way = f"{name}-a → {name}-b → {name}-c → {name}"
-        assert isinstance(answer, str) and says in answer and way in answer, (name, answer)
-        assert f"{name} 1: " in answer or answer.startswith(way + ":") or answer.startswith(way + " 1: "), (name, answer)
-
-    for name, down, says in (("page-down", "/simple/page-down/", "cannot be reached"),
-                             ("metadata-down", "metadata_down-1-py3-none-any.whl.metadata", "cannot be reached"),
-                             ("file-down", "file_down-1-py3-none-any.whl", "cannot be reached")):
-        index.add(needed(name), "1")
-        if name == "file-down":
-            fetched = index.files["/files/file_down-1-py3-none-any.whl"]
-            index.instead["/files/file_down-1-py3-none-any.whl"] = 503, {}, fetched
-            fails(name, "answered with status 503")
-            continue
-        index.down = down
-        fails(name, says)
-        index.down = None
-    index.instead["/simple/" + needed("page-fails") + "/"] = 500, {}, b"no"
-    fails("page-fails", "answered with status 500")
-    index.instead["/simple/" + needed("page-nonsense") + "/"] = 200, {"Content-Type": "application/json"}, b'{"files": [7]}'
-    fails("page-nonsense", "the index's page of it cannot be read")
-    index.put(needed("not-a-wheel"), "not_a_wheel-1-py3-none-any.whl", b"x", listed_metadata=False)
-    fails("not-a-wheel", "its wheel cannot be read")
-    index.add(needed("forged-deep"), "1", digest="1" * 64)
-    fails("forged-deep", "is not the file that the index promised")
-    index.add(needed("renamed-deep"), "1", metadata=metadata_of("beta", "1"))
-    fails("renamed-deep", "says of itself that it is another package")
-    index.add(needed("up-deep"), "1", files={"../../up": "x"})
-    fails("up-deep", "leads upwards")
-    b = box_with(install_size="1M")
-    index.add(needed("large-deep"), "1", files={"large.bin": os.urandom(2 << 20)})
-    answer = install("large-deep-a", b=b)
-    assert "4 packages of 2" in answer and "the largest is large-deep 1 with 2" in answer, answer
-    assert answer.endswith("it is needed by large-deep-a → large-deep-b → large-deep-c → large-deep"), answer
-    index.add(needed("liar-deep"), "1", files={"large.bin": os.urandom(2 << 20)})
-    index.pages["liar-deep"][0]["size"] = 10
-    fails("liar-deep", "sends more than 1 MiB", b=b)
-    index.add(needed("bomb-deep"), "1", files={"zeros.bin": bytes(3 << 20), "more.bin": bytes(3 << 20)})
-    fails("bomb-deep", "more than 4", b=b)
-    b.stop()
-    unharmed()
-
-
-FULL = """
-import ctypes, json, os, subprocess, sys
-data, codebox, image, name = sys.argv[1:]
-assert ctypes.CDLL(None).mount(b"none", (data + "/packages").encode(), b"tmpfs", 0, b"size=4m,mode=700") == 0
-def run(*args):
-    r = subprocess.run([codebox, *args], capture_output=True, text=True)
-    print(json.dumps([r.returncode, r.stdout, r.stderr]), flush=True)
-run("run", "--image", image, "--session", "s", "-c", "x = 7")
-for package in name + "-a", "small":
-    run("pip", "install", "--session", "s", "--json", package)
-run("run", "--image", image, "--session", "s", "-c", "import small; x, small.__name__")
-run("stop")
-"""
-
-
-def test_a_full_disk():
-    """The store of packages has a file system of its own, which is full; the session lives, and what fits is installed."""
-    own = own_data()
-    os.makedirs(os.path.join(own, "packages"), exist_ok=True)
-    shutil.copystat(data, os.path.join(own, "packages"))
-    os.chown(os.path.join(own, "packages"), os.stat(data).st_uid, os.stat(data).st_gid)
-    unshare = ["unshare", "-Um", "--map-current-user", "--keep-caps"] if os.geteuid() else ["unshare", "-m"]
-    if subprocess.run([*unshare, "true"], capture_output=True).returncode:
-        raise Skip("mount namespaces cannot be made here")
-    for a, b in (("-a", "-b"), ("-b", "-c"), ("-c", "")):
-        index.add("filling" + a, "1", ["filling" + b])
-    index.add("filling", "1", files={"filling.bin": os.urandom(3 << 20)})
-    index.add("small", "1")
-    b = box_with()
-    b.env["CODEBOX_DATA_DIR"] = own
-    r = subprocess.run([*unshare, sys.executable, "-c", FULL, own, CODEBOX, image, "filling"], env=b.env, capture_output=True,
-                       text=True, timeout=300)
-    made, full, small, used, _ = map(json.loads, r.stdout.splitlines())
-    assert made[0] == 0, (made, r.stderr)
-    message = json.loads(full[1])["error"]["message"]
-    way = "filling-a → filling-b → filling-c → filling"
-    failed, _, why = message.partition(" 1: ")  # whichever comes when there is no room
-    assert "No space left" in why and way.startswith(why.partition("needed by ")[2]) and failed in way, message
-    assert small[0] == 0 and used[1] == "(7, 'small')\n", (small, used)
-
-
-def test_a_session_whose_disk_is_full():
-    """Packages take no room of it, but for a line."""
-    index.add("roomy", "1.0", files={"roomy.py": "x = 5\n", "roomy.bin": os.urandom(3 << 20)})
-    fill = ("import os\nfor place in '/workspace/fill', '/tmp/fill', os.path.expanduser('~/fill'):\n    try:\n"
-            "        with open(place, 'wb', buffering=0) as f:\n            while True: f.write(bytes(4096))\n"
-            "    except OSError as e: print(e.errno)\n"
-            "try:\n    for i in range(100000): open(f'/tmp/{i}', 'w').close()\nexcept OSError as e: print(e.errno)")
-    r = box("run", "--image", image, "--session", "full", "--disk", "1M", "-c", fill)
-    assert r.stdout.split() == ["28"] * 4, r
-    answer = install("roomy", session="full")
-    assert "the disk of session full is full" in answer and "remove files of the session, or use one with more disk" in answer, answer
-    assert cell("os.remove('/workspace/fill')", "full") == ("", "")
-    assert names(install("roomy", session="full")["installed"]) == ["roomy 1.0"]
-    assert cell("import roomy; roomy.x", "full") == ("5\n", "")
-
-
-def test_an_index_that_answers_without_end():
-    def endless():
-        while True:
-            yield b"x" * (1 << 20)
-    index.instead["/simple/endless/"] = 200, {}, endless
-    assert "sends more than 64 MiB" in install("endless")
-    unharmed()
-
-
-def processes(matching):
-    """How many processes of codebox-packages have this in their status."""
-    n = 0
-    for pid in named(box.daemon_pid(), "codebox-packages"):
-        try:
-            with open(f"/proc/{pid}/status") as f:
-                n += matching(f.read())
-        except OSError:
-            pass  # it has ended
-    return n
-
-
-def filtered():
-    return processes(lambda status: "\nSeccomp:\t2\n" in status)
-
-
-def working():
-    """Those that have ended stay until the next job is taken."""
-    return processes(lambda status: "\nState:\tZ" not in status)
-
-
-def test_many_at_once():
-    gate = threading.Event()
-
-    def slow():
-        gate.wait(60)
-        yield b"{}"
-    index.instead["/simple/slow/"] = 200, {"Content-Type": "application/vnd.pypi.simple.v1+json"}, slow
-    for i in range(9):
-        cell("pass", f"m{i}")
-    with Control(box) as c:
-        waiting = [c.send("packages.install", session_id=f"m{i}", packages=["slow"]) for i in range(9)]
-        twice = c.send("packages.install", session_id="m0", packages=["beta"])
-        refused = {}
-        while len(refused) < 2:
-            m = c.recv()
-            refused[m["id"]] = m["error"]
-        assert refused[waiting[8]]["kind"] == refused[twice]["kind"] == "busy", refused
-        # Those that read what the index sends have a filter, in each of their threads.
-        assert os.environ.get("CBX_SANITIZED") or wait_until(lambda: filtered() >= 8), filtered()
-        # A session that goes takes its installation with it; the others continue.
-        box("session", "rm", "m1", check=True)
-        m = c.recv()
-        assert m["id"] == waiting[1] and m["error"]["kind"] == "session_expired", m
-        gate.set()
-        ended = {c.recv()["id"] for _ in range(7)}
-        assert ended == set(waiting) - {waiting[1], waiting[8]}
-    for i in range(9):
-        box("session", "rm", f"m{i}")
-    unharmed()
-
-
-def test_one_that_is_given_up_leaves_nothing():
-    gate = threading.Event()
-    index.add("heavy", "1")
-    path = "/files/heavy-1-py3-none-any.whl"
-
-    def slow():
-        yield index.files[path][:100]
-        gate.wait(60)
-    index.instead[path] = 200, {}, slow
-    own = os.path.join(box.env["CODEBOX_DATA_DIR"], "packages", "d")
-    own = os.path.join(own, os.listdir(own)[0])
-    cell("pass", "given-up")
-    had = sorted(os.listdir(os.path.join(own, "s")))
-    with Control(box) as c:
-        n = c.send("packages.install", session_id="given-up", packages=["heavy"])
-        assert wait_until(lambda: path in index.asked)
-        assert os.listdir(os.path.join(own, "t"))
-        box("session", "rm", "given-up", check=True)
-        m = c.recv()
-        assert m["id"] == n and m["error"]["kind"] == "session_expired", m
-        # All of its processes end, although the index has not.
-        assert wait_until(lambda: working() <= 1, 20)
-        assert os.listdir(os.path.join(own, "t")) == [] and sorted(os.listdir(os.path.join(own, "s"))) == had
-
-    # So do those that ask the index, which says a little now and then.
-    def page():
-        yield b"{"
-        gate.wait(60)
-    index.instead["/simple/dripping/"] = 200, {"Content-Type": "application/vnd.pypi.simple.v1+json"}, page
-    cell("pass", "asks")
-    with Control(box) as c:
-        c.send("packages.install", session_id="asks", packages=["dripping"])
-        assert wait_until(lambda: "/simple/dripping/" in index.asked)
-        box("session", "rm", "asks", check=True)
-        assert wait_until(lambda: working() <= 1, 20)
-        assert os.listdir(os.path.join(own, "t")) == []
-    gate.set()
-    del index.instead[path], index.instead["/simple/dripping/"]
-    assert names(install("heavy")["installed"]) == ["heavy 1"]
-    unharmed()
-
-
-def inits(b=box):
-    return set(named(b.daemon_pid(), "codebox-init"))
-
-
-def test_resolvers_that_are_killed():
-    """Their sandbox, from outside: what waits for them gets an error, and codeboxd lives."""
-    gate = threading.Event()
-
-    def slow():
-        gate.wait(60)
-        yield b"{}"
-    index.instead["/simple/killed/"] = 200, {"Content-Type": "application/vnd.pypi.simple.v1+json"}, slow
-    cell("pass", "killed")
-    for i in range(3):
-        had, asked = inits(), len(index.asked)
-        with Control(box) as c:
-            c.send("packages.install", session_id="killed", packages=["killed"])
-            assert wait_until(lambda: "/simple/killed/" in index.asked[asked:])
-            for pid in inits() - had:
-                os.kill(pid, signal.SIGKILL)
-            m = c.recv()
-            assert m["error"]["kind"] == "install_failed" and "could not be resolved" in m["error"]["message"], m
-    gate.set()
-    assert names(install("beta", session="killed")["installed"]) == ["beta 1.5"]
-    unharmed()
-
-
-def lying(text):
-    """A codeboxd whose resolver does this."""
-    b = box_with()
-    share = shutil.copytree(os.environ["CODEBOX_SHARE_DIR"], os.path.join(b.dir, "share"))
-    with open(os.path.join(share, "runtimes", "python", "resolve.py"), "w") as f:
-        f.write(f"import json, time\nlong = 'https://' + 5000 * 'x'\n"
-                f"def ask(**what):\n    print(json.dumps(what), flush=True)\n{text}\ntime.sleep(600)\n")
-    b.env["CODEBOX_SHARE_DIR"] = share
-    return b
-
-
-def test_resolvers_that_lie():
-    b = lying("ask(ask=1, url=long)")
-    assert "asks for something impossible" in install("x", b=b)
-    b.stop()
-    # One that asks, and reads nothing.
-    page = b" " * (16 << 20)
-    for i in range(40):
-        index.instead[f"/simple/flood{i}/"] = 200, {"Content-Type": "application/vnd.pypi.simple.v1+json"}, page
-    b = lying("for i in range(40):\n    ask(ask=i + 1, project=f'flood{i}')")
-    cell("pass", b=b)
-    with Control(b) as c:
-        c.send("packages.install", session_id="s", packages=["x"])
-
-        def quiet():
-            n = sum("flood" in path for path in index.asked)
-            time.sleep(3)
-            return n and n == sum("flood" in path for path in index.asked)
-        assert wait_until(quiet)
-        assert sum("flood" in path for path in index.asked) < 25, index.asked
-        with open(f"/proc/{b.daemon_pid()}/statm") as f:
-            resident = int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
-        assert resident < 300 << 20, resident
-        b("session", "rm", "s", check=True)
-        assert c.recv()["error"]["kind"] == "session_expired"
-    assert cell("1 + 1", b=b)[0] == "2\n"
-    b.stop()
-
-
 def test_a_directory_of_wheels_needs_no_network():
     wheels = os.path.join(box.dir, "wheels")
     os.mkdir(wheels)
@@ -958,10 +467,7 @@ def test_html_passwords_and_the_cache_alone():
 
 
 def test_nothing_is_left():
-    own = os.path.join(box.env["CODEBOX_DATA_DIR"], "packages", "d")
-    assert len(os.listdir(own)) == 1, os.listdir(own)
-    box("stop", check=True)
-    assert wait_until(lambda: os.listdir(own) == []), os.listdir(own)
+    site.end()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import zipfile
 
 import loopback
@@ -78,6 +79,16 @@ class Index:
             "filename": file, "url": f"../../files/{file}" if self.kind == "json" else self.base + path,
             "hashes": {"sha256": digest or hashlib.sha256(data).hexdigest()}, "size": len(data), "yanked": yanked,
             "requires-python": python, "core-metadata": metadata is not None})
+
+    def hold(self, name):
+        """A page that comes only when the event is set that this returns."""
+        gate = threading.Event()
+
+        def page():
+            gate.wait(60)
+            yield b"{}"
+        self.instead[f"/simple/{name}/"] = 200, {"Content-Type": "application/vnd.pypi.simple.v1+json"}, page
+        return gate
 
     def html(self, files):
         lines = []
