@@ -215,7 +215,7 @@ static void forget(int dir, const struct names *names)
 int cbx_artifact_file_put(int store, const cJSON *job, const char *p, size_t n, struct cbx_err *err)
 {
 	uint64_t offset = cbx_json_u64(job, "offset"), size = cbx_json_u64(job, "size");
-	const cJSON *about = cJSON_GetObjectItemCaseSensitive(job, "about");
+	const cJSON *about = cbx_json_member(job, "about");
 	_cleanup_fd_ int dir = open_tenant(store, job, offset == 0, err), fd = -1;
 	struct names names;
 	int r = dir < 0 ? dir : get_names(job, &names, err);
@@ -336,7 +336,7 @@ int cbx_artifact_file_list(int store, const cJSON *job, cJSON *answer, struct cb
 
 int cbx_artifact_file_stored(int store, const cJSON *job, struct cbx_err *err)
 {
-	const cJSON *about = cJSON_GetObjectItemCaseSensitive(job, "about");
+	const cJSON *about = cbx_json_member(job, "about");
 	_cleanup_fd_ int dir = open_tenant(store, job, false, err);
 	struct names names;
 	struct stat st;

@@ -1,60 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: one pass over the text checks the grammar and, where a string holds something that cJSON would
- * swallow or choke on, writes a repaired copy. The copy is made only from the first repair on; a clean text is given to
- * cJSON as it came. Duplicate keys are found on the tree afterwards, since comparing unescaped names needs no second
- * unescaper there.
+ * Theory of operation: one pass checks the grammar and makes the tree, of which cJSON has the form, the allocator and
+ * the rest. A string is collected from pieces of the text: what a C string cannot hold, or what is not text, becomes
+ * U+FFFD and a content fault. Duplicate keys are found on the tree afterwards.
  */
 #include "base/json.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/jsonscan.h"
 #include "base/limits.h"
 #include "base/str.h"
 
-#define FEW_MEMBERS 8 /* of an object: compared each with each */
+#define FEW_MEMBERS  8	/* of an object: compared each with each */
+#define EXACT_DIGITS 15 /* of a whole number: it is exact as a double */
+#define REPLACEMENT  0xfffd
 
-struct scan {
+struct reader {
 	const char *start, *p, *end;
-	struct cbx_buf fixed; /* repaired copy up to `copied`; used once `repaired` is set */
-	const char *copied;
-	bool repaired;
+	struct cbx_buf piece; /* of the string or number that is being read */
 	const char *id, *id_end;
-	size_t values_left;
 	struct cbx_err *problem;
 	size_t problem_at;
 	const char *fault; /* syntax fault */
 };
 
-static bool fault(struct scan *s, const char *what)
+static void *fault(struct reader *s, const char *what)
 {
 	if (!s->fault)
 		s->fault = what;
-	return false;
+	return NULL;
 }
 
-static void space(struct scan *s)
+static cJSON *node(int type)
+{
+	cJSON *v = cJSON_CreateNull();
+
+	if (!v)
+		abort();
+	v->type = type;
+	return v;
+}
+
+static void space(struct reader *s)
 {
 	while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r'))
 		s->p++;
 }
 
-/* Replace the bytes from `from` to s->p by U+FFFD in the repaired copy. */
-static void repair(struct scan *s, const char *from, const char *what)
+/* ---- strings ---- */
+
+static void add_code(struct reader *s, uint32_t code)
+{
+	char bytes[4];
+
+	cbx_buf_add(&s->piece, bytes, cbx_utf8_put(bytes, code));
+}
+
+/* What is at `from` cannot be in a string. */
+static void repair(struct reader *s, const char *from, const char *what)
 {
 	if (!s->problem->code) {
 		s->problem_at = (size_t)(from - s->start);
 		cbx_refuse(s->problem, "invalid_string", EINVAL, "a string holds %s at byte %zu; remove it", what,
 			   s->problem_at);
 	}
-	s->repaired = true;
-	cbx_buf_add(&s->fixed, s->copied, (size_t)(from - s->copied));
-	cbx_buf_adds(&s->fixed, "\xef\xbf\xbd");
-	s->copied = s->p;
+	add_code(s, REPLACEMENT);
 }
 
 static int hex4(const char *p, const char *end)
@@ -74,70 +88,121 @@ static int hex4(const char *p, const char *end)
 	return v;
 }
 
-static bool escape(struct scan *s)
+/* Behind \u. */
+static bool escaped_code(struct reader *s, const char *from)
 {
-	const char *from = s->p++; /* the backslash */
-	int u, low;
+	int u = hex4(s->p, s->end), low = -1;
 
-	if (s->p >= s->end)
-		return fault(s, "a string is not closed");
-	if (*s->p != 'u') {
-		if (!strchr("\"\\/bfnrt", *s->p) || !*s->p)
-			return fault(s, "unknown escape in a string");
-		s->p++;
-		return true;
-	}
-	u = hex4(++s->p, s->end);
 	if (u < 0)
 		return fault(s, "\\u needs four hexadecimal digits");
 	s->p += 4;
+	if (u >= 0xd800 && u <= 0xdbff && s->end - s->p >= 6 && s->p[0] == '\\' && s->p[1] == 'u')
+		low = hex4(s->p + 2, s->end);
 	if (u == 0) {
 		repair(s, from, "U+0000");
-	} else if (u >= 0xd800 && u <= 0xdbff) {
-		low = s->end - s->p >= 6 && s->p[0] == '\\' && s->p[1] == 'u' ? hex4(s->p + 2, s->end) : -1;
-		if (low >= 0xdc00 && low <= 0xdfff)
-			s->p += 6;
-		else
-			repair(s, from, "a lone surrogate");
-	} else if (u >= 0xdc00 && u <= 0xdfff) {
+	} else if (low >= 0xdc00 && low <= 0xdfff) {
+		s->p += 6;
+		add_code(s, 0x10000 + (((uint32_t)u & 0x3ff) << 10 | ((uint32_t)low & 0x3ff)));
+	} else if (u >= 0xd800 && u <= 0xdfff) {
 		repair(s, from, "a lone surrogate");
+	} else {
+		add_code(s, (uint32_t)u);
 	}
 	return true;
 }
 
-static bool string(struct scan *s)
+static bool escape(struct reader *s)
 {
+	static const char names[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+	const char *from = s->p++, *at; /* the backslash */
+
+	if (s->p >= s->end)
+		return fault(s, "a string is not closed");
+	if (*s->p == 'u') {
+		s->p++;
+		return escaped_code(s, from);
+	}
+	at = *s->p ? strchr(names, *s->p) : NULL;
+	if (!at)
+		return fault(s, "unknown escape in a string");
+	cbx_buf_addc(&s->piece, meant[at - names]);
 	s->p++;
+	return true;
+}
+
+static bool is_plain(unsigned char c)
+{
+	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+}
+
+/* Up to the first byte that does not stand for itself. */
+static void plain(struct reader *s)
+{
 	for (;;) {
-		unsigned char c;
 		size_t k;
 
-		if (s->p >= s->end)
-			return fault(s, "a string is not closed");
-		c = (unsigned char)*s->p;
-		if (c == '"') {
+		while (s->p < s->end && is_plain((unsigned char)*s->p))
 			s->p++;
-			return true;
-		}
-		if (c < 0x20)
-			return fault(s, "a control character stands unescaped in a string");
-		if (c == '\\') {
-			if (!escape(s))
-				return false;
-			continue;
-		}
+		if (s->p >= s->end || (unsigned char)*s->p < 0x80)
+			return;
 		k = cbx_utf8_len(s->p, (size_t)(s->end - s->p));
-		if (!k) {
-			const char *from = s->p++;
-
-			repair(s, from, "bytes that are not UTF-8");
-			continue;
-		}
+		if (!k)
+			return;
 		s->p += k;
 	}
 }
 
-static bool run_of_digits(struct scan *s)
+/* One that a node can own; NULL: a fault. */
+static char *string(struct reader *s)
+{
+	const char *from = ++s->p;
+	char *text;
+	size_t n;
+
+	s->piece.len = 0;
+	for (;;) {
+		plain(s);
+		if (s->p >= s->end)
+			return fault(s, "a string is not closed");
+		if (*s->p == '"')
+			break;
+		if ((unsigned char)*s->p < 0x20)
+			return fault(s, "a control character stands unescaped in a string");
+		cbx_buf_add(&s->piece, from, (size_t)(s->p - from));
+		if (*s->p == '\\') {
+			if (!escape(s))
+				return NULL;
+		} else {
+			repair(s, s->p, "bytes that are not UTF-8");
+			s->p++;
+		}
+		from = s->p;
+	}
+	n = (size_t)(s->p - from);
+	text = cbx_xrealloc(NULL, s->piece.len + n + 1);
+	if (s->piece.len)
+		memcpy(text, s->piece.data, s->piece.len);
+	memcpy(text + s->piece.len, from, n);
+	text[s->piece.len + n] = '\0';
+	s->p++;
+	return text;
+}
+
+static cJSON *string_node(struct reader *s)
+{
+	char *text = string(s);
+	cJSON *v;
+
+	if (!text)
+		return NULL;
+	v = node(cJSON_String);
+	v->valuestring = text;
+	return v;
+}
+
+/* ---- numbers and words ---- */
+
+static bool run_of_digits(struct reader *s)
 {
 	const char *from = s->p;
 
@@ -146,8 +211,28 @@ static bool run_of_digits(struct scan *s)
 	return s->p > from;
 }
 
-static bool number(struct scan *s)
+/* strtod() has the C locale's point: no program sets LC_NUMERIC to another's. */
+static double converted(struct reader *s, const char *from, bool whole)
 {
+	size_t n = (size_t)(s->p - from);
+	int64_t v = 0;
+
+	if (!whole || n > EXACT_DIGITS) {
+		s->piece.len = 0;
+		cbx_buf_add(&s->piece, from, n);
+		return strtod(s->piece.data, NULL);
+	}
+	for (const char *p = from + (*from == '-'); p < s->p; p++)
+		v = v * 10 + (*p - '0');
+	return (double)(*from == '-' ? -v : v);
+}
+
+static cJSON *number(struct reader *s)
+{
+	const char *from = s->p;
+	bool whole = true;
+	cJSON *v;
+
 	if (*s->p == '-')
 		s->p++;
 	if (s->p < s->end && *s->p == '0')
@@ -156,100 +241,119 @@ static bool number(struct scan *s)
 		return fault(s, "a number needs digits");
 	if (s->p < s->end && *s->p == '.') {
 		s->p++;
+		whole = false;
 		if (!run_of_digits(s))
 			return fault(s, "a number needs digits behind its point");
 	}
 	if (s->p < s->end && (*s->p | 32) == 'e') {
 		s->p++;
+		whole = false;
 		if (s->p < s->end && (*s->p == '+' || *s->p == '-'))
 			s->p++;
 		if (!run_of_digits(s))
 			return fault(s, "a number needs digits in its exponent");
 	}
-	return true;
+	v = node(cJSON_Number);
+	cJSON_SetNumberHelper(v, converted(s, from, whole)); /* valueint, too */
+	return v;
 }
 
-static bool word(struct scan *s, const char *w)
+static cJSON *word(struct reader *s, const char *w, int type)
 {
 	size_t n = strlen(w);
 
 	if ((size_t)(s->end - s->p) < n || memcmp(s->p, w, n) != 0)
 		return fault(s, "a value is expected");
 	s->p += n;
-	return true;
+	return node(type);
 }
 
-static bool value(struct scan *s, int depth);
+/* ---- lists ---- */
 
-static bool member(struct scan *s, int depth)
+static cJSON *value(struct reader *s, int depth);
+
+static cJSON *member(struct reader *s, int depth)
 {
-	const char *name = s->p, *from;
+	const char *from = s->p;
+	char *name;
 	bool is_id;
+	cJSON *v;
 
 	if (s->p >= s->end || *s->p != '"')
 		return fault(s, "a member's name is expected");
-	if (!string(s))
-		return false;
-	is_id = depth == 1 && s->p - name == 4 && memcmp(name, "\"id\"", 4) == 0;
+	name = string(s);
+	if (!name)
+		return NULL;
+	is_id = depth == 1 && s->p - from == 4 && memcmp(from, "\"id\"", 4) == 0;
 	space(s);
-	if (s->p >= s->end || *s->p != ':')
+	if (s->p >= s->end || *s->p != ':') {
+		free(name);
 		return fault(s, "':' is expected");
+	}
 	s->p++;
 	space(s);
 	from = s->p;
-	if (!value(s, depth))
-		return false;
+	v = value(s, depth);
+	if (!v) {
+		free(name);
+		return NULL;
+	}
+	v->string = name;
 	if (is_id) {
 		s->id = from;
 		s->id_end = s->p;
 	}
-	return true;
+	return v;
 }
 
 /* Members or values, up to the closing bracket. */
-static bool list(struct scan *s, int depth, bool object)
+static cJSON *list(struct reader *s, int depth, bool object)
 {
 	const char close = object ? '}' : ']';
+	_cleanup_json_ cJSON *all = NULL;
+	cJSON *one, *ret;
 
 	if (depth > CBX_JSON_DEPTH_MAX)
 		return fault(s, "too many levels");
+	all = node(object ? cJSON_Object : cJSON_Array);
 	s->p++;
 	space(s);
 	if (s->p < s->end && *s->p == close) {
 		s->p++;
-		return true;
+	} else {
+		do {
+			space(s);
+			one = object ? member(s, depth) : value(s, depth);
+			if (!one)
+				return NULL;
+			cbx_json_push(all, one);
+			space(s);
+			if (s->p >= s->end || (*s->p != ',' && *s->p != close))
+				return fault(s, object ? "',' or '}' is expected" : "',' or ']' is expected");
+		} while (*s->p++ != close);
 	}
-	for (;;) {
-		space(s);
-		if (!(object ? member(s, depth) : value(s, depth)))
-			return false;
-		space(s);
-		if (s->p >= s->end || (*s->p != ',' && *s->p != close))
-			return fault(s, object ? "',' or '}' is expected" : "',' or ']' is expected");
-		if (*s->p++ == close)
-			return true;
-	}
+	ret = all;
+	all = NULL;
+	return ret;
 }
 
-static bool value(struct scan *s, int depth)
+static cJSON *value(struct reader *s, int depth)
 {
 	if (s->p >= s->end)
 		return fault(s, "a value is expected");
-	if (!s->values_left--)
-		return fault(s, "too many values");
 	switch (*s->p) {
 	case '{':
 		return list(s, depth + 1, true);
 	case '[':
 		return list(s, depth + 1, false);
 	case '"':
-		return string(s);
+		return string_node(s);
 	case 't':
-		return word(s, "true");
+		return word(s, "true", cJSON_True);
 	case 'f':
-		return word(s, "false");
+		return word(s, "false", cJSON_False);
 	case 'n':
-		return word(s, "null");
+		return word(s, "null", cJSON_NULL);
 	default:
 		if (*s->p == '-' || (*s->p >= '0' && *s->p <= '9'))
 			return number(s);
@@ -257,17 +361,34 @@ static bool value(struct scan *s, int depth)
 	}
 }
 
-/* Bytes of s to show in a message: at most 80, and never a part of a character. */
-static int shown_bytes(const char *s)
+/* A tree takes many times the memory of its text: it is not begun when it would have too many values. Each but the
+ * first takes two bytes at least, and has a comma or a bracket before it. */
+static bool has_room(struct reader *s, size_t values_max)
 {
-	size_t n = strlen(s);
+	const char *p = s->p;
+	size_t n = 1;
 
-	if (n <= 80)
-		return (int)n;
-	for (n = 80; n && ((unsigned char)s[n] & 0xc0) == 0x80; n--)
-		;
-	return (int)n;
+	if ((size_t)(s->end - p) / 2 < values_max)
+		return true;
+	while (p < s->end && n <= values_max) {
+		if (*p == '"') {
+			p = cbx_jsonscan_string(p, s->end);
+			continue;
+		}
+		if (*p == '[' || *p == '{') {
+			const char *first = cbx_jsonscan_space(p + 1, s->end);
+
+			n += first == s->end || (*first != ']' && *first != '}');
+		}
+		n += *p++ == ',';
+	}
+	if (n <= values_max)
+		return true;
+	s->p = p;
+	return fault(s, "too many values");
 }
+
+/* ---- duplicate keys ---- */
 
 static bool twice_among_few(const cJSON *first, const char **ret)
 {
@@ -308,7 +429,7 @@ static void find_duplicates(const cJSON *node, struct cbx_err *problem)
 	if (cJSON_IsObject(node) &&
 	    (n <= FEW_MEMBERS ? twice_among_few(node->child, &name) : twice_among_many(node->child, n, &name)))
 		cbx_refuse(problem, "duplicate_key", EINVAL, "member \"%.*s\" stands twice in one object; remove one",
-			   shown_bytes(name), name);
+			   (int)cbx_utf8_head(name, CBX_JSON_SHOWN), name);
 	for (child = node->child; child && !problem->code; child = child->next)
 		if (child->child)
 			find_duplicates(child, problem);
@@ -316,20 +437,18 @@ static void find_duplicates(const cJSON *node, struct cbx_err *problem)
 
 int cbx_json_parse_most(const char *text, size_t len, size_t values_max, struct cbx_json_doc *ret, struct cbx_err *err)
 {
-	struct scan s = { .start = text, .p = text, .end = text + len, .copied = text, .values_left = values_max };
+	struct reader s = { .start = text, .p = text, .end = text + len };
 	struct cbx_json_doc doc = { 0 };
-	const char *end = NULL;
-	bool ok;
 
 	s.problem = &doc.problem;
 	space(&s);
-	ok = value(&s, 0);
-	if (ok) {
-		space(&s);
-		ok = s.p == s.end || fault(&s, "bytes follow the value");
-	}
-	if (!ok) {
-		cbx_buf_release(&s.fixed);
+	doc.root = has_room(&s, values_max) ? value(&s, 0) : NULL;
+	space(&s);
+	if (doc.root && s.p != s.end)
+		fault(&s, "bytes follow the value");
+	cbx_buf_release(&s.piece);
+	if (s.fault) {
+		cJSON_Delete(doc.root);
 		ret->at = (size_t)(s.p - s.start);
 		return cbx_refuse(err, "invalid_json", EBADMSG, "not JSON: %s (at byte %zu)", s.fault,
 				  (size_t)(s.p - s.start));
@@ -337,17 +456,6 @@ int cbx_json_parse_most(const char *text, size_t len, size_t values_max, struct 
 	if (s.id) {
 		doc.id = cbx_xcalloc(1, (size_t)(s.id_end - s.id) + 1);
 		memcpy(doc.id, s.id, (size_t)(s.id_end - s.id));
-	}
-	if (s.repaired) {
-		cbx_buf_add(&s.fixed, s.copied, (size_t)(s.end - s.copied));
-		doc.root = cJSON_ParseWithLengthOpts(s.fixed.data, s.fixed.len, &end, 0);
-	} else {
-		doc.root = cJSON_ParseWithLengthOpts(text, len, &end, 0);
-	}
-	cbx_buf_release(&s.fixed);
-	if (!doc.root) {
-		free(doc.id);
-		return cbx_refuse(err, "invalid_json", EBADMSG, "not JSON that can be read");
 	}
 	if (!doc.problem.code)
 		find_duplicates(doc.root, &doc.problem);
@@ -376,190 +484,4 @@ void cbx_json_doc_release(struct cbx_json_doc *doc)
 	cJSON_Delete(doc->root);
 	free(doc->id);
 	memset(doc, 0, sizeof(*doc));
-}
-
-/* ---- typed members ---- */
-
-static const cJSON *given(const cJSON *obj, const char *key)
-{
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
-
-	return v && !cJSON_IsNull(v) ? v : NULL;
-}
-
-static int wrong_type(const cJSON *v, const char *key, const char *want, struct cbx_err *err)
-{
-	_cleanup_buf_ struct cbx_buf shown = { 0 };
-
-	cbx_json_print(&shown, v);
-	return cbx_refuse(err, "invalid_argument", EINVAL, "%s: %s is expected, not %.*s%s", key, want,
-			  shown_bytes(cbx_buf_str(&shown)), cbx_buf_str(&shown), shown.len > 80 ? "…" : "");
-}
-
-int cbx_json_get_str(const cJSON *obj, const char *key, const char **ret, struct cbx_err *err)
-{
-	const cJSON *v = given(obj, key);
-
-	if (!v)
-		return 0;
-	if (!cJSON_IsString(v))
-		return wrong_type(v, key, "a string", err);
-	*ret = v->valuestring;
-	return 1;
-}
-
-int cbx_json_get_bool(const cJSON *obj, const char *key, bool *ret, struct cbx_err *err)
-{
-	const cJSON *v = given(obj, key);
-
-	if (!v)
-		return 0;
-	if (!cJSON_IsBool(v))
-		return wrong_type(v, key, "true or false", err);
-	*ret = cJSON_IsTrue(v);
-	return 1;
-}
-
-int cbx_json_get_u64(const cJSON *obj, const char *key, uint64_t min, uint64_t max, uint64_t *ret,
-		     struct cbx_err *err)
-{
-	const cJSON *v = given(obj, key);
-	double d;
-
-	if (!v)
-		return 0;
-	if (!cJSON_IsNumber(v))
-		return wrong_type(v, key, "a whole number", err);
-	d = v->valuedouble;
-	if (!(d >= 0 && d <= 9007199254740992.0) || floor(d) != d)
-		return wrong_type(v, key, "a whole number of at least 0", err);
-	if ((uint64_t)d < min && max >= 1u << 30) /* the upper bound is not the point */
-		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %.0f is too small; give at least %llu", key, d,
-				  (unsigned long long)min);
-	if ((uint64_t)d < min || (uint64_t)d > max)
-		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %.0f is not between %llu and %llu", key, d,
-				  (unsigned long long)min, (unsigned long long)max);
-	*ret = (uint64_t)d;
-	return 1;
-}
-
-int cbx_json_get_double(const cJSON *obj, const char *key, double min, double max, double *ret, struct cbx_err *err)
-{
-	const cJSON *v = given(obj, key);
-
-	if (!v)
-		return 0;
-	if (!cJSON_IsNumber(v) || !isfinite(v->valuedouble))
-		return wrong_type(v, key, "a number", err);
-	if (v->valuedouble < min && max >= 1u << 30)
-		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %g is too small; give at least %g", key,
-				  v->valuedouble, min);
-	if (v->valuedouble < min || v->valuedouble > max)
-		return cbx_refuse(err, "invalid_argument", ERANGE, "%s: %g is not between %g and %g", key,
-				  v->valuedouble, min, max);
-	*ret = v->valuedouble;
-	return 1;
-}
-
-int cbx_json_get_obj(const cJSON *obj, const char *key, const cJSON **ret, struct cbx_err *err)
-{
-	const cJSON *v = given(obj, key);
-
-	if (!v)
-		return 0;
-	if (!cJSON_IsObject(v))
-		return wrong_type(v, key, "an object", err);
-	*ret = v;
-	return 1;
-}
-
-int cbx_json_get_arr(const cJSON *obj, const char *key, const cJSON **ret, struct cbx_err *err)
-{
-	const cJSON *v = given(obj, key);
-
-	if (!v)
-		return 0;
-	if (!cJSON_IsArray(v))
-		return wrong_type(v, key, "an array", err);
-	*ret = v;
-	return 1;
-}
-
-const char *cbx_json_text(const cJSON *obj, const char *key)
-{
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
-
-	return cJSON_IsString(v) ? v->valuestring : NULL;
-}
-
-const char *cbx_json_str(const cJSON *obj, const char *key)
-{
-	const char *text = cbx_json_text(obj, key);
-
-	return text ? text : "";
-}
-
-bool cbx_json_lists(const cJSON *list, const char *text)
-{
-	const cJSON *v;
-
-	cJSON_ArrayForEach(v, list)
-		if (cJSON_IsString(v) && strcmp(v->valuestring, text) == 0)
-			return true;
-	return false;
-}
-
-int cbx_json_error(const cJSON *obj, const char *kind, int code, struct cbx_err *err)
-{
-	const char *own = cbx_json_text(obj, "kind"), *message = cbx_json_text(obj, "message");
-
-	cbx_refuse(err, own ? own : kind, code, "%s", message ? message : "no reason was given");
-	cbx_err_sanitize(err);
-	return -err->code;
-}
-
-cJSON *cbx_json_of_error(const struct cbx_err *err)
-{
-	cJSON *o = cbx_json_new_obj();
-
-	cbx_json_set_str(o, "kind", err->kind);
-	cbx_json_set_str(o, "message", err->msg);
-	return o;
-}
-
-double cbx_json_number(const cJSON *obj, const char *key, double otherwise)
-{
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
-
-	return cJSON_IsNumber(v) ? v->valuedouble : otherwise;
-}
-
-int cbx_json_only(const cJSON *obj, const char *const *keys, struct cbx_err *err)
-{
-	const cJSON *v;
-
-	cJSON_ArrayForEach(v, obj) {
-		_cleanup_buf_ struct cbx_buf list = { 0 };
-		const char *const *k;
-
-		for (k = keys; *k; k++)
-			if (strcmp(*k, v->string) == 0)
-				break;
-		if (*k)
-			continue;
-		for (k = keys; *k; k++)
-			cbx_buf_addf(&list, "%s%s", k == keys ? "" : ", ", *k);
-		return cbx_refuse(err, "invalid_argument", EINVAL, "unknown member \"%.*s\"; accepted are: %s",
-				  shown_bytes(v->string), v->string, cbx_buf_str(&list));
-	}
-	return 0;
-}
-
-uint64_t cbx_json_u64(const cJSON *obj, const char *key)
-{
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, key);
-
-	if (cJSON_IsRaw(v))
-		return strtoull(v->valuestring, NULL, 10);
-	return cJSON_IsNumber(v) && v->valuedouble >= 0 ? (uint64_t)v->valuedouble : 0;
 }

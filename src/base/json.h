@@ -6,8 +6,8 @@
  * Strict JSON over cJSON.
  *
  * cJSON accepts trailing bytes, raw control characters, leading zeros, invalid UTF-8 and duplicate keys, cuts strings
- * at an escaped NUL, and keeps every number as a double. What crosses a trust boundary is therefore scanned first by
- * our own grammar check (RFC 8259, UTF-8, depth, size), and only then given to cJSON.
+ * at an escaped NUL, and prints some numbers as others. What is read here is read by our own reader (RFC 8259, UTF-8,
+ * depth, size), and printed by our own printer: cJSON is the form of a tree in between.
  *
  * There are two kinds of fault. A *syntax* fault means that there is no message: the parse fails. A *content*
  * fault (an escaped NUL, a lone surrogate, a duplicate key, invalid UTF-8 inside a string) leaves a message whose id
@@ -25,6 +25,7 @@
 #include "base/err.h"
 
 #define CBX_JSON_DEPTH_MAX 64
+#define CBX_JSON_SHOWN	   80 /* bytes of a name or value in an error */
 
 struct cbx_json_doc {
 	cJSON *root;            /* owned by the document */
@@ -50,6 +51,8 @@ static inline void cbx_json_delete_p(cJSON **j)
 }
 #define _cleanup_json_ __attribute__((cleanup(cbx_json_delete_p)))
 
+/* A member, borrowed; NULL: there is none, or obj is NULL or not an object. */
+cJSON *cbx_json_member(const cJSON *obj, const char *key);
 /*
  * Typed members of an object. A missing member (or null) leaves *ret as it was and returns 0; a member of another type
  * or outside the range is an error that names the field and the value. 1: present and stored.
@@ -66,6 +69,7 @@ int cbx_json_get_arr(const cJSON *obj, const char *key, const cJSON **ret, struc
 const char *cbx_json_text(const cJSON *obj, const char *key);
 const char *cbx_json_str(const cJSON *obj, const char *key); /* the same, "" instead of NULL */
 bool cbx_json_lists(const cJSON *list, const char *text);    /* it is one of the strings of a list */
+bool cbx_json_whole(double v); /* it has no fraction; without libm, which would be mapped at every start */
 double cbx_json_number(const cJSON *obj, const char *key, double otherwise);
 /* Numbers of trees that were built here, too, in which they are raw text; 0 when absent. */
 uint64_t cbx_json_u64(const cJSON *obj, const char *key);
@@ -92,8 +96,14 @@ void cbx_json_push_str(cJSON *arr, const char *value);
 
 /* Print on one line, without a newline at its end. */
 void cbx_json_print(struct cbx_buf *out, const cJSON *value);
-/* The same with all strings made fit for a model (clean.h), in the tree as well. */
-void cbx_json_print_clean(struct cbx_buf *out, cJSON *value);
+/* The same with all strings made fit for a model (clean.h). */
+void cbx_json_print_clean(struct cbx_buf *out, const cJSON *value);
+/* The members of an object, one after another, where a tree would be made for nothing: behind a brace, or with a comma
+ * behind another member; clean, too. */
+void cbx_json_write_key(struct cbx_buf *out, const char *key); /* its value comes next */
+void cbx_json_write(struct cbx_buf *out, const char *key, const cJSON *value);	   /* NULL value: omitted */
+void cbx_json_write_str(struct cbx_buf *out, const char *key, const char *value); /* NULL value: omitted */
+void cbx_json_write_u64(struct cbx_buf *out, const char *key, uint64_t value);
 /* As cbx_json_print(), on many lines, each level that many spaces further in, as Python's json.dumps(indent=) does it.
  */
 void cbx_json_print_indented(struct cbx_buf *out, const cJSON *value, unsigned spaces);

@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: trees are made by cJSON, but every string is made valid first, and most numbers are printed
- * here: a cell's answer has a dozen, and cJSON prints a number and reads it back to see whether that was exact.
+ * Theory of operation: trees are made by cJSON, but every string is made valid first, and whole numbers are raw text, for
+ * a double would lose those above 2^53.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clean.h"
 #include "base/cleanup.h"
 #include "base/json.h"
 #include "base/str.h"
-
-#define PRINT_ROOM 1024 /* bytes, for most of what is printed; it grows */
 
 static cJSON *checked(cJSON *v)
 {
@@ -74,7 +71,6 @@ static char *digits(char *end, uint64_t v, int n)
 	return end;
 }
 
-/* Whole numbers are printed by us: a double would lose those above 2^53 and cJSON prints some in exponent form. */
 void cbx_json_set_u64(cJSON *obj, const char *key, uint64_t v)
 {
 	char text[24] = "";
@@ -116,76 +112,6 @@ void cbx_json_set_null(cJSON *obj, const char *key)
 void cbx_json_push_str(cJSON *arr, const char *v)
 {
 	cbx_json_push(arr, new_str(v, strlen(v)));
-}
-
-void cbx_json_print(struct cbx_buf *out, const cJSON *v)
-{
-	_cleanup_free_ char *text = cJSON_PrintBuffered(v, PRINT_ROOM, 0);
-
-	if (!text)
-		checked(NULL);
-	cbx_buf_adds(out, text);
-}
-
-static void clean_string(char **s)
-{
-	_cleanup_buf_ struct cbx_buf clean = { 0 };
-
-	cbx_clean(&clean, *s);
-	cJSON_free(*s);
-	*s = cJSON_malloc(clean.len + 1);
-	if (!*s)
-		abort();
-	memcpy(*s, cbx_buf_str(&clean), clean.len + 1);
-}
-
-static void clean_tree(cJSON *v)
-{
-	for (; v; v = v->next) {
-		if (cJSON_IsString(v) && !(v->type & cJSON_IsReference) && !cbx_is_clean(v->valuestring))
-			clean_string(&v->valuestring);
-		if (v->string && !(v->type & cJSON_StringIsConst) && !cbx_is_clean(v->string))
-			clean_string(&v->string);
-		clean_tree(v->child);
-	}
-}
-
-void cbx_json_print_clean(struct cbx_buf *out, cJSON *v)
-{
-	clean_tree(v);
-	cbx_json_print(out, v);
-}
-
-static void new_line(struct cbx_buf *out, unsigned spaces)
-{
-	cbx_buf_addf(out, "\n%*s", (int)spaces, "");
-}
-
-void cbx_json_print_indented(struct cbx_buf *out, const cJSON *v, unsigned spaces)
-{
-	_cleanup_buf_ struct cbx_buf compact = { 0 };
-	bool quoted = false;
-	unsigned depth = 0;
-
-	cbx_json_print(&compact, v);
-	for (const char *p = compact.data, *end = p + compact.len; p < end; p++) {
-		bool opens = !quoted && (*p == '{' || *p == '['), closes = !quoted && (*p == '}' || *p == ']');
-
-		if (closes && p[-1] != '{' && p[-1] != '[')
-			new_line(out, --depth * spaces);
-		else if (closes)
-			depth--;
-		cbx_buf_addc(out, *p);
-		if (quoted && *p == '\\')
-			cbx_buf_addc(out, *++p);
-		else if (*p == '"')
-			quoted = !quoted;
-		else if (!quoted && *p == ':')
-			cbx_buf_addc(out, ' ');
-		depth += opens;
-		if ((opens && p[1] != '}' && p[1] != ']') || (!quoted && *p == ','))
-			new_line(out, depth * spaces);
-	}
 }
 
 void cbx_json_wipe(cJSON *obj)

@@ -19,12 +19,21 @@ const char *cbx_jsonscan_space(const char *p, const char *end)
 	return p;
 }
 
+/* From quote to quote; those behind an escape are not the end. Each byte is looked at twice at most. */
 const char *cbx_jsonscan_string(const char *p, const char *end)
 {
-	for (p++; p < end && *p != '"'; p++)
-		if (*p == '\\')
-			p++;
-	return p < end ? p + 1 : end;
+	for (p++; p < end;) {
+		const char *quote = memchr(p, '"', (size_t)(end - p)), *escape;
+
+		if (!quote)
+			return end;
+		while ((escape = memchr(p, '\\', (size_t)(quote - p))) && escape + 1 < quote)
+			p = escape + 2;
+		if (!escape)
+			return quote + 1;
+		p = quote + 1;
+	}
+	return end;
 }
 
 const char *cbx_jsonscan_value(const char *p, const char *end)

@@ -209,6 +209,40 @@ size_t cbx_utf8_count(const char *p, size_t n)
 	return count;
 }
 
+size_t cbx_utf8_head(const char *s, size_t max)
+{
+	size_t n = strnlen(s, max + 1);
+
+	if (n <= max)
+		return n;
+	for (n = max; n && ((unsigned char)s[n] & 0xc0) == 0x80; n--)
+		;
+	return n;
+}
+
+size_t cbx_utf8_put(char out[4], uint32_t code)
+{
+	size_t n = 0;
+
+	if (code < 0x80) {
+		out[n++] = (char)code;
+		return n;
+	}
+	if (code < 0x800) {
+		out[n++] = (char)(0xc0 | code >> 6);
+	} else {
+		if (code < 0x10000) {
+			out[n++] = (char)(0xe0 | code >> 12);
+		} else {
+			out[n++] = (char)(0xf0 | code >> 18);
+			out[n++] = (char)(0x80 | (code >> 12 & 0x3f));
+		}
+		out[n++] = (char)(0x80 | (code >> 6 & 0x3f));
+	}
+	out[n++] = (char)(0x80 | (code & 0x3f));
+	return n;
+}
+
 bool cbx_utf8_valid(const char *p, size_t n)
 {
 	while (n) {

@@ -41,6 +41,9 @@ bool cbx_format_time_ms(uint64_t ms, char out[32]);
 size_t cbx_utf8_len(const char *p, size_t n);
 size_t cbx_utf8_count(const char *p, size_t n); /* characters in valid UTF-8 */
 bool cbx_utf8_valid(const char *p, size_t n);
+/* At most `max` bytes of s, and never a part of a character. */
+size_t cbx_utf8_head(const char *s, size_t max);
+size_t cbx_utf8_put(char out[4], uint32_t code); /* a code point up to U+10FFFF; the bytes it takes */
 uint64_t cbx_hash(const char *s); /* FNV-1a: to find, not to trust */
 /* Append p with every invalid byte replaced by U+FFFD and every NUL by U+2400. */
 void cbx_utf8_append(struct cbx_buf *out, const char *p, size_t n);

@@ -396,7 +396,7 @@ bool cbx_mounts_ask(const struct cbx_mount_rules *rules, const cJSON *list, stru
 	if (!in_force(rules)->nmounts && !rules->granted)
 		return false;
 	cJSON_ArrayForEach(v, list) {
-		const char *source = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(v, "source"));
+		const char *source = cJSON_GetStringValue(cbx_json_member(v, "source"));
 
 		if (source)
 			cbx_naming_add(naming, source);

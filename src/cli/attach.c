@@ -98,9 +98,9 @@ static int send_size(struct attached *t, struct cbx_err *err)
 		return 0;
 	params = command_params(t);
 	cbx_attach_size(params);
-	if (!cJSON_GetObjectItemCaseSensitive(params, "rows"))
+	if (!cbx_json_member(params, "rows"))
 		cbx_json_set_u64(params, "rows", 0);
-	if (!cJSON_GetObjectItemCaseSensitive(params, "columns"))
+	if (!cbx_json_member(params, "columns"))
 		cbx_json_set_u64(params, "columns", 0);
 	return cbx_client_send(t->a->client, "command.resize", params, NULL, err);
 }

@@ -5,8 +5,9 @@
  * is read only when its buffer has no whole line, so a reader that does not read stops its writer, and neither
  * direction waits for the other.
  *
- * Standard input and output are not switched to non-blocking: other processes may share them. A pipe that polls as
- * writable takes PIPE_BUF bytes without waiting, so no more than that is written at a time.
+ * Standard input and output are not switched to non-blocking: other processes may share them. What cannot be written
+ * without waiting (RWF_NOWAIT, which older kernels do not have for pipes) is written when poll says so: a pipe that is
+ * writable takes PIPE_BUF bytes.
  *
  * The client outlives the daemon: when that ends, what was asked of it is answered with an error, and with the next
  * message another one is started, which first gets what the client has said before (said.c). A daemon that was just
@@ -19,10 +20,13 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -148,12 +152,26 @@ static void read_input(struct bridge *b)
 	}
 }
 
+/* As much as there is room for; false: nothing was written. An end is seen by the next turn. */
+static bool write_at_once(struct lane *l)
+{
+	const struct iovec v = { l->b.data + l->at, l->whole - l->at };
+	long w = syscall(SYS_pwritev2, STDOUT_FILENO, &v, 1, -1L, -1L, RWF_NOWAIT);
+
+	if (w > 0)
+		l->at += (size_t)w;
+	return w > 0;
+}
+
 /* False: the client reads no more. */
 static bool write_output(struct lane *l)
 {
 	size_t n = l->whole - l->at;
-	ssize_t w = write(STDOUT_FILENO, l->b.data + l->at, n < PIPE_BUF ? n : PIPE_BUF);
+	ssize_t w;
 
+	if (write_at_once(l))
+		return true;
+	w = write(STDOUT_FILENO, l->b.data + l->at, n < PIPE_BUF ? n : PIPE_BUF);
 	if (w < 0)
 		return again(errno);
 	l->at += (size_t)w;
@@ -408,6 +426,8 @@ static int turn(struct bridge *b)
 	}
 	if (b->fd >= 0)
 		r = daemon_events(b, p[1].revents, up_full, down_full);
+	if (!down_full && pending(&b->down))
+		(void)write_at_once(&b->down);
 	return r >= 0 ? r : over(b, n > 0);
 }
 

@@ -62,9 +62,9 @@ static int on_interrupt(struct cbx_cell *cell, struct cbx_err *err)
 
 static void on_display(struct cbx_cell *cell, const cJSON *msg, cJSON *displays)
 {
-	const cJSON *data = cJSON_GetObjectItemCaseSensitive(msg, "data");
-	const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(msg, "metadata");
-	bool is_result = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(msg, "is_result"));
+	const cJSON *data = cbx_json_member(msg, "data");
+	const cJSON *metadata = cbx_json_member(msg, "metadata");
+	bool is_result = cJSON_IsTrue(cbx_json_member(msg, "is_result"));
 	struct cbx_err err;
 
 	if (cell->collect) {
@@ -346,7 +346,7 @@ void cbx_cell_release(struct cbx_cell *cell)
 
 static bool asked_to_exit(const cJSON *execution)
 {
-	const cJSON *code = cJSON_GetObjectItemCaseSensitive(execution, "exit_code");
+	const cJSON *code = cbx_json_member(execution, "exit_code");
 
 	/* Of a program that was killed it is what a shell says: above 128 it is a signal, which is to be explained. */
 	return cJSON_IsNumber(code) &&
@@ -369,7 +369,7 @@ static size_t to_be_said(const struct cbx_cell *cell, const cJSON *execution, co
 
 void cbx_cell_explain(struct cbx_cell *cell, const cJSON *execution)
 {
-	const cJSON *error = cJSON_GetObjectItemCaseSensitive(execution, "error");
+	const cJSON *error = cbx_json_member(execution, "error");
 	const char *message = cbx_json_str(execution, "message"), *traceback = cbx_json_str(error, "traceback");
 	size_t says = to_be_said(cell, execution, message);
 
@@ -393,8 +393,8 @@ void cbx_cell_explain(struct cbx_cell *cell, const cJSON *execution)
 int cbx_cell_exit_status(const cJSON *execution)
 {
 	const char *status = cbx_json_str(execution, "status");
-	const cJSON *code = cJSON_GetObjectItemCaseSensitive(execution, "exit_code");
-	const char *error = cbx_json_str(cJSON_GetObjectItemCaseSensitive(execution, "error"), "name");
+	const cJSON *code = cbx_json_member(execution, "exit_code");
+	const char *error = cbx_json_str(cbx_json_member(execution, "error"), "name");
 
 	if (strcmp(status, "timeout") == 0)
 		return CBX_EXIT_TIMEOUT;

@@ -76,7 +76,7 @@ static int list(struct cbx_client *client, const struct options *o)
 		return cbx_cli_fail(&err);
 	if (o->json)
 		return cbx_cli_print_json(result);
-	all = cJSON_GetObjectItemCaseSensitive(result, "artifacts");
+	all = cbx_json_member(result, "artifacts");
 	if (!cJSON_GetArraySize(all)) {
 		cbx_cli_say("there are no artifacts; they are kept if the policy says so (artifacts.keep)");
 		return CBX_EXIT_OK;
@@ -179,7 +179,7 @@ static int rm(struct cbx_client *client, const struct options *o)
 		return cbx_cli_usage("artifact", "rm: give the IDs of artifacts, or --all");
 	if (o->all && cbx_client_call(client, "artifact.list", NULL, &result, &err) < 0)
 		return cbx_cli_fail(&err);
-	cJSON_ArrayForEach(a, cJSON_GetObjectItemCaseSensitive(result, "artifacts"))
+	cJSON_ArrayForEach(a, cbx_json_member(result, "artifacts"))
 		status = (r = remove_one(client, cbx_json_str(a, "artifact_id"))) ? r : status;
 	for (int i = 0; i < o->n; i++)
 		status = (r = remove_one(client, o->names[i])) ? r : status;

@@ -59,15 +59,15 @@ int cbx_exec_status(const cJSON *command, const struct cbx_attach *a, const stru
 
 static void print_command(struct cbx_buf *out, const cJSON *c)
 {
-	const cJSON *exit = cJSON_GetObjectItemCaseSensitive(c, "exit_code"), *word;
+	const cJSON *exit = cbx_json_member(c, "exit_code"), *word;
 	char code[16] = "-";
 
 	if (cJSON_IsNumber(exit))
 		snprintf(code, sizeof(code), "%d", exit->valueint);
 	cbx_buf_addf(out, "%6.0f %-9s %5s %9.1fs %-8s", cbx_json_number(c, "execution_id", 0), cbx_json_str(c, "status"),
 		     code, cbx_json_number(c, "duration_ms", 0) / 1000,
-		     cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(c, "attached")) ? "attached" : "");
-	cJSON_ArrayForEach(word, cJSON_GetObjectItemCaseSensitive(c, "argv")) {
+		     cJSON_IsTrue(cbx_json_member(c, "attached")) ? "attached" : "");
+	cJSON_ArrayForEach(word, cbx_json_member(c, "argv")) {
 		cbx_buf_addc(out, ' ');
 		cbx_escape(out, cJSON_IsString(word) ? word->valuestring : "");
 	}
@@ -86,7 +86,7 @@ static int list(struct cbx_client *client, const struct options *o, cJSON *param
 	if (o->json)
 		return cbx_cli_print_json(result);
 	cbx_buf_addf(&out, "%6s %-9s %5s %10s %-8s COMMAND\n", "ID", "STATUS", "EXIT", "TIME", "");
-	cJSON_ArrayForEach(c, cJSON_GetObjectItemCaseSensitive(result, "commands"))
+	cJSON_ArrayForEach(c, cbx_json_member(result, "commands"))
 		print_command(&out, c);
 	return cbx_cli_out(out.data, out.len);
 }
@@ -115,9 +115,9 @@ static int attach(struct cbx_client *client, struct options *o, cJSON *params)
 		cJSON_Delete(params);
 		return cbx_exec_status(NULL, NULL, &err);
 	}
-	cJSON_ArrayForEach(c, cJSON_GetObjectItemCaseSensitive(all, "commands"))
+	cJSON_ArrayForEach(c, cbx_json_member(all, "commands"))
 		if (cbx_json_number(c, "execution_id", 0) == (double)o->id)
-			o->terminal = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(c, "terminal"));
+			o->terminal = cJSON_IsTrue(cbx_json_member(c, "terminal"));
 	cbx_json_set_u64(params, "execution_id", o->id);
 	o->to.terminal = o->terminal && isatty(STDIN_FILENO);
 	o->to.input = o->input || o->to.terminal;
@@ -130,13 +130,13 @@ static int attach(struct cbx_client *client, struct options *o, cJSON *params)
 void cbx_exec_terminal(cJSON *params)
 {
 	const char *term = getenv("TERM");
-	cJSON *variables = cJSON_GetObjectItemCaseSensitive(params, "variables");
+	cJSON *variables = cbx_json_member(params, "variables");
 
 	cbx_json_set_bool(params, "terminal", true);
 	cbx_attach_size(params);
 	if (!variables)
 		cbx_json_set(params, "variables", variables = cbx_json_new_obj());
-	if (!cJSON_GetObjectItemCaseSensitive(variables, "TERM"))
+	if (!cbx_json_member(variables, "TERM"))
 		cbx_json_set_str(variables, "TERM", term && term[0] ? term : "dumb");
 }
 

@@ -54,8 +54,8 @@ static char *language_of(const struct cbx_mcp_args *mcp)
 	cbx_dirs_release(&dirs);
 	cJSON_ArrayForEach(image, list)
 		if (strcmp(cbx_json_str(image, "name"), mcp->image) == 0)
-			has = cJSON_GetObjectItemCaseSensitive(image, "interpreters");
-	for (unsigned i = 0; has && (own = cbx_language_own(i)) && !cJSON_GetObjectItemCaseSensitive(has, own);)
+			has = cbx_json_member(image, "interpreters");
+	for (unsigned i = 0; has && (own = cbx_language_own(i)) && !cbx_json_member(has, own);)
 		i++;
 	return cbx_xstrdup(own ? own : has && has->child ? has->child->string : cbx_language_own(0));
 }

@@ -110,7 +110,7 @@ static void same_names(const struct cbx_cli_spec *spec)
 	cJSON_ArrayForEach(m, spec->mounts) {
 		const char *source = cbx_json_str(m, "source");
 
-		if (!cJSON_GetObjectItemCaseSensitive(m, "target") && !cbx_plan_target_refused(source))
+		if (!cbx_json_member(m, "target") && !cbx_plan_target_refused(source))
 			cbx_json_set_str(m, "target", source);
 	}
 }

@@ -42,12 +42,12 @@ static int show(const cJSON *result)
 	_cleanup_buf_ struct cbx_buf out = { 0 };
 	const cJSON *v;
 
-	list(&out, "Installed:", cJSON_GetObjectItemCaseSensitive(result, "installed"));
-	list(&out, "There already:", cJSON_GetObjectItemCaseSensitive(result, "already"));
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(result, "warnings"))
+	list(&out, "Installed:", cbx_json_member(result, "installed"));
+	list(&out, "There already:", cbx_json_member(result, "already"));
+	cJSON_ArrayForEach(v, cbx_json_member(result, "warnings"))
 		if (cJSON_IsString(v))
 			cbx_cli_say("warning: %s", v->valuestring);
-	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(result, "imported"))
+	cJSON_ArrayForEach (v, cbx_json_member(result, "imported"))
 		cbx_cli_say("%s %s is imported already, and in use instead of %s; use: codebox session restart %s, or "
 			    "importlib.reload() in a cell",
 			    cbx_json_str(v, "name"), cbx_json_str(v, "version"), cbx_json_str(v, "installed"),

@@ -335,8 +335,8 @@ static int explain(const struct cbx_dirs *dirs, const struct options *o)
 
 static void print_setting(struct cbx_buf *out, enum cbx_key key, const cJSON *v)
 {
-	const cJSON *most = cJSON_GetObjectItemCaseSensitive(v, "max");
-	const cJSON *standard = cJSON_IsObject(v) ? cJSON_GetObjectItemCaseSensitive(v, "default") : v;
+	const cJSON *most = cbx_json_member(v, "max");
+	const cJSON *standard = cJSON_IsObject(v) ? cbx_json_member(v, "default") : v;
 	struct cbx_err ignored;
 	uint64_t value;
 	char text[48];
@@ -376,7 +376,7 @@ static int differences(struct cbx_buf *out, const cJSON *a, const cJSON *b, cons
 		const cJSON *v, *from = side ? b : a;
 
 		cJSON_ArrayForEach(v, from) {
-			const cJSON *w = cJSON_GetObjectItemCaseSensitive(side ? a : b, v->string);
+			const cJSON *w = cbx_json_member(side ? a : b, v->string);
 			_cleanup_free_ char *name = cbx_xasprintf("%s%s", prefix, v->string);
 			_cleanup_buf_ struct cbx_buf line = { 0 }, value = { 0 };
 

@@ -346,7 +346,7 @@ static int failed(const struct cbx_err *err)
 static void without_session(cJSON *execution)
 {
 	static const char *const says[] = { CBX_SAYS_KEPT, CBX_SAYS_GOES_ON, CBX_SAYS_LOST };
-	cJSON *message = cJSON_GetObjectItemCaseSensitive(execution, "message");
+	cJSON *message = cbx_json_member(execution, "message");
 
 	cJSON_ReplaceItemInObjectCaseSensitive(execution, "state_kept", cJSON_CreateFalse());
 	for (size_t i = 0; cJSON_IsString(message) && i < ARRAY_SIZE(says); i++) {

@@ -75,7 +75,7 @@ static int list(struct cbx_client *client, const struct options *o)
 		return cbx_cli_fail(&err);
 	if (o->json)
 		return cbx_cli_print_json(result);
-	sessions = cJSON_GetObjectItemCaseSensitive(result, "sessions");
+	sessions = cbx_json_member(result, "sessions");
 	if (!cJSON_GetArraySize(sessions)) {
 		cbx_cli_say("there are no sessions");
 		return CBX_EXIT_OK;
@@ -153,7 +153,7 @@ static int remove_all(struct cbx_client *client)
 		return CBX_EXIT_OK;
 	if (cbx_client_call(client, "session.list", NULL, &result, &err) < 0)
 		return cbx_cli_fail(&err);
-	cJSON_ArrayForEach(s, cJSON_GetObjectItemCaseSensitive(result, "sessions")) {
+	cJSON_ArrayForEach(s, cbx_json_member(result, "sessions")) {
 		int r = remove_one(client, cbx_json_str(s, "session_id"));
 
 		status = r ? r : status;

@@ -51,7 +51,7 @@ static void value_text(struct cbx_buf *out, const cJSON *v)
 
 static const cJSON *cell_of(const cJSON *row, bool header)
 {
-	return header ? cJSON_GetObjectItemCaseSensitive(row, "name") : row;
+	return header ? cbx_json_member(row, "name") : row;
 }
 
 static void widen(const cJSON *row, bool header, size_t *widths, size_t n)
@@ -92,8 +92,8 @@ static void put(struct cbx_buf *out, const cJSON *row, bool header, const size_t
 
 static int show_rows(const cJSON *result)
 {
-	const cJSON *columns = cJSON_GetObjectItemCaseSensitive(result, "columns"),
-		    *rows = cJSON_GetObjectItemCaseSensitive(result, "rows"), *row;
+	const cJSON *columns = cbx_json_member(result, "columns"),
+		    *rows = cbx_json_member(result, "rows"), *row;
 	size_t n = (size_t)cJSON_GetArraySize(columns);
 	_cleanup_free_ size_t *widths = cbx_xcalloc(n + 1, sizeof(*widths));
 	_cleanup_buf_ struct cbx_buf out = { 0 };
@@ -104,7 +104,7 @@ static int show_rows(const cJSON *result)
 	put(&out, columns, true, widths, n);
 	cJSON_ArrayForEach(row, rows)
 		put(&out, row, false, widths, n);
-	if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(result, "more")))
+	if (cJSON_IsTrue(cbx_json_member(result, "more")))
 		cbx_cli_say("there are more rows; --session and --output write all of them to a file");
 	return cbx_cli_out(cbx_buf_str(&out), out.len);
 }
@@ -154,7 +154,7 @@ static void put_column(struct cbx_buf *out, const cJSON *column, const cJSON *pr
 		cbx_buf_addc(out, ' ');
 	cbx_buf_adds(out, "  ");
 	cbx_escape(out, cbx_json_str(column, "type"));
-	if (!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(column, "nullable")))
+	if (!cJSON_IsTrue(cbx_json_member(column, "nullable")))
 		cbx_buf_adds(out, ", not null");
 	if (cbx_json_lists(primary, cbx_json_str(column, "name")))
 		cbx_buf_adds(out, ", primary key");
@@ -163,8 +163,8 @@ static void put_column(struct cbx_buf *out, const cJSON *column, const cJSON *pr
 
 static void put_table(struct cbx_buf *out, const cJSON *table)
 {
-	const cJSON *columns = cJSON_GetObjectItemCaseSensitive(table, "columns"),
-		    *primary = cJSON_GetObjectItemCaseSensitive(table, "primary_key"), *v;
+	const cJSON *columns = cbx_json_member(table, "columns"),
+		    *primary = cbx_json_member(table, "primary_key"), *v;
 	size_t width = 0;
 
 	put_name(out, table, "name");
@@ -181,14 +181,14 @@ static void put_table(struct cbx_buf *out, const cJSON *table)
 	}
 	cJSON_ArrayForEach(v, columns)
 		put_column(out, v, primary, width < WIDTH_MAX ? width : WIDTH_MAX);
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(table, "foreign_keys")) {
+	cJSON_ArrayForEach(v, cbx_json_member(table, "foreign_keys")) {
 		cbx_buf_adds(out, "  ");
-		put_list(out, cJSON_GetObjectItemCaseSensitive(v, "columns"));
+		put_list(out, cbx_json_member(v, "columns"));
 		cbx_buf_adds(out, " references ");
 		put_name(out, v, "table");
-		if (cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(v, "references"))) {
+		if (cJSON_GetArraySize(cbx_json_member(v, "references"))) {
 			cbx_buf_addc(out, ' ');
-			put_list(out, cJSON_GetObjectItemCaseSensitive(v, "references"));
+			put_list(out, cbx_json_member(v, "references"));
 		}
 		cbx_buf_addc(out, '\n');
 	}
@@ -199,7 +199,7 @@ static int show_schema(const cJSON *result)
 	_cleanup_buf_ struct cbx_buf out = { 0 };
 	const cJSON *table;
 
-	cJSON_ArrayForEach(table, cJSON_GetObjectItemCaseSensitive(result, "tables"))
+	cJSON_ArrayForEach(table, cbx_json_member(result, "tables"))
 		put_table(&out, table);
 	if (cbx_json_text(result, "note"))
 		cbx_cli_say("%s", cbx_json_text(result, "note"));

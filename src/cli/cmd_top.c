@@ -37,7 +37,7 @@ struct top {
 
 static const cJSON *usage_of(const cJSON *s)
 {
-	return cJSON_GetObjectItemCaseSensitive(s, "usage");
+	return cbx_json_member(s, "usage");
 }
 
 static double value_of(const cJSON *s, enum order order)
@@ -87,7 +87,7 @@ static void add_session(struct cbx_buf *out, const cJSON *s, size_t columns)
 	_cleanup_buf_ struct cbx_buf line = { 0 };
 	char cpu[24] = "-", size[32] = "-", most[32] = "-";
 
-	limit = cbx_json_number(cJSON_GetObjectItemCaseSensitive(s, "limits"), "memory_bytes", -1);
+	limit = cbx_json_number(cbx_json_member(s, "limits"), "memory_bytes", -1);
 	if (cpus >= 0)
 		snprintf(cpu, sizeof(cpu), "%.1f", cpus * 100);
 	if (memory >= 0)
@@ -161,7 +161,7 @@ static int in_batch(struct top *t)
 		if (!r && i && t->json) {
 			r = cbx_cli_print_json(answer);
 		} else if (!r && i) {
-			add_table(&out, t, cJSON_GetObjectItemCaseSensitive(answer, "sessions"), SIZE_MAX, 1000);
+			add_table(&out, t, cbx_json_member(answer, "sessions"), SIZE_MAX, 1000);
 			r = cbx_cli_out(out.data, out.len);
 		}
 		if (r)
@@ -184,7 +184,7 @@ static int draw(struct top *t)
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) < 0 || !w.ws_row || !w.ws_col)
 		w = (struct winsize){ .ws_row = 24, .ws_col = 80 };
 	cbx_buf_adds(&out, "\x1b[H");
-	add_table(&out, t, cJSON_GetObjectItemCaseSensitive(answer, "sessions"), w.ws_row, w.ws_col);
+	add_table(&out, t, cbx_json_member(answer, "sessions"), w.ws_row, w.ws_col);
 	cbx_buf_adds(&out, "\x1b[J");
 	return cbx_cli_out(out.data, out.len);
 }

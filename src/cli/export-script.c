@@ -152,8 +152,8 @@ static bool had_result(const cJSON *cell)
 {
 	const cJSON *v;
 
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(cell, "outputs"))
-		if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(v, "is_result")))
+	cJSON_ArrayForEach(v, cbx_json_member(cell, "outputs"))
+		if (cJSON_IsTrue(cbx_json_member(v, "is_result")))
 			return true;
 	return false;
 }

@@ -71,7 +71,7 @@ static void add_outputs(struct cbx_outputs *o, const cJSON *cell)
 {
 	const cJSON *v;
 
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(cell, "outputs")) {
+	cJSON_ArrayForEach(v, cbx_json_member(cell, "outputs")) {
 		if (cbx_json_text(v, "stream"))
 			cbx_outputs_print(o, cbx_json_str(v, "stream"), cbx_json_str(v, "text"));
 		else
@@ -81,7 +81,7 @@ static void add_outputs(struct cbx_outputs *o, const cJSON *cell)
 
 static void add_to_notebook(struct export *e, const cJSON *cell, const char *source)
 {
-	cJSON *cells = cJSON_GetObjectItemCaseSensitive(e->notebook, "cells"), *c = cbx_json_new_obj();
+	cJSON *cells = cbx_json_member(e->notebook, "cells"), *c = cbx_json_new_obj();
 	_cleanup_free_ char *text = cbx_transcript_marked(cell, source, e->language);
 	struct cbx_outputs o = { .cells = cells };
 	char id[40];
@@ -108,14 +108,14 @@ static void add_clean(struct cbx_buf *out, const char *text)
 
 static void add_display(struct cbx_buf *out, const cJSON *v, const cJSON *count)
 {
-	const cJSON *data = cJSON_GetObjectItemCaseSensitive(v, "data"), *form;
+	const cJSON *data = cbx_json_member(v, "data"), *form;
 	_cleanup_buf_ struct cbx_buf made = { 0 };
 	const char *text = cbx_display_text(data, &made);
 
 	cJSON_ArrayForEach(form, data)
 		if (cbx_starts_with(form->string, "image/") || strcmp(form->string, "application/pdf") == 0)
 			cbx_buf_addf(out, "[%s]\n", form->string);
-	if (text[0] && cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(v, "is_result")) && count)
+	if (text[0] && cJSON_IsTrue(cbx_json_member(v, "is_result")) && count)
 		cbx_buf_addf(out, "Out[%.0f]: %s", count->valuedouble, strchr(text, '\n') ? "\n" : "");
 	if (text[0])
 		add_clean(out, text);
@@ -123,7 +123,7 @@ static void add_display(struct cbx_buf *out, const cJSON *v, const cJSON *count)
 
 static void add_to_transcript(struct export *e, const cJSON *cell, const char *source)
 {
-	const cJSON *error = cJSON_GetObjectItemCaseSensitive(cell, "error"), *v;
+	const cJSON *error = cbx_json_member(cell, "error"), *v;
 	const char *message = cbx_json_str(cell, "message"), *traceback = cbx_json_str(error, "traceback");
 	_cleanup_free_ char *text = cbx_transcript_marked(cell, source, e->language);
 	struct cbx_buf *out = &e->text;
@@ -131,11 +131,11 @@ static void add_to_transcript(struct export *e, const cJSON *cell, const char *s
 	if (out->len)
 		cbx_buf_addc(out, '\n');
 	cbx_transcript_prompt(out, cell, text);
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(cell, "outputs")) {
+	cJSON_ArrayForEach(v, cbx_json_member(cell, "outputs")) {
 		if (cbx_json_text(v, "stream"))
 			cbx_clean(out, cbx_json_str(v, "text"));
 		else
-			add_display(out, v, cJSON_GetObjectItemCaseSensitive(cell, "execution_count"));
+			add_display(out, v, cbx_json_member(cell, "execution_count"));
 	}
 	add_clean(out, traceback[0] ? traceback : cbx_json_str(error, "value"));
 	if (message[0])
@@ -216,11 +216,11 @@ static int add_page(struct export *e, struct cbx_client *client, uint64_t *after
 	if (!last)
 		begin(e, page);
 	e->forgotten = (uint64_t)cbx_json_number(page, "forgotten", 0);
-	cJSON_ArrayForEach(cell, cJSON_GetObjectItemCaseSensitive(page, "cells")) {
+	cJSON_ArrayForEach(cell, cbx_json_member(page, "cells")) {
 		*after = (uint64_t)cbx_json_number(cell, "execution_id", 0);
 		add_cell(e, cell);
 	}
-	return *after > last && cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(page, "more"));
+	return *after > last && cJSON_IsTrue(cbx_json_member(page, "more"));
 }
 
 static int export(struct export *e, struct cbx_client *client, struct cbx_err *err)

@@ -13,7 +13,7 @@
 
 void cbx_log_display(struct cbx_log *l, const cJSON *v, const cJSON *count)
 {
-	const cJSON *data = cJSON_GetObjectItemCaseSensitive(v, "data"), *form;
+	const cJSON *data = cbx_json_member(v, "data"), *form;
 	_cleanup_buf_ struct cbx_buf made = { 0 };
 	const char *text = cbx_display_text(data, &made);
 	char prompt[40];
@@ -26,7 +26,7 @@ void cbx_log_display(struct cbx_log *l, const cJSON *v, const cJSON *count)
 		cbx_term_puts(l->out, form->string);
 		cbx_term_puts(l->out, "]\n");
 	}
-	if (text[0] && cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(v, "is_result"))) {
+	if (text[0] && cJSON_IsTrue(cbx_json_member(v, "is_result"))) {
 		snprintf(prompt, sizeof(prompt), count ? "Out[%.0f]: " : "Out: ", count ? count->valuedouble : 0);
 		cbx_term_puts(l->out, prompt);
 		if (strchr(text, '\n'))
@@ -38,14 +38,14 @@ void cbx_log_display(struct cbx_log *l, const cJSON *v, const cJSON *count)
 
 void cbx_log_begin(struct cbx_log *l, const cJSON *cell)
 {
-	const cJSON *count = cJSON_GetObjectItemCaseSensitive(cell, "execution_count"), *v;
+	const cJSON *count = cbx_json_member(cell, "execution_count"), *v;
 	_cleanup_free_ char *source = cbx_transcript_source(cell),
 			    *text = cbx_transcript_marked(cell, source, l->language);
 	_cleanup_buf_ struct cbx_buf out = { 0 };
 
 	cbx_transcript_prompt(&out, cell, text);
 	cbx_term_write(l->out, out.data, out.len);
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(cell, "outputs")) {
+	cJSON_ArrayForEach(v, cbx_json_member(cell, "outputs")) {
 		if (cbx_json_text(v, "stream"))
 			cbx_term_puts(l->out, cbx_json_str(v, "text"));
 		else
@@ -55,7 +55,7 @@ void cbx_log_begin(struct cbx_log *l, const cJSON *cell)
 
 void cbx_log_end(struct cbx_log *l, const cJSON *cell)
 {
-	const cJSON *error = cJSON_GetObjectItemCaseSensitive(cell, "error");
+	const cJSON *error = cbx_json_member(cell, "error");
 	const char *message = cbx_json_str(cell, "message"), *traceback = cbx_json_str(error, "traceback");
 
 	cbx_term_flush(l->out);
@@ -86,13 +86,13 @@ cJSON *cbx_log_params(const struct cbx_log *l, uint64_t id)
 /* A prompt begins with a cell of no code. */
 static bool is_nothing(const cJSON *cell)
 {
-	return !cbx_json_str(cell, "code")[0] && !cJSON_GetObjectItemCaseSensitive(cell, "outputs")->child;
+	return !cbx_json_str(cell, "code")[0] && !cbx_json_member(cell, "outputs")->child;
 }
 
 /* Of the cells of a page those before the one that has not ended: printed, or, of a tail, kept until all are known. */
 static void take_page(struct cbx_log *l, cJSON *page, uint64_t next, cJSON *kept)
 {
-	cJSON *cells = cJSON_GetObjectItemCaseSensitive(page, "cells"), *cell;
+	cJSON *cells = cbx_json_member(page, "cells"), *cell;
 
 	while ((cell = cJSON_DetachItemFromArray(cells, 0))) {
 		uint64_t id = (uint64_t)cbx_json_number(cell, "execution_id", 0);
@@ -129,7 +129,7 @@ int cbx_log_ended(struct cbx_log *l, uint64_t *next, struct cbx_err *err)
 		l->found = true;
 		snprintf(l->language, sizeof(l->language), "%s", cbx_json_str(page, "language"));
 		*next = (uint64_t)cbx_json_number(page, "next", 0);
-		more = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(page, "more"));
+		more = cJSON_IsTrue(cbx_json_member(page, "more"));
 		take_page(l, page, *next, kept);
 		more = more && l->after > before;
 	}

@@ -82,7 +82,7 @@ static cJSON *ask(struct kernel *k, const struct cbx_wire_request *q, const char
 void cbx_kernel_complete(struct kernel *k, const struct cbx_wire_request *q)
 {
 	_cleanup_json_ cJSON *found = ask(k, q, "complete", true);
-	const cJSON *matches = cJSON_GetObjectItemCaseSensitive(found, "matches");
+	const cJSON *matches = cbx_json_member(found, "matches");
 	double cursor = cbx_json_number(q->content, "cursor_pos", 0);
 	cJSON *o = cbx_kernel_ok();
 
@@ -108,7 +108,7 @@ void cbx_kernel_is_complete(struct kernel *k, const struct cbx_wire_request *q)
 void cbx_kernel_inspect(struct kernel *k, const struct cbx_wire_request *q)
 {
 	_cleanup_json_ cJSON *said = ask(k, q, "inspect", true);
-	bool found = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(said, "found"));
+	bool found = cJSON_IsTrue(cbx_json_member(said, "found"));
 	cJSON *o = cbx_kernel_ok(), *data = cbx_json_new_obj();
 
 	if (found)
@@ -154,7 +154,7 @@ static bool wanted(const cJSON *content, const cJSON *v, uint64_t line)
 		       (double)line < cbx_json_number(content, "stop", 1e15);
 	if (strcmp(type, "search") == 0)
 		return fnmatch(cbx_json_str(content, "pattern"), v->valuestring, 0) == 0 &&
-		       !(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(content, "unique")) && repeated(v));
+		       !(cJSON_IsTrue(cbx_json_member(content, "unique")) && repeated(v));
 	return true;
 }
 
@@ -174,7 +174,7 @@ static cJSON *entry(const cJSON *v, uint64_t line, bool output)
 
 void cbx_kernel_history(struct kernel *k, const struct cbx_wire_request *q)
 {
-	bool output = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(q->content, "output"));
+	bool output = cJSON_IsTrue(cbx_json_member(q->content, "output"));
 	double most = strcmp(cbx_json_str(q->content, "hist_access_type"), "range") == 0
 			      ? CBX_KERNEL_HISTORY_MAX
 			      : cbx_json_number(q->content, "n", CBX_KERNEL_HISTORY_MAX);

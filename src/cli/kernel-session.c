@@ -65,12 +65,12 @@ int cbx_kernel_begin(struct kernel *k, struct cbx_err *err)
 		return r;
 	}
 	id = cbx_json_str(info, "session_id");
-	languages = cJSON_GetObjectItemCaseSensitive(info, "languages");
+	languages = cbx_json_member(info, "languages");
 	if (cbx_name_valid(id))
 		memcpy(k->session, id, strlen(id) + 1);
 	snprintf(k->own, sizeof(k->own), "%s", cJSON_IsString(languages->child) ? languages->child->valuestring : "");
 	snprintf(k->version, sizeof(k->version), "%s",
-		 cbx_json_str(cJSON_GetObjectItemCaseSensitive(info, "interpreter"), "version"));
+		 cbx_json_str(cbx_json_member(info, "interpreter"), "version"));
 	return 0;
 }
 

@@ -77,11 +77,11 @@ static void add_stream(struct kernel *k, const struct cbx_wire_request *q, const
 
 static void on_display(struct kernel *k, const struct cbx_wire_request *q, const cJSON *msg)
 {
-	const cJSON *data = cJSON_GetObjectItemCaseSensitive(msg, "data");
-	cJSON *metadata = cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(msg, "metadata"), 1);
+	const cJSON *data = cbx_json_member(msg, "data");
+	cJSON *metadata = cJSON_Duplicate(cbx_json_member(msg, "metadata"), 1);
 	cJSON *o = cbx_json_new_obj(), *transient = cbx_json_new_obj();
-	bool result = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(msg, "is_result"));
-	bool update = cJSON_GetObjectItemCaseSensitive(metadata, "update");
+	bool result = cJSON_IsTrue(cbx_json_member(msg, "is_result"));
+	bool update = cbx_json_member(metadata, "update");
 
 	cJSON_DeleteItemFromObjectCaseSensitive(metadata, "update");
 	cJSON_DeleteItemFromObjectCaseSensitive(metadata, "display_id");
@@ -120,7 +120,7 @@ static void ask_user(struct kernel *k, const struct cbx_wire_request *q, const c
 		cbx_wire_release(&late);
 	send_stream(k, q);
 	cbx_json_set_str(o, "prompt", cbx_json_str(msg, "prompt"));
-	cbx_json_set_bool(o, "password", cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(msg, "password")));
+	cbx_json_set_bool(o, "password", cJSON_IsTrue(cbx_json_member(msg, "password")));
 	cbx_wire_ask(&k->wire, q, "input_request", o);
 }
 
@@ -170,7 +170,7 @@ static void on_event(struct kernel *k, const struct cbx_wire_request *q, const c
 		cJSON *o = cbx_json_new_obj();
 
 		send_stream(k, q);
-		cbx_json_set_bool(o, "wait", cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(msg, "wait")));
+		cbx_json_set_bool(o, "wait", cJSON_IsTrue(cbx_json_member(msg, "wait")));
 		cbx_wire_publish(&k->wire, q, "clear_output", o);
 	} else if (strcmp(event, "ask") == 0) {
 		ask_user(k, q, msg);
@@ -220,7 +220,7 @@ static int step(struct kernel *k, const struct cbx_wire_request *q, cJSON **ret,
 static int run_code(struct kernel *k, const struct cbx_wire_request *q, const char *code, cJSON **ret,
 		    struct cbx_err *err)
 {
-	bool asks = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(q->content, "allow_stdin"));
+	bool asks = cJSON_IsTrue(cbx_json_member(q->content, "allow_stdin"));
 	int r = cbx_kernel_begin(k, err);
 
 	if (r < 0)
@@ -259,7 +259,7 @@ static cJSON *lines_of(const char *text)
 /* {"ename","evalue","traceback"}; NULL: there is none. */
 static cJSON *error_of(const cJSON *x)
 {
-	const cJSON *error = cJSON_GetObjectItemCaseSensitive(x, "error");
+	const cJSON *error = cbx_json_member(x, "error");
 	const char *state = cbx_json_str(x, "status"), *message = cbx_json_str(x, "message");
 	bool raised = cJSON_IsObject(error);
 	cJSON *o;
@@ -298,8 +298,8 @@ static void hold_back(struct kernel *k)
 static void execute(struct kernel *k, const struct cbx_wire_request *q)
 {
 	const char *code = cbx_json_str(q->content, "code");
-	bool silent = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(q->content, "silent"));
-	bool stop = !cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(q->content, "stop_on_error"));
+	bool silent = cJSON_IsTrue(cbx_json_member(q->content, "silent"));
+	bool stop = !cJSON_IsFalse(cbx_json_member(q->content, "stop_on_error"));
 	cJSON *input = cbx_json_new_obj(), *reply = cbx_json_new_obj(), *error = NULL;
 	_cleanup_json_ cJSON *x = NULL;
 	struct cbx_err err;
@@ -311,7 +311,7 @@ static void execute(struct kernel *k, const struct cbx_wire_request *q)
 		cJSON_Delete(input);
 	else
 		cbx_wire_publish(&k->wire, q, "execute_input", input);
-	if (!silent && !cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(q->content, "store_history")))
+	if (!silent && !cJSON_IsFalse(cbx_json_member(q->content, "store_history")))
 		cbx_kernel_remember(k, code);
 	if (code[strspn(code, " \t\r\n")])
 		error = run_code(k, q, code, &x, &err) < 0 ? failure(&err) : error_of(x);
@@ -346,7 +346,7 @@ static void interrupt(struct kernel *k, const struct cbx_wire_request *q)
 
 static void shut_down(struct kernel *k, const struct cbx_wire_request *q)
 {
-	bool again = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(q->content, "restart"));
+	bool again = cJSON_IsTrue(cbx_json_member(q->content, "restart"));
 	cJSON *o = cbx_kernel_ok();
 
 	if (again)

@@ -138,7 +138,7 @@ bool cbx_mount_ask(const cJSON *mounts, int sigfd, const struct cbx_err *err)
 
 	if (!m || cbx_dirs_init(&dirs, &own) < 0)
 		return false;
-	writable = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(m, "writable"));
+	writable = cJSON_IsTrue(cbx_json_member(m, "writable"));
 	path = cbx_granted_path(dirs.config, "");
 	if (never_shown(&dirs, cbx_json_str(m, "source"))) {
 		yes = false;

@@ -30,7 +30,7 @@ bool cbx_notebook_is(const char *file)
 
 static int check_cell(const cJSON *c, int n, struct cbx_err *err)
 {
-	const cJSON *source = cJSON_GetObjectItemCaseSensitive(c, "source"), *line;
+	const cJSON *source = cbx_json_member(c, "source"), *line;
 	bool ok =
 		cJSON_IsObject(c) && cbx_json_text(c, "cell_type") && (cJSON_IsString(source) || cJSON_IsArray(source));
 
@@ -44,7 +44,7 @@ static int check_cell(const cJSON *c, int n, struct cbx_err *err)
 
 static int check(const cJSON *root, struct cbx_err *err)
 {
-	const cJSON *cells = cJSON_GetObjectItemCaseSensitive(root, "cells"), *c;
+	const cJSON *cells = cbx_json_member(root, "cells"), *c;
 	int n = 0, r = 0;
 
 	if (cbx_json_number(root, "nbformat", 0) != 4 || !cJSON_IsArray(cells))
@@ -82,7 +82,7 @@ int cbx_notebook_read(struct cbx_notebook *nb, struct cbx_err *err)
 
 static char *source_of(const cJSON *c)
 {
-	const cJSON *source = cJSON_GetObjectItemCaseSensitive(c, "source"), *line;
+	const cJSON *source = cbx_json_member(c, "source"), *line;
 	struct cbx_buf text = { 0 };
 
 	if (cJSON_IsString(source))
@@ -108,9 +108,9 @@ static void on_event(void *arg, const cJSON *msg)
 
 static const char *language_of(const struct cbx_notebook *nb)
 {
-	const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(nb->root, "metadata");
-	const char *kernel = cbx_json_text(cJSON_GetObjectItemCaseSensitive(metadata, "kernelspec"), "language");
-	const char *info = cbx_json_text(cJSON_GetObjectItemCaseSensitive(metadata, "language_info"), "name");
+	const cJSON *metadata = cbx_json_member(nb->root, "metadata");
+	const char *kernel = cbx_json_text(cbx_json_member(metadata, "kernelspec"), "language");
+	const char *info = cbx_json_text(cbx_json_member(metadata, "language_info"), "name");
 
 	return nb->language ? nb->language : kernel && kernel[0] ? kernel : info && info[0] ? info : NULL;
 }
@@ -139,7 +139,7 @@ static cJSON *params_of(const struct cbx_notebook *nb, const struct cbx_cell *ce
 static int run_cell(struct cbx_notebook *nb, struct cbx_cell *cell, cJSON *c, int n, struct cbx_err *err)
 {
 	_cleanup_free_ char *source = source_of(c);
-	struct cbx_outputs o = { .cells = cJSON_GetObjectItemCaseSensitive(nb->root, "cells") };
+	struct cbx_outputs o = { .cells = cbx_json_member(nb->root, "cells") };
 	_cleanup_json_ cJSON *x = NULL;
 	int r;
 
@@ -168,7 +168,7 @@ int cbx_notebook_run(struct cbx_notebook *nb, struct cbx_cell *cell, struct cbx_
 	int n = 0, status = 0;
 	cJSON *c;
 
-	cJSON_ArrayForEach(c, cJSON_GetObjectItemCaseSensitive(nb->root, "cells")) {
+	cJSON_ArrayForEach(c, cbx_json_member(nb->root, "cells")) {
 		int r = 0;
 
 		n++;

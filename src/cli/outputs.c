@@ -95,22 +95,22 @@ static size_t update_all(struct cbx_outputs *o, const char *id, const cJSON *dat
 	const cJSON *c;
 
 	cJSON_ArrayForEach(c, o->cells)
-		n += update(cJSON_GetObjectItemCaseSensitive(c, "outputs"), id, data, metadata);
+		n += update(cbx_json_member(c, "outputs"), id, data, metadata);
 	return n;
 }
 
 void cbx_outputs_show(struct cbx_outputs *o, const cJSON *msg)
 {
-	const cJSON *data = cJSON_GetObjectItemCaseSensitive(msg, "data");
-	_cleanup_json_ cJSON *metadata = cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(msg, "metadata"), 1);
+	const cJSON *data = cbx_json_member(msg, "data");
+	_cleanup_json_ cJSON *metadata = cJSON_Duplicate(cbx_json_member(msg, "metadata"), 1);
 	const char *id = cbx_json_text(msg, "display_id");
-	bool is_result = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(msg, "is_result")), is_update;
+	bool is_result = cJSON_IsTrue(cbx_json_member(msg, "is_result")), is_update;
 	cJSON *output;
 
 	if (!metadata)
 		metadata = cbx_json_new_obj();
 	cJSON_DeleteItemFromObjectCaseSensitive(metadata, "display_id");
-	is_update = cJSON_GetObjectItemCaseSensitive(metadata, "update");
+	is_update = cbx_json_member(metadata, "update");
 	cJSON_DeleteItemFromObjectCaseSensitive(metadata, "update");
 	if (id && is_update && update_all(o, id, data, metadata))
 		return;
@@ -137,7 +137,7 @@ void cbx_outputs_clear(struct cbx_outputs *o)
 
 static void add_error(struct cbx_outputs *o, const cJSON *x)
 {
-	const cJSON *error = cJSON_GetObjectItemCaseSensitive(x, "error");
+	const cJSON *error = cbx_json_member(x, "error");
 	const char *status = cbx_json_str(x, "status"), *message = cbx_json_str(x, "message");
 	cJSON *output;
 
@@ -153,7 +153,7 @@ static void add_error(struct cbx_outputs *o, const cJSON *x)
 /* What the cell did, into the notebook. */
 void cbx_outputs_finish(struct cbx_outputs *o, cJSON *c, const cJSON *x)
 {
-	const cJSON *count = cJSON_GetObjectItemCaseSensitive(x, "execution_count");
+	const cJSON *count = cbx_json_member(x, "execution_count");
 	cJSON *output;
 
 	end_stream(o);
@@ -203,8 +203,8 @@ int cbx_outputs_write(cJSON *notebook, const char *to, struct cbx_err *err)
 	_cleanup_buf_ struct cbx_buf text = { 0 };
 	cJSON *c, *output;
 
-	cJSON_ArrayForEach(c, cJSON_GetObjectItemCaseSensitive(notebook, "cells"))
-		cJSON_ArrayForEach(output, cJSON_GetObjectItemCaseSensitive(c, "outputs"))
+	cJSON_ArrayForEach(c, cbx_json_member(notebook, "cells"))
+		cJSON_ArrayForEach(output, cbx_json_member(c, "outputs"))
 			cJSON_DeleteItemFromObjectCaseSensitive(output, SHOWN_AS);
 	cbx_json_print_indented(&text, notebook, 1);
 	cbx_buf_addc(&text, '\n');

@@ -133,9 +133,9 @@ static void show(struct cbx_buf *out, const char *sign, const char *name, const 
 
 static int edit_close(const struct cbx_registry *r, struct edit *e, struct cbx_changed *ret)
 {
-	const cJSON *section = cJSON_GetObjectItemCaseSensitive(e->doc.root, r->section);
+	const cJSON *section = cbx_json_member(e->doc.root, r->section);
 
-	show(&ret->difference, "+", r->name, cJSON_GetObjectItemCaseSensitive(section, r->name));
+	show(&ret->difference, "+", r->name, cbx_json_member(section, r->name));
 	print(&ret->text, e->doc.root, e->unit, 0);
 	if (e->newline)
 		cbx_buf_addc(&ret->text, '\n');
@@ -153,14 +153,14 @@ static bool ours(const cJSON *entry)
 /* The entry of that name: NULL with 0 when there is none. */
 static int find(const struct cbx_registry *r, const struct edit *e, cJSON **ret, struct cbx_err *err)
 {
-	const cJSON *section = cJSON_GetObjectItemCaseSensitive(e->doc.root, r->section);
+	const cJSON *section = cbx_json_member(e->doc.root, r->section);
 
 	*ret = NULL;
 	if (!section)
 		return 0;
 	if (!cJSON_IsObject(section))
 		return cbx_refuse(err, "wrong_type", EINVAL, "its \"%s\" is not an object; correct it", r->section);
-	*ret = cJSON_GetObjectItemCaseSensitive(section, r->name);
+	*ret = cbx_json_member(section, r->name);
 	if (*ret && !ours(*ret) && !r->force)
 		return cbx_refuse(err, "other_server", EEXIST,
 				  "its \"%s\" is another server; choose another name with --name, or use --force",
@@ -181,7 +181,7 @@ static bool correct(cJSON *have, const cJSON *want)
 	const cJSON *v;
 
 	cJSON_ArrayForEach(v, want) {
-		const cJSON *old = cJSON_GetObjectItemCaseSensitive(have, v->string);
+		const cJSON *old = cbx_json_member(have, v->string);
 		const cJSON *first = cJSON_IsArray(old) ? cJSON_GetArrayItem(old, 0) : NULL;
 
 		/* Arguments behind "mcp" are the user's, who may give others. */
@@ -207,7 +207,7 @@ int cbx_registry_add(const struct cbx_registry *r, const char *text, size_t len,
 	show(&ret->difference, "-", r->name, have);
 	if (have && ours(have))
 		return correct(have, want) ? edit_close(r, &e, ret) : 0;
-	section = cJSON_GetObjectItemCaseSensitive(e.doc.root, r->section);
+	section = cbx_json_member(e.doc.root, r->section);
 	if (!section) {
 		section = cbx_json_new_obj();
 		cbx_json_set(e.doc.root, r->section, section);
@@ -227,6 +227,6 @@ int cbx_registry_remove(const struct cbx_registry *r, const char *text, size_t l
 	if (!have)
 		return 0;
 	show(&ret->difference, "-", r->name, have);
-	cJSON_DeleteItemFromObjectCaseSensitive(cJSON_GetObjectItemCaseSensitive(e.doc.root, r->section), r->name);
+	cJSON_DeleteItemFromObjectCaseSensitive(cbx_json_member(e.doc.root, r->section), r->name);
 	return edit_close(r, &e, ret);
 }

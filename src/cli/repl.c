@@ -120,7 +120,7 @@ static bool complete(void *arg, const char *text, struct cbx_candidates *ret)
 	cbx_json_set_u64(params, "cursor", cursor);
 	if (cbx_client_call(&repl->client, "complete", params, &result, &ignored) < 0)
 		return false;
-	matches = cJSON_GetObjectItemCaseSensitive(result, "matches");
+	matches = cbx_json_member(result, "matches");
 	start = cbx_json_number(result, "start", -1);
 	if (!cJSON_IsArray(matches) || start < 0 || start > (double)cursor)
 		return false;

@@ -39,7 +39,7 @@ char *cbx_transcript_marked(const cJSON *cell, const char *source, const char *o
 
 void cbx_transcript_prompt(struct cbx_buf *out, const cJSON *cell, const char *source)
 {
-	const cJSON *count = cJSON_GetObjectItemCaseSensitive(cell, "execution_count");
+	const cJSON *count = cbx_json_member(cell, "execution_count");
 	char prompt[40], number[24] = " ";
 
 	if (count)

@@ -162,7 +162,7 @@ ssize_t cbx_client_bytes(struct cbx_client *c, char *p, size_t max, struct cbx_e
 
 int cbx_client_answer(cJSON *msg, uint64_t id, cJSON **ret, struct cbx_err *err)
 {
-	const cJSON *e = cJSON_GetObjectItemCaseSensitive(msg, "error");
+	const cJSON *e = cbx_json_member(msg, "error");
 	struct cbx_err ignored;
 	uint64_t got = 0;
 

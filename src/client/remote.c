@@ -60,7 +60,7 @@ int cbx_remote_read(const struct cbx_remote *r, const char *path, uint64_t offse
 	if (!data || cbx_base64_decode(buf, data, strlen(data)) < 0)
 		return cbx_refuse(err, "invalid_answer", EBADMSG, "%s: codeboxd sent data that cannot be decoded",
 				  path);
-	*ret_eof = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(result, "eof"));
+	*ret_eof = cJSON_IsTrue(cbx_json_member(result, "eof"));
 	/* Nothing, and yet not the end, would repeat for ever. */
 	if (buf->len == before)
 		*ret_eof = true;
@@ -111,7 +111,7 @@ int cbx_remote_list(const struct cbx_remote *r, const char *path, uint64_t skip,
 	e = cbx_client_call(r->client, "file.list", take_ptr(&params), &result, err);
 	if (e < 0)
 		return e;
-	*ret_more = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(result, "more"));
+	*ret_more = cJSON_IsTrue(cbx_json_member(result, "more"));
 	*ret_entries = cJSON_DetachItemFromObjectCaseSensitive(result, "entries");
 	if (!cJSON_IsArray(*ret_entries)) {
 		cJSON_Delete(take_ptr(ret_entries));

@@ -333,8 +333,8 @@ void cbx_check_images(struct cbx_doctor *d, struct cbx_result *r)
 		return;
 	}
 	cJSON_ArrayForEach(i, images) {
-		const cJSON *name = cJSON_GetObjectItemCaseSensitive(i, "name");
-		bool bad = cJSON_GetObjectItemCaseSensitive(i, "damaged") != NULL;
+		const cJSON *name = cbx_json_member(i, "name");
+		bool bad = cbx_json_member(i, "damaged") != NULL;
 
 		if (!cJSON_IsString(name))
 			continue;

@@ -155,7 +155,7 @@ static void show(struct cbx_execution *x, const struct cbx_frame *f)
 		cJSON_Delete(bundle);
 		return;
 	}
-	plain = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(bundle, "data"), "text/plain");
+	plain = cbx_json_member(cbx_json_member(bundle, "data"), "text/plain");
 	if (is_result && cJSON_IsString(plain))
 		set_text(&x->result, plain->valuestring, RESULT_MAX);
 	if (x->ndisplays >= CBX_DISPLAYS_MAX || x->display_bytes + bytes > CBX_DISPLAY_BYTES_MAX) {

@@ -74,7 +74,7 @@ static cJSON *display_summary(const struct cbx_execution *x)
 	const cJSON *bundle, *v;
 
 	cJSON_ArrayForEach (bundle, x->displays) {
-		cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(bundle, "data")) {
+		cJSON_ArrayForEach (v, cbx_json_member(bundle, "data")) {
 			cJSON *o = cbx_json_new_obj();
 			size_t n = v->valuestring ? strlen(v->valuestring) : 0;
 
@@ -83,7 +83,7 @@ static cJSON *display_summary(const struct cbx_execution *x)
 			cbx_json_set_str(o, "mime", v->string);
 			cbx_json_set_u64(o, "bytes", n);
 			cbx_json_set_bool(o, "is_result",
-					  cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(bundle, "is_result")));
+					  cJSON_IsTrue(cbx_json_member(bundle, "is_result")));
 			cbx_json_push(list, o);
 		}
 	}

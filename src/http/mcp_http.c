@@ -35,14 +35,14 @@ struct envelope {
 
 static void look_at(struct envelope *e)
 {
-	const cJSON *params = cJSON_GetObjectItemCaseSensitive(e->doc.root, "params");
-	const cJSON *meta = cJSON_GetObjectItemCaseSensitive(params, "_meta");
+	const cJSON *params = cbx_json_member(e->doc.root, "params");
+	const cJSON *meta = cbx_json_member(params, "_meta");
 
 	e->method = cbx_json_text(e->doc.root, "method");
 	e->has_id = e->doc.id != NULL;
 	e->id = e->has_id && cbx_raw_is_token((struct cbx_raw){ e->doc.id, strlen(e->doc.id) }) ? e->doc.id : NULL;
 	e->version = cbx_json_text(meta, CBX_META "protocolVersion");
-	e->has_capabilities = cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(meta, CBX_META "clientCapabilities"));
+	e->has_capabilities = cJSON_IsObject(cbx_json_member(meta, CBX_META "clientCapabilities"));
 	if (!e->method)
 		return;
 	if (strcmp(e->method, "tools/call") == 0 || strcmp(e->method, "prompts/get") == 0)

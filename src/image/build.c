@@ -178,7 +178,7 @@ static int take_finished(const struct cbx_stage *stage, int archive, const cJSON
 
 	cJSON_ArrayForEach(step, warm)
 		if (n + 1 < ARRAY_SIZE(only))
-			only[n++] = cbx_xasprintf("%s/*", cJSON_GetObjectItemCaseSensitive(step, "into")->valuestring);
+			only[n++] = cbx_xasprintf("%s/*", cbx_json_member(step, "into")->valuestring);
 	r = cbx_unpack_in_worker(archive, stage->rootfs, &o, &stats, NULL, NULL, err);
 	while (n > fixed)
 		free((char *)only[--n]);

@@ -91,7 +91,7 @@ static int resolve_all(struct cbx_client *client, const char *session, const str
 
 		if (resolve(client, session, recipe, v->valuestring, &found, err) < 0)
 			return -err->code;
-		cbx_wheellock_add(wheels, cJSON_GetObjectItemCaseSensitive(found, "packages"), n++);
+		cbx_wheellock_add(wheels, cbx_json_member(found, "packages"), n++);
 	}
 	return 0;
 }

@@ -63,7 +63,7 @@ static size_t add_uses(const cJSON *image, struct use **uses, size_t n)
 	const cJSON *layer;
 	size_t first = n;
 
-	cJSON_ArrayForEach(layer, cJSON_GetObjectItemCaseSensitive(image, "composed")) {
+	cJSON_ArrayForEach(layer, cbx_json_member(image, "composed")) {
 		struct use one = { cJSON_IsObject(layer) ? text(layer, "digest") : "", number(layer, "bytes") };
 		bool twice = false;
 

@@ -80,7 +80,7 @@ int cbx_credentials_in(const char *text, size_t len, const char *file, const str
 	if (cbx_json_parse(text, len, &doc, &e) < 0 || doc.problem.code)
 		return cbx_refuse(err, "invalid_credentials", EINVAL, "%s is not JSON; correct it, or move it away",
 				  file);
-	cJSON_ArrayForEach(entry, cJSON_GetObjectItemCaseSensitive(doc.root, "auths")) {
+	cJSON_ArrayForEach(entry, cbx_json_member(doc.root, "auths")) {
 		size_t n = entry->string && cJSON_IsObject(entry) ? covers(entry->string, name) : 0;
 
 		if (n > longest) {

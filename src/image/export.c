@@ -229,7 +229,7 @@ static cJSON *descriptor(const char *type, const char *digest, uint64_t size)
 
 static void set_copy(cJSON *to, const char *key, const cJSON *from, const char *of)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(from, of);
+	const cJSON *v = cbx_json_member(from, of);
 
 	if (v)
 		cbx_json_set(to, key, cJSON_Duplicate(v, 1));
@@ -238,9 +238,9 @@ static void set_copy(cJSON *to, const char *key, const cJSON *from, const char *
 /* What programs are run with: as the image it was made from says, or as in a session. */
 static cJSON *program_config(const cJSON *manifest)
 {
-	const cJSON *said = cJSON_GetObjectItemCaseSensitive(manifest, "config"), *v;
-	const cJSON *environment = cJSON_GetObjectItemCaseSensitive(manifest, "environment");
-	const cJSON *interpreters = cJSON_GetObjectItemCaseSensitive(manifest, "interpreters");
+	const cJSON *said = cbx_json_member(manifest, "config"), *v;
+	const cJSON *environment = cbx_json_member(manifest, "environment");
+	const cJSON *interpreters = cbx_json_member(manifest, "interpreters");
 	cJSON *config = cbx_json_new_obj(), *env = cbx_json_new_arr();
 
 	cJSON_ArrayForEach(v, environment) {
@@ -258,14 +258,14 @@ static cJSON *program_config(const cJSON *manifest)
 	}
 	cbx_json_set_str(config, "User", "1000:1000");
 	cbx_json_set_str(config, "WorkingDir", CBX_INSIDE_WORKSPACE);
-	v = cJSON_GetObjectItemCaseSensitive(interpreters, "python");
+	v = cbx_json_member(interpreters, "python");
 	set_copy(config, "Cmd", v ? v : interpreters ? interpreters->child : NULL, "argv");
 	return config;
 }
 
 static cJSON *image_config(const cJSON *manifest, const char *layer)
 {
-	const cJSON *origin = cJSON_GetObjectItemCaseSensitive(manifest, "origin");
+	const cJSON *origin = cbx_json_member(manifest, "origin");
 	cJSON *c = cbx_json_new_obj(), *rootfs = cbx_json_new_obj(), *ids = cbx_json_new_arr();
 	const char *platform = cbx_json_text(origin, "platform");
 	struct cbx_oci_platform p;

@@ -184,7 +184,7 @@ static int find_interpreters(const cJSON *wanted, cJSON **ret, struct cbx_err *e
 	const cJSON *one, *path;
 
 	cJSON_ArrayForEach(one, wanted) {
-		const cJSON *find = cJSON_GetObjectItemCaseSensitive(one, "find");
+		const cJSON *find = cbx_json_member(one, "find");
 
 		if (!find) {
 			cbx_json_set(found, one->string, cJSON_Duplicate(one, 1));
@@ -203,7 +203,7 @@ static int find_interpreters(const cJSON *wanted, cJSON **ret, struct cbx_err *e
 			break;
 		}
 	}
-	if (wanted && wanted->child && !cJSON_GetObjectItemCaseSensitive(found, wanted->child->string))
+	if (wanted && wanted->child && !cbx_json_member(found, wanted->child->string))
 		return cbx_refuse(
 			err, "no_interpreter", ENOENT,
 			"this machine has no %s beneath /usr that everybody may run; install it with the machine's "

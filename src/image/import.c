@@ -82,7 +82,7 @@ static int open_layer(struct cbx_stage *stage, const char *digest, int archive, 
 static int add_layer(struct cbx_stage *stage, const char *digest, int archive, struct cbx_import *import,
 		     cJSON *manifest, struct cbx_err *err)
 {
-	cJSON *composed = cJSON_GetObjectItemCaseSensitive(manifest, "composed"), *one;
+	cJSON *composed = cbx_json_member(manifest, "composed"), *one;
 	struct cbx_layer layer = { .dir = -1, .tree = -1 };
 	int r = open_layer(stage, digest, archive, import, &layer, err);
 
@@ -179,8 +179,8 @@ static int describe(const struct cbx_layout *layout, const struct cbx_import *im
 /* A session has one user, whose name and account are those that the image's programs expect. */
 static int take_user(int root, cJSON *manifest, struct cbx_err *err)
 {
-	cJSON *environment = cJSON_GetObjectItemCaseSensitive(manifest, "environment");
-	const cJSON *said = cJSON_GetObjectItemCaseSensitive(manifest, "config");
+	cJSON *environment = cbx_json_member(manifest, "environment");
+	const cJSON *said = cbx_json_member(manifest, "config");
 	char name[CBX_USER_NAME_MAX + 1];
 	int r = cbx_fixup_user(root, cbx_json_text(said, "user"), name, err);
 
@@ -250,7 +250,7 @@ static int fill(struct cbx_stage *stage, struct cbx_import *import, cJSON *manif
 	if (r < 0)
 		return r;
 	interpreters = cbx_fixup_find_interpreters(stage->rootfs, import->runtimes);
-	import->no_python = !cJSON_GetObjectItemCaseSensitive(interpreters, "python");
+	import->no_python = !cbx_json_member(interpreters, "python");
 	import->no_interpreter = !interpreters->child;
 	cbx_json_set(manifest, "interpreters", interpreters);
 	cbx_buf_addf(

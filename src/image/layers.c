@@ -54,7 +54,7 @@ static const char **used_names(const cJSON *list, size_t *ret_n)
 	size_t n = 0;
 
 	cJSON_ArrayForEach(image, list)
-		cJSON_ArrayForEach(layer, cJSON_GetObjectItemCaseSensitive(image, "composed")) {
+		cJSON_ArrayForEach(layer, cbx_json_member(image, "composed")) {
 			const char *digest = cJSON_IsObject(layer) ? cbx_json_text(layer, "digest") : NULL;
 
 			if (!digest || !cbx_oci_digest_valid(digest))

@@ -77,9 +77,9 @@ static void set_reference(const cJSON *index, const char *digest, struct cbx_lay
 {
 	const cJSON *d;
 
-	cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(index, "manifests")) {
+	cJSON_ArrayForEach(d, cbx_json_member(index, "manifests")) {
 		const char *its = cbx_json_text(d, "digest");
-		const cJSON *notes = cJSON_GetObjectItemCaseSensitive(d, "annotations");
+		const cJSON *notes = cbx_json_member(d, "annotations");
 		const char *name = cbx_json_text(notes, "io.containerd.image.name");
 
 		if (!name)
@@ -147,7 +147,7 @@ static bool has_tag(const cJSON *image, const char *tag)
 {
 	const cJSON *v;
 
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(image, "RepoTags"))
+	cJSON_ArrayForEach(v, cbx_json_member(image, "RepoTags"))
 		if (cJSON_IsString(v) && strcmp(v->valuestring, tag) == 0)
 			return true;
 	return false;
@@ -162,7 +162,7 @@ static int choose_saved(const cJSON *all, const char *tag, const cJSON **ret, st
 	if (!cJSON_IsArray(all) || cJSON_GetArraySize(all) > CBX_INDEX_ENTRIES_MAX)
 		return cbx_refuse(err, "invalid_image", EBADMSG, "manifest.json: it is not a list of images");
 	cJSON_ArrayForEach(image, all) {
-		cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(image, "RepoTags"))
+		cJSON_ArrayForEach(v, cbx_json_member(image, "RepoTags"))
 			if (cJSON_IsString(v) && strlen(v->valuestring) < 256 && have.len < 300)
 				cbx_buf_addf(&have, "%s%s", have.len ? ", " : "", v->valuestring);
 		if (cJSON_IsObject(image) && (!tag || has_tag(image, tag))) {
@@ -225,20 +225,20 @@ static int read_saved(int dir, const struct cbx_oci_want *want, struct cbx_layou
 	if (r == 0)
 		r = choose_saved(doc.root, want->tag, &image, err);
 	if (r == 0)
-		r = saved_path(cJSON_GetObjectItemCaseSensitive(image, "Config"), "the configuration", path, err);
+		r = saved_path(cbx_json_member(image, "Config"), "the configuration", path, err);
 	if (r == 0)
 		r = read_document(dir, path, cbx_oci_digest_of_name(path, ret->digest) ? ret->digest : NULL,
 				  "the image's configuration", &config, err);
 	if (r < 0)
 		return r;
-	tag = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(image, "RepoTags"), 0);
+	tag = cJSON_GetArrayItem(cbx_json_member(image, "RepoTags"), 0);
 	if (want->tag)
 		ret->reference = cbx_xstrdup(want->tag);
 	else if (cJSON_IsString(tag) && strlen(tag->valuestring) < 256 && cbx_plain(tag->valuestring))
 		ret->reference = cbx_xstrdup(tag->valuestring);
 	ret->format = "docker";
 	ret->config = take_ptr(&config.root);
-	return saved_layers(cJSON_GetObjectItemCaseSensitive(image, "Layers"), ret, err);
+	return saved_layers(cbx_json_member(image, "Layers"), ret, err);
 }
 
 int cbx_layout_read(int dir, const struct cbx_oci_want *want, const char *top, struct cbx_layout *ret,

@@ -149,7 +149,7 @@ bool cbx_oci_is_index(const cJSON *document)
 	const char *media = short_text(document, "mediaType");
 
 	return media ? media_is(media, index_types)
-		     : cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(document, "manifests"));
+		     : cJSON_IsArray(cbx_json_member(document, "manifests"));
 }
 
 static int read_descriptor(const cJSON *d, const char *what, const char *const *types, struct cbx_oci_descriptor *ret,
@@ -178,7 +178,7 @@ static int read_descriptor(const cJSON *d, const char *what, const char *const *
 
 static const char *tag_of(const cJSON *d)
 {
-	const cJSON *notes = cJSON_GetObjectItemCaseSensitive(d, "annotations");
+	const cJSON *notes = cbx_json_member(d, "annotations");
 	const char *tag = short_text(notes, "io.containerd.image.name");
 
 	return tag ? tag : short_text(notes, "org.opencontainers.image.ref.name");
@@ -187,7 +187,7 @@ static const char *tag_of(const cJSON *d)
 /* "latest" is the tag of "example.org/name:latest", and both are names for it. */
 static bool tag_matches(const cJSON *d, const char *want)
 {
-	const cJSON *notes = cJSON_GetObjectItemCaseSensitive(d, "annotations");
+	const cJSON *notes = cbx_json_member(d, "annotations");
 	const char *full = tag_of(d), *ref = short_text(notes, "org.opencontainers.image.ref.name");
 
 	return (full && strcmp(full, want) == 0) || (ref && strcmp(ref, want) == 0);
@@ -197,7 +197,7 @@ enum fit { FIT_NOT, FIT_UNKNOWN, FIT_OTHER_VARIANT, FIT_EXACTLY };
 
 static enum fit fits(const cJSON *d, const struct cbx_oci_platform *want)
 {
-	const cJSON *p = cJSON_GetObjectItemCaseSensitive(d, "platform");
+	const cJSON *p = cbx_json_member(d, "platform");
 	const char *os = short_text(p, "os"), *arch = short_text(p, "architecture"), *variant = short_text(p, "variant");
 
 	if (!cJSON_IsObject(p))
@@ -212,7 +212,7 @@ static enum fit fits(const cJSON *d, const struct cbx_oci_platform *want)
 static bool considered(const cJSON *d)
 {
 	const char *media = short_text(d, "mediaType");
-	const char *os = short_text(cJSON_GetObjectItemCaseSensitive(d, "platform"), "os");
+	const char *os = short_text(cbx_json_member(d, "platform"), "os");
 
 	/* Build tools list what they attest beside the images, for the platform "unknown". */
 	return cJSON_IsObject(d) && (!os || strcmp(os, "unknown") != 0) &&
@@ -225,7 +225,7 @@ static void list_entries(const cJSON *all, bool tags, struct cbx_buf *out)
 	int n = 0;
 
 	cJSON_ArrayForEach(d, all) {
-		const cJSON *p = cJSON_GetObjectItemCaseSensitive(d, "platform");
+		const cJSON *p = cbx_json_member(d, "platform");
 		const char *a = tags ? tag_of(d) : short_text(p, "os"), *b = short_text(p, "architecture");
 
 		if (!considered(d) || !a || (!tags && !b) || n++ >= 10)
@@ -264,7 +264,7 @@ static int several(const cJSON *all, struct cbx_err *err)
 int cbx_oci_choose(const cJSON *index, bool top, const struct cbx_oci_want *want, struct cbx_oci_descriptor *ret,
 		   struct cbx_err *err)
 {
-	const cJSON *all = cJSON_GetObjectItemCaseSensitive(index, "manifests"), *d, *best = NULL;
+	const cJSON *all = cbx_json_member(index, "manifests"), *d, *best = NULL;
 	bool by_tag = top && want->tag, ambiguous = false, tagged = false;
 	enum fit best_fit = FIT_NOT;
 
@@ -296,7 +296,7 @@ int cbx_oci_choose(const cJSON *index, bool top, const struct cbx_oci_want *want
 
 int cbx_oci_manifest_read(const cJSON *manifest, struct cbx_oci_manifest *ret, struct cbx_err *err)
 {
-	const cJSON *layers = cJSON_GetObjectItemCaseSensitive(manifest, "layers"), *layer;
+	const cJSON *layers = cbx_json_member(manifest, "layers"), *layer;
 	const char *media = short_text(manifest, "mediaType");
 	int r;
 
@@ -305,7 +305,7 @@ int cbx_oci_manifest_read(const cJSON *manifest, struct cbx_oci_manifest *ret, s
 		return invalid(err, "the image's manifest", "its media type is not that of an image");
 	if (!cJSON_IsArray(layers) || cJSON_GetArraySize(layers) < 1 || cJSON_GetArraySize(layers) > CBX_LAYERS_MAX)
 		return invalid(err, "the image's manifest", "it must have 1 to 128 layers");
-	r = read_descriptor(cJSON_GetObjectItemCaseSensitive(manifest, "config"), "the image's configuration",
+	r = read_descriptor(cbx_json_member(manifest, "config"), "the image's configuration",
 			    config_types, &ret->config, err);
 	if (r == 0 && ret->config.size > CBX_MANIFEST_MAX)
 		r = invalid(err, "the image's configuration", "it is larger than 4 MiB");
@@ -323,9 +323,9 @@ int cbx_oci_manifest_read(const cJSON *manifest, struct cbx_oci_manifest *ret, s
 
 static const cJSON *diff_ids(const cJSON *config)
 {
-	const cJSON *rootfs = cJSON_GetObjectItemCaseSensitive(config, "rootfs");
+	const cJSON *rootfs = cbx_json_member(config, "rootfs");
 
-	return cJSON_GetObjectItemCaseSensitive(rootfs, "diff_ids");
+	return cbx_json_member(rootfs, "diff_ids");
 }
 
 int cbx_oci_config_check(const cJSON *config, const struct cbx_oci_platform *want, size_t layers, struct cbx_err *err)
@@ -400,16 +400,16 @@ static void add_words(cJSON *to, const char *key, const cJSON *words)
 
 int cbx_oci_config_describe(const cJSON *config, cJSON *manifest, struct cbx_err *err)
 {
-	const cJSON *c = cJSON_GetObjectItemCaseSensitive(config, "config");
+	const cJSON *c = cbx_json_member(config, "config");
 	const char *user = short_text(c, "User"), *dir = short_text(c, "WorkingDir");
-	cJSON *environment = cJSON_GetObjectItemCaseSensitive(manifest, "environment"), *said = cbx_json_new_obj();
+	cJSON *environment = cbx_json_member(manifest, "environment"), *said = cbx_json_new_obj();
 
 	if (user && *user)
 		cbx_json_set_str(said, "user", user);
 	if (dir && *dir)
 		cbx_json_set_str(said, "working_dir", dir);
-	add_words(said, "entrypoint", cJSON_GetObjectItemCaseSensitive(c, "Entrypoint"));
-	add_words(said, "command", cJSON_GetObjectItemCaseSensitive(c, "Cmd"));
+	add_words(said, "entrypoint", cbx_json_member(c, "Entrypoint"));
+	add_words(said, "command", cbx_json_member(c, "Cmd"));
 	cbx_json_set(manifest, "config", said);
-	return add_environment(cJSON_GetObjectItemCaseSensitive(c, "Env"), environment, err);
+	return add_environment(cbx_json_member(c, "Env"), environment, err);
 }

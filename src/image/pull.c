@@ -78,7 +78,7 @@ static int take_line(const char *line, char top[CBX_OCI_DIGEST], struct cbx_err 
 
 	if (cbx_json_parse(line, strlen(line), &doc, &e) < 0 || !cJSON_IsObject(doc.root))
 		return cbx_refuse(err, "registry_failed", EPROTO, "codebox-pull answered something else than JSON");
-	error = cJSON_GetObjectItemCaseSensitive(doc.root, "error");
+	error = cbx_json_member(doc.root, "error");
 	digest = cbx_json_text(doc.root, "digest");
 	if (cJSON_IsObject(error))
 		return cbx_json_error(error, "registry_failed", EIO, err);

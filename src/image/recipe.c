@@ -188,7 +188,7 @@ static int check(struct cbx_recipe *r, struct cbx_err *err)
 	if (r->host && (r->packages[0] || r->omit[0] || r->wheels[0] || r->compile || r->warm || r->bundles))
 		return invalid(err, "\"packages\", \"omit\", \"wheels\", \"bundles\", \"compile\" and \"warm\" are not "
 				    "for kind \"host\"");
-	if (r->wheels[0] && !cJSON_GetObjectItemCaseSensitive(r->interpreters, "python"))
+	if (r->wheels[0] && !cbx_json_member(r->interpreters, "python"))
 		return invalid(err, "\"wheels\" needs \"python\" among \"interpreters\"");
 	if (!r->host && r->copy[0])
 		return invalid(err, "\"copy\" is for kind \"host\"");

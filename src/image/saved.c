@@ -67,7 +67,7 @@ static int ask(const struct cbx_dirs *dirs, struct cbx_client *client, const cha
 	image = cbx_json_text(answer, "image");
 	directory = cbx_json_text(answer, "directory");
 	if (!image || !directory || !cbx_name_valid(image) ||
-	    !cJSON_IsArray(cJSON_GetObjectItemCaseSensitive(answer, "packages")))
+	    !cJSON_IsArray(cbx_json_member(answer, "packages")))
 		return cbx_refuse(err, "daemon", EPROTO, "codeboxd does not say what packages the session has");
 	if (!cbx_starts_with(directory, store))
 		return cbx_refuse(err, "daemon", EXDEV,
@@ -81,7 +81,7 @@ static int ask(const struct cbx_dirs *dirs, struct cbx_client *client, const cha
 static void set_path(cJSON *manifest, const char *bin)
 {
 	const char *standard = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin", *had;
-	cJSON *env = cJSON_GetObjectItemCaseSensitive(manifest, "environment");
+	cJSON *env = cbx_json_member(manifest, "environment");
 	_cleanup_free_ char *path = NULL;
 
 	if (!env)
@@ -100,12 +100,12 @@ static cJSON *describe(const struct cbx_image *base, const char *name, const cJS
 	static const char *const added[] = { "requirements", "packages" };
 	const char *kind = cbx_json_text(base->manifest, "kind");
 	cJSON *m = cbx_build_manifest(name, kind ? kind : "archive", cbx_json_text(base->manifest, "description"));
-	const cJSON *before = cJSON_GetObjectItemCaseSensitive(base->manifest, "saved");
+	const cJSON *before = cbx_json_member(base->manifest, "saved");
 	cJSON *saved = cJSON_IsArray(before) ? cJSON_Duplicate(before, 1) : cbx_json_new_arr(),
 	      *one = cbx_json_new_obj();
 
 	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
-		const cJSON *v = cJSON_GetObjectItemCaseSensitive(base->manifest, kept[i]);
+		const cJSON *v = cbx_json_member(base->manifest, kept[i]);
 
 		cJSON_DeleteItemFromObjectCaseSensitive(m, kept[i]);
 		if (v)
@@ -114,7 +114,7 @@ static cJSON *describe(const struct cbx_image *base, const char *name, const cJS
 	cbx_json_set_str(one, "base", base->name);
 	cbx_json_set_str(one, "base_digest", cbx_json_text(base->manifest, "digest"));
 	for (size_t i = 0; i < ARRAY_SIZE(added); i++)
-		cbx_json_set(one, added[i], cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(answer, added[i]), 1));
+		cbx_json_set(one, added[i], cJSON_Duplicate(cbx_json_member(answer, added[i]), 1));
 	cbx_json_push(saved, one);
 	cbx_json_set(m, "saved", saved);
 	cbx_json_set_str(m, "note", cbx_json_text(base->manifest, "note"));

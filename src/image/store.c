@@ -431,7 +431,7 @@ int cbx_image_find(const char *images_dir, const char *reference, char *out, str
 	if (cbx_image_list(images_dir, &list, err) < 0)
 		return -err->code;
 	cJSON_ArrayForEach(m, list) {
-		const cJSON *origin = cJSON_GetObjectItemCaseSensitive(m, "origin");
+		const cJSON *origin = cbx_json_member(m, "origin");
 		_cleanup_free_ char *its = full_reference(cbx_json_text(origin, "reference"));
 
 		if (its && strcmp(its, wanted) == 0) {

@@ -146,7 +146,7 @@ void cbx_wheellock_release(struct cbx_wheellock *lock)
 
 static bool is_for(const cJSON *wheel, int target)
 {
-	const cJSON *list = cJSON_GetObjectItemCaseSensitive(wheel, "for"), *v;
+	const cJSON *list = cbx_json_member(wheel, "for"), *v;
 
 	cJSON_ArrayForEach(v, list)
 		if (v->valueint == target)
@@ -206,7 +206,7 @@ void cbx_wheellock_add(cJSON *wheels, const cJSON *found, int target)
 			cbx_json_set(one, "for", cbx_json_new_arr());
 			cbx_json_push(wheels, one);
 		}
-		cbx_json_push(cJSON_GetObjectItemCaseSensitive(one, "for"), cJSON_CreateNumber(target));
+		cbx_json_push(cbx_json_member(one, "for"), cJSON_CreateNumber(target));
 	}
 }
 
@@ -231,7 +231,7 @@ static void print_wheels(struct cbx_buf *out, const cJSON *wheels, int targets)
 	for (i = 0; i < n; i++) {
 		_cleanup_json_ cJSON *one = cJSON_Duplicate(sorted[i], 1);
 
-		if (cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(one, "for")) == targets)
+		if (cJSON_GetArraySize(cbx_json_member(one, "for")) == targets)
 			cJSON_DeleteItemFromObjectCaseSensitive(one, "for");
 		cbx_buf_adds(out, i ? ",\n\t\t" : "\n\t\t");
 		cbx_json_print(out, one);

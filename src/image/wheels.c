@@ -285,8 +285,8 @@ static int add_to(const struct worker *w, const cJSON *job, int root, const stru
 int cbx_wheels_add(const struct cbx_dirs *dirs, const struct cbx_stage *stage, const struct cbx_recipe *recipe,
 		   struct cbx_unpack_stats *used, cJSON *manifest, struct cbx_err *err)
 {
-	const cJSON *python = cJSON_GetObjectItemCaseSensitive(recipe->interpreters, "python"),
-		    *argv = cJSON_GetObjectItemCaseSensitive(python, "argv");
+	const cJSON *python = cbx_json_member(recipe->interpreters, "python"),
+		    *argv = cbx_json_member(python, "argv");
 	_cleanup_json_ cJSON *wheels = NULL, *job = NULL;
 	struct worker w = { .held = -1, .sock = -1 };
 	char version[16], token[TOKEN + 1];

@@ -267,7 +267,7 @@ struct asked {
 
 static const cJSON *channels_of(const struct asked *a)
 {
-	return cJSON_GetObjectItemCaseSensitive(a->job, "channels");
+	return cbx_json_member(a->job, "channels");
 }
 
 static int find_channels(struct asked *a, struct cbx_err *err)
@@ -293,7 +293,7 @@ static int find_channels(struct asked *a, struct cbx_err *err)
 /* All that any question may need is found, and then nothing else is left to reach. */
 static int prepare(struct asked *a, struct cbx_err *err)
 {
-	bool npm = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(a->job, "npm"));
+	bool npm = cJSON_IsTrue(cbx_json_member(a->job, "npm"));
 	_cleanup_free_ char *config = npm ? cbx_registry_file() : NULL;
 	int r;
 

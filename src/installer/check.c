@@ -110,7 +110,7 @@ static int check_advisories(struct check *c, struct cbx_err *err)
 	const cJSON *v;
 	struct cbx_err why;
 
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(c->job, "advisories"))
+	cJSON_ArrayForEach(v, cbx_json_member(c->job, "advisories"))
 		if (search_path(c, v->valuestring, &why) < 0)
 			return cbx_refuse(err, "advisories_unreadable", EBADMSG,
 					  "nothing is installed, because the advisories of the policy cannot be used: "
@@ -139,8 +139,8 @@ static bool listed(const cJSON *list, const char *name)
 
 static void check_names(struct check *c)
 {
-	const cJSON *asked = cJSON_GetObjectItemCaseSensitive(c->job, "asked"),
-		    *known = cJSON_GetObjectItemCaseSensitive(c->job, "known");
+	const cJSON *asked = cbx_json_member(c->job, "asked"),
+		    *known = cbx_json_member(c->job, "known");
 
 	if (!c->store->popular.len) {
 		cbx_json_push_str(c->said, "names are not compared with popular ones: their list cannot be read");
@@ -173,7 +173,7 @@ static int run(void *arg, struct cbx_err *err)
 	const cJSON *v;
 	int r;
 
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(c->job, "advisories")) {
+	cJSON_ArrayForEach(v, cbx_json_member(c->job, "advisories")) {
 		if (n == ARRAY_SIZE(paths) || !cJSON_IsString(v) || v->valuestring[0] != '/')
 			return cbx_refuse(err, "protocol", EINVAL, "advisories: too many, or not a path");
 		paths[n++] = v->valuestring;

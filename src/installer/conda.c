@@ -339,7 +339,7 @@ static int link_programs(int tree, const struct cbx_prefix *prefix)
 		return r == -ENOENT ? 0 : r;
 	if (cbx_json_parse(cbx_buf_str(&text), text.len, &doc, &ignored) < 0 || doc.problem.code)
 		return -EBADMSG;
-	v = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(doc.root, "noarch"), "entry_points");
+	v = cbx_json_member(cbx_json_member(doc.root, "noarch"), "entry_points");
 	for (v = v ? v->child : NULL; r == 0 && v; v = v->next)
 		r = !cJSON_IsString(v) || n++ == PROGRAMS_MAX
 			    ? -EBADMSG

@@ -28,8 +28,8 @@ static void look_in_json(const char *text, size_t n, const struct cbx_wheel *w, 
 
 	if (cbx_json_parse(text, n, &doc, &ignored) < 0)
 		return;
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(doc.root, "files")) {
-		const char *sum = cbx_json_text(cJSON_GetObjectItemCaseSensitive(v, "hashes"), "sha256"),
+	cJSON_ArrayForEach(v, cbx_json_member(doc.root, "files")) {
+		const char *sum = cbx_json_text(cbx_json_member(v, "hashes"), "sha256"),
 			   *url = cbx_json_text(v, "url"), *file = cbx_json_text(v, "filename");
 		bool same = sum && strcasecmp(sum, w->sum) == 0;
 

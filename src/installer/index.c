@@ -153,7 +153,7 @@ int cbx_channel_find(const cJSON *job, const char *url, struct cbx_indexes *ret,
 	const cJSON *v;
 
 	*ret = (struct cbx_indexes){ 0 };
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(job, "channels")) {
+	cJSON_ArrayForEach(v, cbx_json_member(job, "channels")) {
 		*ret_path = cJSON_IsString(v) ? cbx_conda_within(v->valuestring, url) : NULL;
 		if (*ret_path)
 			return cbx_index_find(v->valuestring, ret, err);

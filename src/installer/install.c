@@ -179,7 +179,7 @@ static int link_all(void *arg, struct cbx_err *err)
 
 static void warn(cJSON *answer, const char *text)
 {
-	cJSON *warnings = cJSON_GetObjectItemCaseSensitive(answer, "warnings");
+	cJSON *warnings = cbx_json_member(answer, "warnings");
 
 	if (!warnings)
 		cbx_json_set(answer, "warnings", warnings = cbx_json_new_arr());
@@ -241,11 +241,11 @@ int cbx_install(const cJSON *job, const struct cbx_store_dirs *store, cJSON *ans
 				       .job = job,
 				       .at = cbx_json_text(job, "at"),
 				       .version = cbx_json_text(job, "version") };
-	const cJSON *token = cJSON_GetObjectItemCaseSensitive(job, "token");
+	const cJSON *token = cbx_json_member(job, "token");
 	_cleanup_fd_ int held = -1;
 	int r = cbx_index_find(cbx_json_text(job, "index"), &in.indexes, err);
 
-	in.scripts = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(job, "scripts"));
+	in.scripts = cJSON_IsTrue(cbx_json_member(job, "scripts"));
 	in.bytes_max = cbx_json_u64(job, "bytes_max");
 	in.kept_max = cbx_json_u64(job, "cache");
 	in.spent = mmap(NULL, sizeof(*in.spent), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

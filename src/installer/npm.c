@@ -76,7 +76,7 @@ static int one_program(int own, const char *name, const cJSON *v, program_fn fn,
 
 static int programs(int own, const cJSON *manifest, program_fn fn, void *arg)
 {
-	const cJSON *bin = cJSON_GetObjectItemCaseSensitive(manifest, "bin"), *v;
+	const cJSON *bin = cbx_json_member(manifest, "bin"), *v;
 	int r = 0, n = 0;
 
 	if (cJSON_IsString(bin))
@@ -142,7 +142,7 @@ bool cbx_npm_scripts(int tree)
 
 	if (own < 0 || read_manifest(own, &doc, &ignored) < 0)
 		return false;
-	scripts = cJSON_GetObjectItemCaseSensitive(doc.root, "scripts");
+	scripts = cbx_json_member(doc.root, "scripts");
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
 		if (cJSON_IsObject(scripts) && cbx_json_text(scripts, events[i]))
 			return true;

@@ -58,7 +58,7 @@ static int read_paths(const struct cbx_buf *text, cJSON *to, struct cbx_err *err
 
 	if (cbx_json_parse(text->data, text->len, &doc, err) < 0 || doc.problem.code)
 		return unsafe(err, "its list of files cannot be read (info/paths.json)");
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(doc.root, "paths")) {
+	cJSON_ArrayForEach(v, cbx_json_member(doc.root, "paths")) {
 		const char *placeholder = cbx_json_text(v, "prefix_placeholder");
 
 		if (r >= 0 && placeholder && placeholder[0])
@@ -241,7 +241,7 @@ int cbx_prefix_copy(int tree, const cJSON *file, const char *to, struct cbx_pref
 	r = cbx_read_whole(fd, FILE_MAX, &had);
 	if (r < 0)
 		return cbx_fail(err, -r, "read a file of the package");
-	if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(file, "binary"))) {
+	if (cJSON_IsTrue(cbx_json_member(file, "binary"))) {
 		out = &had;
 		if (replace_binary(had.data, had.len, placeholder, prefix->at) < 0)
 			return unsafe(err, "the prefix in one of its files has too little room");

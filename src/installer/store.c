@@ -80,7 +80,7 @@ int cbx_drop(const cJSON *job, const struct cbx_store_dirs *store, struct cbx_er
 {
 	const cJSON *v;
 
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(job, "tokens")) {
+	cJSON_ArrayForEach(v, cbx_json_member(job, "tokens")) {
 		char path[100];
 
 		if (!cbx_token_valid(v))
@@ -93,7 +93,7 @@ int cbx_drop(const cJSON *job, const struct cbx_store_dirs *store, struct cbx_er
 
 void cbx_install_undo(const cJSON *job, const struct cbx_store_dirs *store)
 {
-	const cJSON *token = cJSON_GetObjectItemCaseSensitive(job, "token");
+	const cJSON *token = cbx_json_member(job, "token");
 	static const char *const places[] = { "t", CBX_SESSIONS };
 
 	for (size_t i = 0; i < ARRAY_SIZE(places) && cbx_token_valid(token); i++) {

@@ -98,8 +98,8 @@ static cJSON *checked_value(const char *mime, const cJSON *v, size_t *ret_bytes)
 
 cJSON *cbx_bundle_from_frame(const cJSON *frame, size_t *ret_bytes, size_t *ret_invalid)
 {
-	const cJSON *data = cJSON_GetObjectItemCaseSensitive(frame, "data"), *v;
-	const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(frame, "metadata");
+	const cJSON *data = cbx_json_member(frame, "data"), *v;
+	const cJSON *metadata = cbx_json_member(frame, "metadata");
 	cJSON *bundle, *out;
 	size_t members = 0;
 
@@ -112,7 +112,7 @@ cJSON *cbx_bundle_from_frame(const cJSON *frame, size_t *ret_bytes, size_t *ret_
 		cJSON *copy = NULL;
 
 		if (members < BUNDLE_MEMBERS_MAX && mime_valid(v->string) &&
-		    !cJSON_GetObjectItemCaseSensitive(out, v->string))
+		    !cbx_json_member(out, v->string))
 			copy = checked_value(v->string, v, &bytes);
 		if (!copy) {
 			++*ret_invalid;
@@ -137,8 +137,8 @@ cJSON *cbx_bundle_from_frame(const cJSON *frame, size_t *ret_bytes, size_t *ret_
 
 static const char *id_of(const cJSON *frame)
 {
-	const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(frame, "metadata");
-	const cJSON *id = cJSON_GetObjectItemCaseSensitive(metadata, "display_id");
+	const cJSON *metadata = cbx_json_member(frame, "metadata");
+	const cJSON *id = cbx_json_member(metadata, "display_id");
 
 	return cJSON_IsString(id) && id->valuestring[0] && strlen(id->valuestring) <= DISPLAY_ID_MAX ? id->valuestring :
 												      NULL;
@@ -152,32 +152,32 @@ void cbx_bundle_mark(cJSON *bundle, const cJSON *frame, uint64_t at)
 
 uint64_t cbx_bundle_place(const cJSON *bundle)
 {
-	const cJSON *at = cJSON_GetObjectItemCaseSensitive(bundle, "at");
+	const cJSON *at = cbx_json_member(bundle, "at");
 
 	return cJSON_IsRaw(at) ? strtoull(at->valuestring, NULL, 10) : 0;
 }
 
 static size_t bytes_of(const cJSON *bundle)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(bundle, "metadata");
+	const cJSON *v = cbx_json_member(bundle, "metadata");
 	size_t n = v && v->valuestring ? strlen(v->valuestring) : 0;
 
-	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(bundle, "data"))
+	cJSON_ArrayForEach (v, cbx_json_member(bundle, "data"))
 		n += v->valuestring ? strlen(v->valuestring) : 0;
 	return n;
 }
 
 bool cbx_bundle_is_update(const cJSON *frame)
 {
-	const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(frame, "metadata");
+	const cJSON *metadata = cbx_json_member(frame, "metadata");
 
-	return id_of(frame) && cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(metadata, "update"));
+	return id_of(frame) && cJSON_IsTrue(cbx_json_member(metadata, "update"));
 }
 
 static bool same_id(const cJSON *a, const cJSON *b)
 {
-	const cJSON *x = cJSON_GetObjectItemCaseSensitive(a, "display_id");
-	const cJSON *y = cJSON_GetObjectItemCaseSensitive(b, "display_id");
+	const cJSON *x = cbx_json_member(a, "display_id");
+	const cJSON *y = cbx_json_member(b, "display_id");
 
 	return x && y && strcmp(x->valuestring, y->valuestring) == 0;
 }
@@ -206,6 +206,6 @@ void cbx_bundle_update(cJSON *list, const cJSON *bundle)
 		for (size_t i = 0; same_id(b, bundle) && i < ARRAY_SIZE(members); i++)
 			cJSON_ReplaceItemInObjectCaseSensitive(
 				b, members[i],
-				cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(bundle, members[i]), 1));
+				cJSON_Duplicate(cbx_json_member(bundle, members[i]), 1));
 	}
 }

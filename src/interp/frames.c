@@ -16,7 +16,7 @@
 
 static bool number_of(const cJSON *frame, const char *key, double min, double max, double *ret)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(frame, key);
+	const cJSON *v = cbx_json_member(frame, key);
 
 	if (!cJSON_IsNumber(v) || !(v->valuedouble >= min && v->valuedouble <= max))
 		return false;
@@ -45,7 +45,7 @@ static bool get_bundle(const cJSON *json, struct cbx_frame *f)
 {
 	if (f->kind == CBX_FRAME_RESULT)
 		get_count(json, f);
-	return cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(json, "data"));
+	return cJSON_IsObject(cbx_json_member(json, "data"));
 }
 
 static bool get_error(const cJSON *json, struct cbx_frame *f)
@@ -58,7 +58,7 @@ static bool get_error(const cJSON *json, struct cbx_frame *f)
 
 static void get_usage(const cJSON *json, struct cbx_frame_usage *u)
 {
-	const cJSON *usage = cJSON_GetObjectItemCaseSensitive(json, "usage");
+	const cJSON *usage = cbx_json_member(json, "usage");
 	double cpu, peak, read, written;
 
 	if (!cJSON_IsObject(usage) || !number_of(usage, "cpu_us", 0, COUNT_MAX, &cpu) ||
@@ -103,16 +103,16 @@ static bool get(const cJSON *json, struct cbx_frame *f)
 	case CBX_FRAME_ERROR:
 		return get_error(json, f);
 	case CBX_FRAME_CLEAR:
-		f->wait = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "wait"));
+		f->wait = cJSON_IsTrue(cbx_json_member(json, "wait"));
 		return true;
 	case CBX_FRAME_DONE:
 		return get_done(json, f);
 	case CBX_FRAME_JUDGED:
-		f->refused = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "refused"));
+		f->refused = cJSON_IsTrue(cbx_json_member(json, "refused"));
 		return true;
 	case CBX_FRAME_ASK:
 		f->prompt = cbx_json_text(json, "prompt");
-		f->password = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "password"));
+		f->password = cJSON_IsTrue(cbx_json_member(json, "password"));
 		return f->prompt;
 	case CBX_FRAME_IS_COMPLETE:
 	case CBX_FRAME_COMPLETE:

@@ -139,7 +139,7 @@ static cJSON *completeness(const cJSON *frame)
 
 static cJSON *completions(const cJSON *frame)
 {
-	const cJSON *matches = cJSON_GetObjectItemCaseSensitive(frame, "matches"), *m;
+	const cJSON *matches = cbx_json_member(frame, "matches"), *m;
 	uint64_t start = 0, end = 0;
 	struct cbx_err err;
 	cJSON *o, *list;
@@ -177,7 +177,7 @@ static cJSON *inspection(const cJSON *frame)
 /* Names and versions are for who asked to judge. */
 static cJSON *stale(const cJSON *frame)
 {
-	const cJSON *packages = cJSON_GetObjectItemCaseSensitive(frame, "packages"), *p;
+	const cJSON *packages = cbx_json_member(frame, "packages"), *p;
 	cJSON *list;
 	int n = 0;
 

@@ -205,7 +205,7 @@ static void begin(struct cbx_mcp_call *call, const cJSON *params)
 	call->starting = true;
 	call->params = params;
 	call->takes_tasks = call->rev->modern && cbx_mcp_takes_tasks(params);
-	call->tool.tool->call(&call->tool, cJSON_GetObjectItemCaseSensitive(params, "arguments"));
+	call->tool.tool->call(&call->tool, cbx_json_member(params, "arguments"));
 	call->params = NULL;
 	call->starting = false;
 	if (call->ended)

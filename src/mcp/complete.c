@@ -101,8 +101,8 @@ static void on_done(struct cbx_mcp_request *job, const struct cbx_err *err)
 
 static const char *session_of(const struct cbx_mcp_message *m)
 {
-	const cJSON *context = cJSON_GetObjectItemCaseSensitive(m->params, "context");
-	const char *id = cbx_json_text(cJSON_GetObjectItemCaseSensitive(context, "arguments"), "session_id");
+	const cJSON *context = cbx_json_member(m->params, "context");
+	const char *id = cbx_json_text(cbx_json_member(context, "arguments"), "session_id");
 
 	if (id && id[0])
 		return strlen(id) <= CBX_NAME_MAX ? id : NULL;
@@ -160,7 +160,7 @@ static enum kind kind_of(const cJSON *ref, const char *argument)
 
 void cbx_mcp_complete(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
-	const cJSON *argument = cJSON_GetObjectItemCaseSensitive(m->params, "argument");
+	const cJSON *argument = cbx_json_member(m->params, "argument");
 	const char *name = cbx_json_text(argument, "name"), *value = cbx_json_text(argument, "value");
 	struct completion *c;
 	enum kind kind;
@@ -170,7 +170,7 @@ void cbx_mcp_complete(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot
 			      "Invalid params: argument: an object with the strings name and value is expected");
 		return;
 	}
-	kind = kind_of(cJSON_GetObjectItemCaseSensitive(m->params, "ref"), name);
+	kind = kind_of(cbx_json_member(m->params, "ref"), name);
 	if (kind == UNKNOWN_REF) {
 		cbx_rpc_error(slot, CBX_RPC_INVALID_PARAMS, "Invalid params: ref: no such prompt or resource template");
 		return;

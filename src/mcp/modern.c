@@ -55,15 +55,15 @@ static const struct cbx_mcp_method methods[] = {
 
 static const cJSON *meta_of(const struct cbx_mcp_message *m)
 {
-	return cJSON_GetObjectItemCaseSensitive(m->params, "_meta");
+	return cbx_json_member(m->params, "_meta");
 }
 
 bool cbx_mcp_is_modern(const struct cbx_mcp_message *m)
 {
 	const cJSON *meta = meta_of(m);
 
-	if (m->mcp->modern_only || cJSON_GetObjectItemCaseSensitive(meta, CBX_META "protocolVersion") ||
-	    cJSON_GetObjectItemCaseSensitive(meta, CBX_META "clientCapabilities"))
+	if (m->mcp->modern_only || cbx_json_member(meta, CBX_META "protocolVersion") ||
+	    cbx_json_member(meta, CBX_META "clientCapabilities"))
 		return true;
 	for (const struct cbx_mcp_method *known = methods; known->name; known++)
 		if (strcmp(m->method, known->name) == 0)
@@ -74,15 +74,15 @@ bool cbx_mcp_is_modern(const struct cbx_mcp_message *m)
 /* NULL: all is there; else what is missing or of another type. */
 static const char *fault_of(const cJSON *meta, const char **ret_version)
 {
-	const cJSON *version = cJSON_GetObjectItemCaseSensitive(meta, CBX_META "protocolVersion");
-	const cJSON *info = cJSON_GetObjectItemCaseSensitive(meta, CBX_META "clientInfo");
+	const cJSON *version = cbx_json_member(meta, CBX_META "protocolVersion");
+	const cJSON *info = cbx_json_member(meta, CBX_META "clientInfo");
 
 	if (!cJSON_IsObject(meta))
 		return "_meta is missing: every request of this era has one";
 	if (!cJSON_IsString(version))
 		return "_meta[\"" CBX_META "protocolVersion\"]: a string is expected";
 	*ret_version = version->valuestring;
-	if (!cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(meta, CBX_META "clientCapabilities")))
+	if (!cJSON_IsObject(cbx_json_member(meta, CBX_META "clientCapabilities")))
 		return "_meta[\"" CBX_META "clientCapabilities\"]: an object is expected";
 	if (info && !cJSON_IsObject(info))
 		return "_meta[\"" CBX_META "clientInfo\"]: an object is expected";

@@ -357,7 +357,7 @@ void cbx_mcp_news_drop(struct cbx_mcp *mcp)
 
 static bool supported(const cJSON *caps, const char *what, const char *how)
 {
-	return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(caps, what), how));
+	return cJSON_IsTrue(cbx_json_member(cbx_json_member(caps, what), how));
 }
 
 /* Before any of them is looked at: whoever else is served waits for that. */
@@ -447,7 +447,7 @@ static void tell_ended(struct cbx_mcp *mcp, struct cbx_mcp_stream *s, const cJSO
 	struct cbx_execution *x;
 	const cJSON *id;
 
-	cJSON_ArrayForEach(id, cJSON_GetObjectItemCaseSensitive(agreed, "taskIds"))
+	cJSON_ArrayForEach(id, cbx_json_member(agreed, "taskIds"))
 		if ((x = cbx_mcp_task_find(mcp, id->valuestring)) && cbx_execution_status(x) > CBX_RUNNING)
 			(void)cbx_mcp_task_watch(mcp, s, x);
 }
@@ -466,7 +466,7 @@ void cbx_mcp_listen(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 		cbx_rpc_error(slot, CBX_RPC_INVALID_PARAMS, "Invalid params: notifications: an object is expected");
 		return;
 	}
-	if (cJSON_GetObjectItemCaseSensitive(filter, "taskIds") && !cbx_mcp_takes_tasks(m->params)) {
+	if (cbx_json_member(filter, "taskIds") && !cbx_mcp_takes_tasks(m->params)) {
 		cbx_mcp_tasks_needed(m, slot);
 		return;
 	}

@@ -18,9 +18,9 @@
 
 void cbx_mcp_roots_initialize(struct cbx_mcp *mcp, const cJSON *params)
 {
-	const cJSON *capabilities = cJSON_GetObjectItemCaseSensitive(params, "capabilities");
+	const cJSON *capabilities = cbx_json_member(params, "capabilities");
 
-	mcp->roots.declared = cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(capabilities, "roots"));
+	mcp->roots.declared = cJSON_IsObject(cbx_json_member(capabilities, "roots"));
 }
 
 void cbx_mcp_roots_changed(struct cbx_mcp *mcp)
@@ -59,7 +59,7 @@ static char *path_of(const char *uri)
 
 static cJSON *mounts_of(const cJSON *answer)
 {
-	const cJSON *list = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(answer, "result"),
+	const cJSON *list = cbx_json_member(cbx_json_member(answer, "result"),
 							     "roots"),
 		    *v;
 	cJSON *mounts = cbx_json_new_arr();
@@ -91,7 +91,7 @@ static void settled(struct cbx_mcp *mcp)
 
 void cbx_mcp_roots_answered(struct cbx_mcp *mcp, const cJSON *answer)
 {
-	const cJSON *id = cJSON_GetObjectItemCaseSensitive(answer, "id");
+	const cJSON *id = cbx_json_member(answer, "id");
 
 	if (!mcp->roots.asked || !cJSON_IsString(id) || strcmp(id->valuestring, mcp->roots.id) != 0)
 		return;
@@ -138,9 +138,9 @@ static bool may_make_a_session(const struct cbx_mcp_call *call, const cJSON *arg
 	unsigned hints = call->tool.tool->hints;
 
 	if (hints & CBX_TOOL_MAKES_SESSION)
-		return !cJSON_GetObjectItemCaseSensitive(args, "mounts");
+		return !cbx_json_member(args, "mounts");
 	return !(hints & CBX_TOOL_READ_ONLY) && !call->mcp->client.default_session[0] &&
-	       !cJSON_GetObjectItemCaseSensitive(args, "session_id");
+	       !cbx_json_member(args, "session_id");
 }
 
 bool cbx_mcp_roots_wait(struct cbx_mcp_call *call, const cJSON *args)

@@ -20,11 +20,11 @@
 
 bool cbx_mcp_takes_tasks(const cJSON *params)
 {
-	const cJSON *meta = cJSON_GetObjectItemCaseSensitive(params, "_meta");
-	const cJSON *caps = cJSON_GetObjectItemCaseSensitive(meta, CBX_META "clientCapabilities");
-	const cJSON *extensions = cJSON_GetObjectItemCaseSensitive(caps, "extensions");
+	const cJSON *meta = cbx_json_member(params, "_meta");
+	const cJSON *caps = cbx_json_member(meta, CBX_META "clientCapabilities");
+	const cJSON *extensions = cbx_json_member(caps, "extensions");
 
-	return cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(extensions, CBX_MCP_TASKS));
+	return cJSON_IsObject(cbx_json_member(extensions, CBX_MCP_TASKS));
 }
 
 void cbx_mcp_tasks_needed(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)

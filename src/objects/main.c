@@ -54,7 +54,7 @@ static int carry_out(struct cbx_upload *u, const struct setting *setting, const 
 {
 	const char *what = cbx_json_text(job, "job");
 	bool upload = what && strcmp(what, "upload") == 0;
-	int r = cbx_objects_read(cJSON_GetObjectItemCaseSensitive(job, "store"), cbx_json_text(job, "secret"),
+	int r = cbx_objects_read(cbx_json_member(job, "store"), cbx_json_text(job, "secret"),
 				 &u->store, err);
 
 	if (r < 0)

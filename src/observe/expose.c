@@ -169,9 +169,9 @@ static void denials(struct cbx_buf *out, const struct cbx_metrics *m)
 static void process(struct cbx_buf *out, const struct cbx_engine *engine)
 {
 	_cleanup_json_ cJSON *o = cbx_engine_to_json(engine);
-	const cJSON *pool = cJSON_GetObjectItemCaseSensitive(o, "pool");
-	const cJSON *ready = cJSON_GetObjectItemCaseSensitive(pool, "ready");
-	const cJSON *fds = cJSON_GetObjectItemCaseSensitive(o, "descriptors");
+	const cJSON *pool = cbx_json_member(o, "pool");
+	const cJSON *ready = cbx_json_member(pool, "ready");
+	const cJSON *fds = cbx_json_member(o, "descriptors");
 	struct timespec cpu = { 0 };
 	_cleanup_fclose_ FILE *f = fopen("/proc/self/statm", "re");
 	unsigned long long size, resident;

@@ -167,7 +167,7 @@ static bool in_changes(struct change *list, size_t n, const struct version *v, c
 static int in_range(const cJSON *range, const struct version *v, char *out, size_t size, struct cbx_err *err)
 {
 	const char *type = cbx_json_text(range, "type");
-	const cJSON *events = cJSON_GetObjectItemCaseSensitive(range, "events"), *e;
+	const cJSON *events = cbx_json_member(range, "events"), *e;
 	struct change *list;
 	size_t n = 0;
 	bool in;
@@ -199,8 +199,8 @@ static bool in_list(const cJSON *versions, const struct cbx_wheel *w, const stru
 /* 1: the version of the package is affected; how, is in s->hit. */
 static int is_affected(struct search *s, const cJSON *affected, const struct cbx_wheel *w, struct cbx_err *err)
 {
-	const cJSON *ranges = cJSON_GetObjectItemCaseSensitive(affected, "ranges"),
-		    *versions = cJSON_GetObjectItemCaseSensitive(affected, "versions"), *e;
+	const cJSON *ranges = cbx_json_member(affected, "ranges"),
+		    *versions = cbx_json_member(affected, "versions"), *e;
 	struct version v;
 	int r;
 
@@ -267,8 +267,8 @@ static int compare_all(struct search *s, const cJSON *affected, const char *ecos
 
 static int advisory(struct search *s, const cJSON *o, struct cbx_err *err)
 {
-	const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "affected"), *a,
-		    *withdrawn = cJSON_GetObjectItemCaseSensitive(o, "withdrawn");
+	const cJSON *list = cbx_json_member(o, "affected"), *a,
+		    *withdrawn = cbx_json_member(o, "withdrawn");
 	const char *id = cbx_json_text(o, "id");
 
 	if (!is_id(id))
@@ -280,7 +280,7 @@ static int advisory(struct search *s, const cJSON *o, struct cbx_err *err)
 	snprintf(s->hit.id, sizeof(s->hit.id), "%s", id);
 	take_summary(&s->hit, cbx_json_text(o, "summary"));
 	cJSON_ArrayForEach(a, list) {
-		const cJSON *package = cJSON_GetObjectItemCaseSensitive(a, "package");
+		const cJSON *package = cbx_json_member(a, "package");
 		const char *ecosystem = cbx_json_text(package, "ecosystem"), *name = cbx_json_text(package, "name");
 		int r;
 

@@ -302,7 +302,7 @@ static int read_package(const cJSON *o, struct cbx_wheel *w, struct cbx_err *err
 	w->url = url ? cbx_xstrdup(url) : NULL;
 	if (cbx_json_get_u64(o, "size", 0, 1ull << 40, &w->size, err) < 0)
 		return bad_lock(err, "a size is not one");
-	return read_path(cJSON_GetObjectItemCaseSensitive(o, "via"), w, err);
+	return read_path(cbx_json_member(o, "via"), w, err);
 }
 
 /* A wheel is there once, a package of npm once in each place. */
@@ -317,7 +317,7 @@ static int check_with(const struct cbx_wheel *a, const struct cbx_wheel *b, stru
 
 int cbx_lock_read(const cJSON *answer, struct cbx_lock *ret, struct cbx_err *err)
 {
-	const cJSON *list = cJSON_GetObjectItemCaseSensitive(answer, "packages"), *v;
+	const cJSON *list = cbx_json_member(answer, "packages"), *v;
 	int r = 0;
 
 	*ret = (struct cbx_lock){ 0 };

@@ -23,7 +23,7 @@ static cJSON *value_json(enum cbx_key key, const struct cbx_policy_value *v)
 /* The object of a group, made when it is first needed. */
 static cJSON *group_of(cJSON *root, const char *name)
 {
-	cJSON *o = cJSON_GetObjectItemCaseSensitive(root, name);
+	cJSON *o = cbx_json_member(root, name);
 
 	if (!o) {
 		o = cbx_json_new_obj();

@@ -120,9 +120,9 @@ void cbx_code_rules_schema(cJSON *properties)
 /* What a policy says by one of them; NULL: nothing. all: what is built in stands by those that have none. */
 static const cJSON *said(const struct cbx_policy *p, const char *name, const cJSON *all)
 {
-	const cJSON *words = cJSON_GetObjectItemCaseSensitive(p->code.lists, name);
+	const cJSON *words = cbx_json_member(p->code.lists, name);
 
-	return words || !p->values[CBX_KEY_CODE_RULES].standard ? words : cJSON_GetObjectItemCaseSensitive(all, name);
+	return words || !p->values[CBX_KEY_CODE_RULES].standard ? words : cbx_json_member(all, name);
 }
 
 void cbx_code_rules_to_json(const struct cbx_policy *p, cJSON *group)
@@ -198,8 +198,8 @@ cJSON *cbx_code_rules_frame(const struct cbx_policy *p, const cJSON *without)
 	cJSON *o = cbx_json_new_obj();
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
-		cJSON *rule = cJSON_GetObjectItemCaseSensitive(o, lists[i].rule);
-		const cJSON *words = cJSON_GetObjectItemCaseSensitive(p->code.lists, lists[i].name);
+		cJSON *rule = cbx_json_member(o, lists[i].rule);
+		const cJSON *words = cbx_json_member(p->code.lists, lists[i].name);
 
 		if (left_out(p, lists[i].rule, without))
 			continue;
@@ -208,7 +208,7 @@ cJSON *cbx_code_rules_frame(const struct cbx_policy *p, const cJSON *without)
 			cbx_json_set(o, lists[i].rule, rule);
 		}
 		if (!words)
-			words = cJSON_GetObjectItemCaseSensitive(all, lists[i].name);
+			words = cbx_json_member(all, lists[i].name);
 		cbx_json_set(rule, lists[i].name, cJSON_Duplicate(words, 1));
 	}
 	if (!left_out(p, "package_installation", without))

@@ -2,7 +2,6 @@
 #include "policy/keys.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -265,7 +264,7 @@ int cbx_key_parse(enum cbx_key key, const cJSON *v, uint64_t *ret, struct cbx_er
 	if (k->type == CBX_TYPE_BOOL || !cJSON_IsNumber(v))
 		return cbx_refuse(err, "invalid_argument", EINVAL, "%s: wrong type; give %s", k->name, hints[k->type]);
 	d = v->valuedouble * (scaled ? 1000 : 1);
-	if (!scaled && floor(d) != d)
+	if (!scaled && !cbx_json_whole(d))
 		return cbx_refuse(err, "invalid_argument", EINVAL, "%s: %g is not a whole number; give %s", k->name, d,
 				  hints[k->type]);
 	if (!(d >= (double)k->min && d <= (double)k->max) && !(k->zero_is_none && d == 0))

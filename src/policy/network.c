@@ -205,7 +205,7 @@ static int parse_member(const struct cbx_net_bad *rd, const cJSON *v, struct cbx
 
 static int parse_rule(const struct cbx_net_bad *rd, const cJSON *v, struct cbx_net_rule *r)
 {
-	const cJSON *host = cJSON_IsObject(v) ? cJSON_GetObjectItemCaseSensitive(v, "host") : NULL, *m;
+	const cJSON *host = cJSON_IsObject(v) ? cbx_json_member(v, "host") : NULL, *m;
 	int n;
 
 	if (!cJSON_IsString(v) && !cJSON_IsString(host))
@@ -282,7 +282,7 @@ static int parse(const struct cbx_net_bad *rd, const cJSON *v, struct cbx_networ
 	net->open = cJSON_IsString(v) && strcmp(v->valuestring, "open") == 0;
 	if (net->open)
 		return 0;
-	if (!cJSON_IsObject(v) || !cJSON_GetObjectItemCaseSensitive(v, "allow"))
+	if (!cJSON_IsObject(v) || !cbx_json_member(v, "allow"))
 		return REFUSE(rd, v, "give \"none\", \"open\", or what may be reached, as in {\"allow\": [\"pypi.org\"]}");
 	net->allow = true;
 	net->connections = CBX_NETWORK_CONNECTIONS_DEFAULT;

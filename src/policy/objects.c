@@ -149,7 +149,7 @@ int cbx_object_store_parse_place(const cJSON *v, struct cbx_object_store *s, con
 	r = azure ? parse_azure(v, s, ret_bad, err) : parse_s3(v, s, ret_bad, err);
 	if (r < 0)
 		return r;
-	if (cJSON_GetObjectItemCaseSensitive(v, "prefix") &&
+	if (cbx_json_member(v, "prefix") &&
 	    (!made_of(prefix, "/", 200) || prefix[0] == '/' || strstr(prefix, "//") || strstr(prefix, "./")))
 		return wrong(v, ret_bad, err, "prefix: give what names of objects begin with, such as \"codebox/\"");
 	cbx_json_set_str(s->json, "prefix", prefix);
@@ -165,7 +165,7 @@ int cbx_object_store_parse(const cJSON *v, struct cbx_object_store *s, const cJS
 
 	if (r < 0)
 		return r;
-	v = cJSON_GetObjectItemCaseSensitive(v, "secret");
+	v = cbx_json_member(v, "secret");
 	return cbx_secret_ref_parse(v, &s->secret) ? 0 : wrong(v ? v : *ret_bad, ret_bad, err, remedy);
 }
 

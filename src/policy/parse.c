@@ -83,7 +83,7 @@ static int parse_range(const struct layer *l, enum cbx_key key, const cJSON *obj
 			standard = v;
 	}
 	/* What follows the machine may be less than the default: then that is lowered. */
-	v = cJSON_GetObjectItemCaseSensitive(obj, "max");
+	v = cbx_json_member(obj, "max");
 	if (v && parse_part(key, v, &part))
 		standard = NULL;
 	if (standard && cbx_key_lower(key, value->standard, value->ceiling) != value->standard) {
@@ -545,7 +545,7 @@ static int lay(struct cbx_policy *p, const char *text, size_t len, const char *l
 	if (!cJSON_IsObject(source.doc.root))
 		r = cbx_source_refuse(&source, source.doc.root, err, "wrong type; wrong type; a policy is an object");
 	/* Wherever it stands, what is included is below what this file says. */
-	v = r < 0 ? NULL : cJSON_GetObjectItemCaseSensitive(source.doc.root, "include");
+	v = r < 0 ? NULL : cbx_json_member(source.doc.root, "include");
 	if (v)
 		r = include(&l, v, err);
 	if (r >= 0)

@@ -81,7 +81,7 @@ static cJSON *environment(void)
 
 static void add_mounts(cJSON *properties)
 {
-	cJSON *group = cJSON_GetObjectItemCaseSensitive(properties, "mounts"), *one = cbx_json_new_obj(), *path,
+	cJSON *group = cbx_json_member(properties, "mounts"), *one = cbx_json_new_obj(), *path,
 	      *required;
 
 	if (!group) {
@@ -96,7 +96,7 @@ static void add_mounts(cJSON *properties)
 	required = cbx_json_new_arr();
 	cbx_json_push_str(required, "path");
 	cbx_json_set(one, "required", required);
-	cbx_json_set(cJSON_GetObjectItemCaseSensitive(group, "properties"), "allow",
+	cbx_json_set(cbx_json_member(group, "properties"), "allow",
 		     list("Directories of the machine in which sessions may ask for mounts; read-only unless writable",
 			  one, 0, CBX_POLICY_LIST_MAX));
 }
@@ -110,7 +110,7 @@ static void add_packages(cJSON *properties)
 				 "if omitted, all" },
 		      { "block", "Packages that may not be installed, in any version or in those named" },
 		      { "versions", "Versions that packages of these names must have" } };
-	cJSON *group = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(properties, "packages"),
+	cJSON *group = cbx_json_member(cbx_json_member(properties, "packages"),
 							"properties"),
 	      *index = typed("string", "Where packages come from: the address of a simple index, or a directory of wheels");
 
@@ -147,13 +147,13 @@ cJSON *cbx_policy_schema(void)
 			  typed("string", NULL), 0, CBX_POLICY_INCLUDES_MAX));
 	for (enum cbx_key k = 0; k < CBX_KEYS; k++) {
 		const char *group = cbx_keys[k].group;
-		cJSON *o = cJSON_GetObjectItemCaseSensitive(p, group);
+		cJSON *o = cbx_json_member(p, group);
 
 		if (!o) {
 			o = object(NULL, cbx_json_new_obj());
 			cbx_json_set(p, group, o);
 		}
-		cbx_json_set(cJSON_GetObjectItemCaseSensitive(o, "properties"), cbx_keys[k].name, setting(k));
+		cbx_json_set(cbx_json_member(o, "properties"), cbx_keys[k].name, setting(k));
 	}
 	cbx_json_set(p, "network", cbx_network_schema());
 	cbx_json_set(p, "images",
@@ -162,11 +162,11 @@ cJSON *cbx_policy_schema(void)
 	add_mounts(p);
 	add_packages(p);
 	cbx_sql_rules_schema(
-		cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(p, "sql"), "properties"));
+		cbx_json_member(cbx_json_member(p, "sql"), "properties"));
 	cbx_object_store_schema(
-		cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(p, "artifacts"), "properties"));
+		cbx_json_member(cbx_json_member(p, "artifacts"), "properties"));
 	cbx_code_rules_schema(
-		cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(p, "code"), "properties"));
+		cbx_json_member(cbx_json_member(p, "code"), "properties"));
 	cbx_json_set(p, "environment", environment());
 	root = cbx_json_new_obj();
 	cbx_json_set_str(root, "$schema", "https://json-schema.org/draft/2020-12/schema");

@@ -197,7 +197,7 @@ static int read_string(const char *text, cJSON *said, char **ret_password, struc
 		}
 		if (k == IGNORED)
 			continue;
-		if (cJSON_GetObjectItemCaseSensitive(said, names[k]))
+		if (cbx_json_member(said, names[k]))
 			return cbx_refuse(err, "invalid_argument", EINVAL, "it says %s twice; give it once", names[k]);
 		cbx_json_set_str(said, names[k], cbx_buf_str(&value));
 	}

@@ -109,7 +109,7 @@ static int check_server(const cJSON *v, struct cbx_sql_connection *c, const cJSO
 {
 	static const char *const known[] = { "type", "server", "port", "database", "user", "password", "tls", "ca", NULL };
 	const char *server = cbx_json_str(v, "server"), *user = cbx_json_str(v, "user"), *tls = cbx_json_text(v, "tls");
-	const cJSON *m, *port = cJSON_GetObjectItemCaseSensitive(v, "port");
+	const cJSON *m, *port = cbx_json_member(v, "port");
 	uint64_t number = 0;
 	int r = 0;
 
@@ -126,7 +126,7 @@ static int check_server(const cJSON *v, struct cbx_sql_connection *c, const cJSO
 		return wrong(v, ret_bad, err, "user: give a name, without ; { } = and quotes");
 	if (port && cbx_json_get_u64(v, "port", 1, 65535, &number, err) <= 0)
 		return wrong(port, ret_bad, err, "port: give a number from 1 to 65535");
-	if (cJSON_GetObjectItemCaseSensitive(v, "tls") && (!tls || !word_of(tls_words, tls)))
+	if (cbx_json_member(v, "tls") && (!tls || !word_of(tls_words, tls)))
 		return wrong(v, ret_bad, err, "tls: give one of \"verify\", \"require\", \"off\"");
 	cbx_json_set_str(c->json, "server", server);
 	if (number)
@@ -135,7 +135,7 @@ static int check_server(const cJSON *v, struct cbx_sql_connection *c, const cJSO
 	cbx_json_set_str(c->json, "user", user);
 	tls = tls ? tls : standard_tls(server);
 	cbx_json_set_str(c->json, "tls", tls);
-	m = cJSON_GetObjectItemCaseSensitive(v, "ca");
+	m = cbx_json_member(v, "ca");
 	if (m && !path_valid(cbx_json_str(v, "ca")))
 		return wrong(m, ret_bad, err,
 			     "ca: give the absolute path of a file of certificates (PEM), without spaces, ; { } = and quotes");
@@ -143,7 +143,7 @@ static int check_server(const cJSON *v, struct cbx_sql_connection *c, const cJSO
 		return wrong(m, ret_bad, err, "ca: goes with \"tls\": \"verify\" only");
 	if (m)
 		cbx_json_set_str(c->json, "ca", m->valuestring);
-	m = cJSON_GetObjectItemCaseSensitive(v, "password");
+	m = cbx_json_member(v, "password");
 	if (m)
 		r = parse_secret(m, &c->secret, ret_bad, err);
 	return r;

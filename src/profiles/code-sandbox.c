@@ -39,7 +39,7 @@ static void fail(struct cbx_tool_call *call, const char *errors, const char *out
 static void answer(struct cbx_tool_call *call, struct cbx_execution *x, const char *empty)
 {
 	_cleanup_json_ cJSON *j = cbx_execution_to_json(x, false);
-	const cJSON *error = cJSON_GetObjectItemCaseSensitive(j, "error");
+	const cJSON *error = cbx_json_member(j, "error");
 	const char *out = cbx_json_text(j, "stdout"), *err = cbx_json_text(j, "stderr"), *fate = cbx_profile_fate(j);
 	const char *traceback = cbx_json_text(error, "traceback");
 	_cleanup_free_ char *output = stripped(out ? out : ""), *all = NULL, *errors = NULL;

@@ -37,7 +37,7 @@ static void fail(struct cbx_tool_call *call, const char *why)
 
 static void add_error(const struct cbx_tool_call *call, cJSON *content, const cJSON *x, const char *refusal)
 {
-	const cJSON *error = cJSON_GetObjectItemCaseSensitive(x, "error");
+	const cJSON *error = cbx_json_member(x, "error");
 	const char *name = cbx_json_text(error, "name"), *value = cbx_json_text(error, "value");
 	const char *traceback = cbx_json_text(error, "traceback"), *fate = cbx_profile_fate(x);
 	_cleanup_buf_ struct cbx_buf shown = { 0 };
@@ -91,7 +91,7 @@ static void required(struct cbx_tool_call *call, const char *fault)
 
 static void execute_code(struct cbx_tool_call *call, const cJSON *args)
 {
-	const cJSON *dependencies = cJSON_GetObjectItemCaseSensitive(args, "dependencies"), *d;
+	const cJSON *dependencies = cbx_json_member(args, "dependencies"), *d;
 	struct execute *e = cbx_xcalloc(1, sizeof(*e));
 	struct cbx_session *session;
 	const char *code = NULL;

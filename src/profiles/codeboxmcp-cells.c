@@ -184,7 +184,7 @@ static void add_text(struct cbx_tool_call *call, const char *text)
 static void take_result(struct cbx_tool_call *call, struct cbx_execution *x)
 {
 	_cleanup_json_ cJSON *j = cbx_execution_to_json(x, false);
-	const cJSON *error = cJSON_GetObjectItemCaseSensitive(j, "error"), *f;
+	const cJSON *error = cbx_json_member(j, "error"), *f;
 	const char *traceback = cbx_json_text(error, "traceback"), *fate = cbx_profile_fate(j);
 	struct cbx_cbm_step *s = call->state;
 
@@ -196,7 +196,7 @@ static void take_result(struct cbx_tool_call *call, struct cbx_execution *x)
 	cbx_profile_add_images(call, s->images, x);
 	add_text(call, traceback);
 	add_text(call, fate);
-	cJSON_ArrayForEach(f, cJSON_GetObjectItemCaseSensitive(j, "files"))
+	cJSON_ArrayForEach(f, cbx_json_member(j, "files"))
 		if (cbx_json_text(f, "path")) {
 			cbx_json_push_str(s->changed, cbx_json_text(f, "path"));
 			cbx_json_set_str(s->links, cbx_json_text(f, "path"), cbx_json_text(f, "link"));

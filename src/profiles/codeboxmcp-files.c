@@ -82,7 +82,7 @@ int cbx_cbm_take_id(struct cbx_tool_call *call, const cJSON *args)
 
 	if (cbx_profile_arg_id(call, args, &err) >= 0)
 		return 0;
-	if (cJSON_IsString(cJSON_GetObjectItemCaseSensitive(args, "session_id")))
+	if (cJSON_IsString(cbx_json_member(args, "session_id")))
 		id = cbx_json_text(args, "session_id");
 	shown = cbx_xasprintf("%.200s", id);
 	cbx_cbm_fail_as(call, shown, err.msg);

@@ -26,18 +26,18 @@ static cJSON *members_of(const cJSON *columns)
 
 		name = name && name[0] ? name : "column";
 		snprintf(other, sizeof(other), "%s_%d", name, i++);
-		cbx_json_set(members, cJSON_GetObjectItemCaseSensitive(members, name) ? other : name, cJSON_CreateNull());
+		cbx_json_set(members, cbx_json_member(members, name) ? other : name, cJSON_CreateNull());
 	}
 	return members;
 }
 
 static void add_rows(cJSON *o, const cJSON *answer)
 {
-	_cleanup_json_ cJSON *members = members_of(cJSON_GetObjectItemCaseSensitive(answer, "columns"));
+	_cleanup_json_ cJSON *members = members_of(cbx_json_member(answer, "columns"));
 	cJSON *rows = cbx_json_new_arr();
 	const cJSON *row, *v;
 
-	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(answer, "rows")) {
+	cJSON_ArrayForEach(row, cbx_json_member(answer, "rows")) {
 		const cJSON *member = members->child;
 		cJSON *made = cbx_json_new_obj();
 
@@ -61,7 +61,7 @@ static void add_file(cJSON *o, const char *path, const char *link)
 		"it in exec_code with: pd.read_csv(r'%s')",
 		(unsigned long long)cbx_json_u64(o, "row_count"), path);
 
-	cbx_json_set_u64(o, "column_count", (uint64_t)cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(o, "columns")));
+	cbx_json_set_u64(o, "column_count", (uint64_t)cJSON_GetArraySize(cbx_json_member(o, "columns")));
 	cbx_json_set_str(o, "file_path", path);
 	cbx_json_set_str(o, "file_name", name);
 	cbx_json_set_str(o, "message", text);
@@ -93,7 +93,7 @@ static void answered(struct cbx_answer_op *op, const cJSON *answer, const struct
 	}
 	o = cbx_cbm_success(call);
 	names = cbx_json_new_arr();
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(answer, "columns"))
+	cJSON_ArrayForEach(v, cbx_json_member(answer, "columns"))
 		cbx_json_push_str(names, cbx_json_text(v, "name"));
 	cbx_json_set_str(o, "delivery", path ? "file" : "inline");
 	cbx_json_set(o, "columns", names);

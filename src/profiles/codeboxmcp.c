@@ -73,10 +73,10 @@ static void described(struct cbx_tool_call *call)
 	info = cbx_session_list_entry(session);
 	cbx_artifact_terms(session, &terms);
 	if (store)
-		terms.bucket = cbx_json_text(cJSON_GetObjectItemCaseSensitive(store, "store"), "bucket");
+		terms.bucket = cbx_json_text(cbx_json_member(store, "store"), "bucket");
 	if (s->link_s && s->link_s < terms.link_s)
 		terms.link_s = s->link_s;
-	limits = cJSON_GetObjectItemCaseSensitive(info, "limits");
+	limits = cbx_json_member(info, "limits");
 	timeout = cbx_json_u64(limits, "timeout_s");
 	cbx_json_set_str(o, "workdir", CBX_CBM_WORKDIR);
 	cbx_json_set_str(o, "input_dir", CBX_CBM_INPUT);

@@ -136,14 +136,14 @@ static void push_text(const struct cbx_tool_call *call, cJSON *texts, const char
 cJSON *cbx_profile_texts(const struct cbx_tool_call *call, struct cbx_execution *x, bool figures)
 {
 	_cleanup_json_ cJSON *j = cbx_execution_to_json(x, false);
-	const cJSON *place = cJSON_GetObjectItemCaseSensitive(j, "display_places"), *d;
+	const cJSON *place = cbx_json_member(j, "display_places"), *d;
 	const char *output = cbx_json_text(j, "output");
 	size_t at = 0, end = output ? strlen(output) : 0;
 	cJSON *texts = cbx_json_new_arr();
 
 	place = place ? place->child : NULL;
 	cJSON_ArrayForEach(d, cbx_execution_displays(x)) {
-		const cJSON *data = cJSON_GetObjectItemCaseSensitive(d, "data");
+		const cJSON *data = cbx_json_member(d, "data");
 		const char *plain = cbx_json_text(data, "text/plain");
 		size_t to = cJSON_IsNumber(place) ? (size_t)place->valuedouble : end;
 
@@ -165,7 +165,7 @@ void cbx_profile_add_images(const struct cbx_tool_call *call, cJSON *content, st
 	const cJSON *d;
 
 	cJSON_ArrayForEach(d, cbx_execution_displays(x)) {
-		const char *png = cbx_json_text(cJSON_GetObjectItemCaseSensitive(d, "data"), "image/png");
+		const char *png = cbx_json_text(cbx_json_member(d, "data"), "image/png");
 		size_t n = png ? strlen(png) : 0;
 
 		if (n && n <= left) {

@@ -105,7 +105,7 @@ static void get_sandbox_status(struct cbx_tool_call *call, const cJSON *args)
 	const char *id = NULL;
 	struct cbx_err err;
 
-	if (!cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(args, "session_id")) &&
+	if (!cJSON_IsNull(cbx_json_member(args, "session_id")) &&
 	    cbx_json_get_str(args, "session_id", &id, &err) < 0) {
 		cbx_mcs_error(call, "", err.msg);
 		return;
@@ -156,7 +156,7 @@ static void set_text(const struct cbx_tool_call *call, cJSON *o, const char *key
 static cJSON *result_of(const struct cbx_tool_call *call, struct cbx_execution *x)
 {
 	_cleanup_json_ cJSON *j = cbx_execution_to_json(x, false);
-	const cJSON *error = cJSON_GetObjectItemCaseSensitive(j, "error");
+	const cJSON *error = cbx_json_member(j, "error");
 	const char *fate = cbx_profile_fate(j);
 	cJSON *o = cbx_json_new_obj(), *logs = cbx_json_new_obj(), *e = cbx_json_new_obj();
 

@@ -139,7 +139,7 @@ static void said(const struct cbx_reply *reply, char *out, size_t size)
 	out[0] = '\0';
 	if (!reply->body.len || cbx_json_parse(reply->body.data, reply->body.len, &doc, &ignored) < 0)
 		return;
-	one = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(doc.root, "errors"), 0);
+	one = cJSON_GetArrayItem(cbx_json_member(doc.root, "errors"), 0);
 	text = cbx_json_text(one, "message");
 	if (text)
 		snprintf(out, size, "%.200s", text);

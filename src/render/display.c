@@ -170,7 +170,7 @@ static bool is_media(const char *mime)
 
 void cbx_render_display(struct cbx_render *r, const cJSON *display)
 {
-	const cJSON *data = cJSON_GetObjectItemCaseSensitive(display, "data"), *v, *whole, *media = NULL;
+	const cJSON *data = cbx_json_member(display, "data"), *v, *whole, *media = NULL;
 	const char *image = choose_image(r, data, &whole);
 
 	cJSON_ArrayForEach (v, data)
@@ -202,7 +202,7 @@ static cJSON *bundle_of(const cJSON *display, size_t *left)
 	const cJSON *v;
 	cJSON *b = cbx_json_new_obj(), *data = cbx_json_new_obj(), *omitted = cbx_json_new_obj();
 
-	cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(display, "data")) {
+	cJSON_ArrayForEach (v, cbx_json_member(display, "data")) {
 		size_t n = v->valuestring ? strlen(v->valuestring) : 0;
 
 		if (!is_text(v))
@@ -214,7 +214,7 @@ static cJSON *bundle_of(const cJSON *display, size_t *left)
 		*left -= n;
 		cbx_json_set_str(data, v->string, v->valuestring);
 	}
-	cbx_json_set_bool(b, "is_result", cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(display, "is_result")));
+	cbx_json_set_bool(b, "is_result", cJSON_IsTrue(cbx_json_member(display, "is_result")));
 	cbx_json_set_str(b, "display_id", cbx_json_text(display, "display_id"));
 	cbx_json_set(b, "data", data);
 	if (omitted->child)
@@ -229,22 +229,25 @@ static bool has_more_than_plain(const cJSON *displays)
 	const cJSON *d, *v;
 
 	cJSON_ArrayForEach (d, displays)
-		cJSON_ArrayForEach (v, cJSON_GetObjectItemCaseSensitive(d, "data"))
+		cJSON_ArrayForEach (v, cbx_json_member(d, "data"))
 			if (is_text(v) && strcmp(v->string, "text/plain") != 0)
 				return true;
 	return false;
 }
 
-void cbx_render_bundles(const struct cbx_render *r, cJSON *structured)
+void cbx_render_bundles(const struct cbx_render *r, struct cbx_buf *structured)
 {
 	size_t left = r->bundle_max;
 	const cJSON *d;
-	cJSON *list;
 
 	if (!has_more_than_plain(r->e->displays))
 		return;
-	list = cbx_json_new_arr();
-	cJSON_ArrayForEach (d, r->e->displays)
-		cbx_json_push(list, bundle_of(d, &left));
-	cbx_json_set(structured, "displays", list);
+	cbx_json_write_key(structured, "displays");
+	cJSON_ArrayForEach (d, r->e->displays) {
+		_cleanup_json_ cJSON *bundle = bundle_of(d, &left);
+
+		cbx_buf_addc(structured, d == r->e->displays->child ? '[' : ',');
+		cbx_json_print_clean(structured, bundle);
+	}
+	cbx_buf_addc(structured, ']');
 }

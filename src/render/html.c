@@ -135,26 +135,10 @@ static void put_char(struct page *g, const char *p, size_t n)
 static void put_code(struct page *g, uint32_t c)
 {
 	char u[4];
-	size_t n = 0;
 
 	if (c == 0 || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) || (c < 0x20 && c != '\t' && c != '\n'))
 		c = 0xfffd;
-	if (c < 0x80) {
-		u[n++] = (char)c;
-	} else if (c < 0x800) {
-		u[n++] = (char)(0xc0 | c >> 6);
-		u[n++] = (char)(0x80 | (c & 0x3f));
-	} else {
-		if (c < 0x10000) {
-			u[n++] = (char)(0xe0 | c >> 12);
-		} else {
-			u[n++] = (char)(0xf0 | c >> 18);
-			u[n++] = (char)(0x80 | (c >> 12 & 0x3f));
-		}
-		u[n++] = (char)(0x80 | (c >> 6 & 0x3f));
-		u[n++] = (char)(0x80 | (c & 0x3f));
-	}
-	put_char(g, u, n);
+	put_char(g, u, cbx_utf8_put(u, c));
 }
 
 /* &#123; &#x7b; at p, behind "&#". Returns what follows, or NULL: it is not one. */

@@ -23,6 +23,6 @@ void cbx_render_line(struct cbx_buf *b);			     /* what follows begins a line */
 void cbx_render_flush(struct cbx_render *r);			     /* the text gathered so far, as a block */
 void cbx_render_display(struct cbx_render *r, const cJSON *display); /* one of displays */
 /* The text of all displays' bundles into structured content, unless none has more than its plain text. */
-void cbx_render_bundles(const struct cbx_render *r, cJSON *structured);
+void cbx_render_bundles(const struct cbx_render *r, struct cbx_buf *structured);
 
 #endif

@@ -95,7 +95,7 @@ static void add_files(struct cbx_render *r)
 	size_t listed = 0;
 	const cJSON *f;
 
-	cJSON_ArrayForEach(f, cJSON_GetObjectItemCaseSensitive(r->e->x, "files")) {
+	cJSON_ArrayForEach(f, cbx_json_member(r->e->x, "files")) {
 		const char *path = cbx_json_str(f, "path"), *mime = cbx_json_str(f, "mime_type");
 		char size[32];
 		cJSON *copy;
@@ -109,7 +109,7 @@ static void add_files(struct cbx_render *r)
 		cbx_json_push(r->files, copy);
 		if (listed++ >= FILES_SHOWN)
 			continue;
-		if (!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(copy, "sent")) && r->e->structured)
+		if (!cJSON_IsTrue(cbx_json_member(copy, "sent")) && r->e->structured)
 			add_link(r, f, path);
 		cbx_render_line(&r->text);
 		cbx_format_size(cbx_json_u64(f, "size"), size);
@@ -159,7 +159,7 @@ static bool is_running(const cJSON *x)
 
 static const char *where_it_is(const cJSON *x)
 {
-	if (cJSON_GetObjectItemCaseSensitive(x, "argv"))
+	if (cbx_json_member(x, "argv"))
 		return command;
 	return strcmp(cbx_json_str(x, "status"), "queued") == 0 ? queued : running;
 }
@@ -178,8 +178,8 @@ static size_t place_of(const cJSON *places, int n, size_t from, size_t end)
 /* What was printed and shown, in turn. */
 static void build_output(struct cbx_render *r)
 {
-	const cJSON *omitted = cJSON_GetObjectItemCaseSensitive(r->e->x, "omitted");
-	const cJSON *places = cJSON_GetObjectItemCaseSensitive(r->e->x, "display_places"), *d;
+	const cJSON *omitted = cbx_json_member(r->e->x, "omitted");
+	const cJSON *places = cbx_json_member(r->e->x, "display_places"), *d;
 	const char *output = cbx_json_str(r->e->x, "output"), *where = cbx_json_text(omitted, "where");
 	uint64_t before = cbx_json_u64(omitted, "bytes");
 	size_t from = 0, end = strlen(output), bounds[CBX_DISPLAYS_MAX], n = 0, at = 0;
@@ -217,7 +217,7 @@ static void build_output(struct cbx_render *r)
 
 static void build_text(struct cbx_render *r)
 {
-	const cJSON *error = cJSON_GetObjectItemCaseSensitive(r->e->x, "error");
+	const cJSON *error = cbx_json_member(r->e->x, "error");
 	const char *traceback = cbx_json_text(error, "traceback");
 	const char *message = cbx_json_text(r->e->x, "message");
 
@@ -258,7 +258,8 @@ static void build_text(struct cbx_render *r)
 		cbx_buf_addf(&r->text, "[session_id: %s]", r->e->session_id);
 }
 
-static size_t set_cut(cJSON *obj, const char *key, const char *value, size_t max, uint64_t before, const char *where)
+static size_t write_cut(struct cbx_buf *out, const char *key, const char *value, size_t max, uint64_t before,
+			const char *where)
 {
 	_cleanup_buf_ struct cbx_buf b = { 0 };
 	size_t gone;
@@ -266,97 +267,99 @@ static size_t set_cut(cJSON *obj, const char *key, const char *value, size_t max
 	if (!value)
 		return 0;
 	gone = cbx_render_cut(&b, value, max, before, where);
-	cbx_json_set_str(obj, key, cbx_buf_str(&b));
+	cbx_json_write_str(out, key, cbx_buf_str(&b));
 	return gone;
 }
 
-static void copy(cJSON *to, const cJSON *from, const char *key)
+static void write_same(struct cbx_buf *out, const cJSON *from, const char *const *keys)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(from, key);
+	for (; *keys; keys++) {
+		const cJSON *v = cbx_json_member(from, *keys);
 
-	if (v && !cJSON_IsNull(v))
-		cbx_json_set(to, key, cJSON_Duplicate(v, 1));
+		if (v && !cJSON_IsNull(v))
+			cbx_json_write(out, *keys, v);
+	}
 }
 
-static cJSON *build_structured(struct cbx_render *r)
+static void write_error(struct cbx_buf *out, const struct cbx_render *r)
 {
-	static const char *const first[] = { "status", "session_id", "execution_id", "execution_count", NULL };
+	const cJSON *error = cbx_json_member(r->e->x, "error");
+
+	if (!error)
+		return;
+	cbx_json_write_key(out, "error");
+	cbx_buf_addc(out, '{');
+	write_cut(out, "name", cbx_json_str(error, "name"), NAME_CHARS, 0, NULL);
+	write_cut(out, "value", cbx_json_str(error, "value"), r->value_max, 0, NULL);
+	write_cut(out, "traceback", cbx_json_str(error, "traceback"), r->value_max, 0, NULL);
+	cbx_buf_addc(out, '}');
+}
+
+static void write_structured(struct cbx_buf *out, const struct cbx_render *r)
+{
+	static const char *const first[] = { "session_id", "execution_id", "execution_count", NULL };
 	static const char *const last[] = { "exit_code", "state_kept", "duration_ms", "usage", NULL };
-	const cJSON *error = cJSON_GetObjectItemCaseSensitive(r->e->x, "error");
-	const cJSON *omitted = cJSON_GetObjectItemCaseSensitive(r->e->x, "omitted");
-	const char *out = cbx_json_str(r->e->x, "stdout"), *errout = cbx_json_str(r->e->x, "stderr");
+	const cJSON *x = r->e->x, *omitted = cbx_json_member(x, "omitted");
+	const char *printed = cbx_json_str(x, "stdout"), *warned = cbx_json_str(x, "stderr");
 	const char *where = cbx_json_text(omitted, "where");
-	uint64_t gone = cbx_json_u64(omitted, "bytes"), to_out, gone_here;
-	cJSON *s = cbx_json_new_obj();
+	uint64_t gone = cbx_json_u64(omitted, "bytes"), of_printed, gone_here;
 
-	for (size_t i = 0; first[i]; i++)
-		copy(s, r->e->x, first[i]);
-	if (is_running(r->e->x))
-		cJSON_ReplaceItemInObjectCaseSensitive(s, "status", cJSON_CreateString("running"));
+	cbx_buf_addc(out, '{');
+	cbx_json_write_str(out, "status", is_running(x) ? "running" : cbx_json_text(x, "status"));
+	write_same(out, x, first);
 	/* What is missing already is counted with the longer of the two. */
-	to_out = strlen(out) >= strlen(errout) ? gone : 0;
-	gone_here = set_cut(s, "stdout", out, r->text_max, to_out, where);
-	gone_here += set_cut(s, "stderr", errout, r->text_max, gone - to_out, where);
-	set_cut(s, "result", cbx_json_text(r->e->x, "result"), r->value_max, 0, NULL);
-	if (error) {
-		cJSON *e = cbx_json_new_obj();
-
-		set_cut(e, "name", cbx_json_str(error, "name"), NAME_CHARS, 0, NULL);
-		set_cut(e, "value", cbx_json_str(error, "value"), r->value_max, 0, NULL);
-		set_cut(e, "traceback", cbx_json_str(error, "traceback"), r->value_max, 0, NULL);
-		cbx_json_set(s, "error", e);
-	}
-	set_cut(s, "message", is_running(r->e->x) ? where_it_is(r->e->x) : cbx_json_text(r->e->x, "message"),
-		MESSAGE_CHARS, 0, NULL);
-	cbx_json_set_str(s, "notice", r->e->notice);
-	for (size_t i = 0; last[i]; i++)
-		copy(s, r->e->x, last[i]);
+	of_printed = strlen(printed) >= strlen(warned) ? gone : 0;
+	gone_here = write_cut(out, "stdout", printed, r->text_max, of_printed, where);
+	gone_here += write_cut(out, "stderr", warned, r->text_max, gone - of_printed, where);
+	write_cut(out, "result", cbx_json_text(x, "result"), r->value_max, 0, NULL);
+	write_error(out, r);
+	write_cut(out, "message", is_running(x) ? where_it_is(x) : cbx_json_text(x, "message"), MESSAGE_CHARS, 0, NULL);
+	cbx_json_write_str(out, "notice", r->e->notice);
+	write_same(out, x, last);
 	if (gone + gone_here) {
-		cJSON *o = cbx_json_new_obj();
-
-		cbx_json_set_u64(o, "bytes", gone + gone_here);
-		cbx_json_set_str(o, "file", cbx_json_text(omitted, "file"));
-		cbx_json_set_str(o, "where", where);
-		cbx_json_set(s, "omitted", o);
+		cbx_json_write_key(out, "omitted");
+		cbx_buf_addc(out, '{');
+		cbx_json_write_u64(out, "bytes", gone + gone_here);
+		cbx_json_write_str(out, "file", cbx_json_text(omitted, "file"));
+		cbx_json_write_str(out, "where", where);
+		cbx_buf_addc(out, '}');
 	}
-	cbx_render_bundles(r, s);
-	cbx_json_set(s, "images", r->images);
-	cbx_json_set(s, "files", r->files);
-	r->images = r->files = NULL;
+	cbx_render_bundles(r, out);
+	cbx_json_write(out, "images", r->images);
+	cbx_json_write(out, "files", r->files);
 	if (r->files_left)
-		cbx_json_set_u64(s, "files_omitted", r->files_left);
-	return s;
+		cbx_json_write_u64(out, "files_omitted", r->files_left);
+	cbx_buf_addc(out, '}');
 }
 
 static void print_once(struct cbx_buf *out, struct cbx_render *r)
 {
-	_cleanup_json_ cJSON *result = cbx_json_new_obj();
+	_cleanup_json_ cJSON *content = cbx_json_new_arr(), *images = cbx_json_new_arr();
+	_cleanup_json_ cJSON *files = cbx_json_new_arr(), *blocks = cbx_json_new_arr();
 	const char *status = cbx_json_text(r->e->x, "status");
 	cJSON *block;
 
 	r->image_used = 0;
 	r->html_left = CBX_HTML_MAX;
 	r->text.len = 0;
-	r->content = cbx_json_new_arr();
-	r->images = cbx_json_new_arr();
-	r->files = cbx_json_new_arr();
-	r->blocks = cbx_json_new_arr();
+	r->content = content;
+	r->images = images;
+	r->files = files;
+	r->blocks = blocks;
 	build_text(r);
 	cbx_render_flush(r);
-	while ((block = cJSON_DetachItemFromArray(r->blocks, 0)))
-		cbx_json_push(r->content, block);
-	cJSON_Delete(r->blocks);
-	cbx_json_set(result, "content", r->content);
-	if (r->e->structured) {
-		cbx_json_set(result, "structuredContent", build_structured(r));
-	} else {
-		cJSON_Delete(r->images);
-		cJSON_Delete(r->files);
-		r->images = r->files = NULL;
-	}
-	cbx_json_set_bool(result, "isError", status && strcmp(status, "killed") == 0);
+	while ((block = cJSON_DetachItemFromArray(blocks, 0)))
+		cbx_json_push(content, block);
 	out->len = 0;
-	cbx_json_print_clean(out, result);
+	cbx_buf_addc(out, '{');
+	cbx_json_write(out, "content", content);
+	if (r->e->structured) {
+		cbx_json_write_key(out, "structuredContent");
+		write_structured(out, r);
+	}
+	cbx_json_write_key(out, "isError");
+	cbx_buf_adds(out, status && strcmp(status, "killed") == 0 ? "true}" : "false}");
+	r->content = r->images = r->files = r->blocks = NULL;
 }
 
 void cbx_render_execution(struct cbx_buf *out, const struct cbx_render_execution *e)

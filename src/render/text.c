@@ -29,7 +29,7 @@ const char *cbx_render_text(const cJSON *data, bool shown, size_t *left, size_t 
 {
 	const char *plain = cbx_json_text(data, "text/plain"), *html = cbx_json_text(data, "text/html"),
 		   *other = cbx_json_text(data, "text/markdown");
-	const cJSON *json = cJSON_GetObjectItemCaseSensitive(data, "application/json");
+	const cJSON *json = cbx_json_member(data, "application/json");
 
 	if (other)
 		return other;

@@ -42,7 +42,7 @@ int cbx_rest_version(struct cbx_rest_call *call, struct cbx_err *err)
 int cbx_rest_openapi(struct cbx_rest_call *call, struct cbx_err *err)
 {
 	_cleanup_json_ cJSON *doc = cJSON_ParseWithLength(openapi, sizeof(openapi) - 1);
-	cJSON *info = cJSON_GetObjectItemCaseSensitive(doc, "info");
+	cJSON *info = cbx_json_member(doc, "info");
 
 	cJSON_ReplaceItemInObjectCaseSensitive(info, "version", cJSON_CreateString(PACKAGE_VERSION));
 	cbx_rest_answer(call, 200, take_ptr(&doc));

@@ -80,7 +80,7 @@ static int take_size(const cJSON *v, bool needed, uint16_t *rows, uint16_t *colu
 
 static int take_terminal(const cJSON *body, struct cbx_command_spec *spec, struct cbx_err *err)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(body, "terminal");
+	const cJSON *v = cbx_json_member(body, "terminal");
 
 	if (!v || cJSON_IsNull(v) || cJSON_IsFalse(v))
 		return 0;
@@ -325,7 +325,7 @@ int cbx_rest_resize_command(struct cbx_rest_call *call, struct cbx_err *err)
 static int take_signal(const cJSON *body, int *ret, struct cbx_err *err)
 {
 	static const char *const keys[] = { "signal", NULL };
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(body, "signal");
+	const cJSON *v = cbx_json_member(body, "signal");
 	uint64_t number = 0;
 
 	if (cbx_json_only(body, keys, err) < 0)

@@ -57,7 +57,7 @@ static void answer_created(struct cbx_rest_call *call, const struct cbx_executio
 	cJSON *o = cbx_rest_status_json(x);
 
 	cJSON_DeleteItemFromObjectCaseSensitive(o, "completed_at");
-	cJSON_SetValuestring(cJSON_GetObjectItemCaseSensitive(o, "status"), "created");
+	cJSON_SetValuestring(cbx_json_member(o, "status"), "created");
 	cbx_rest_answer(call, 200, o);
 }
 

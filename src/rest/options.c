@@ -79,7 +79,7 @@ static int take_headers(struct cbx_rest_call *call, cJSON *o, struct cbx_err *er
 
 int cbx_rest_cell_timeout(struct cbx_rest_call *call, uint64_t *ret_ms, struct cbx_err *err)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(call->doc.root, "timeout");
+	const cJSON *v = cbx_json_member(call->doc.root, "timeout");
 	struct cbx_session_spec spec;
 	uint64_t seconds = 0;
 	int r = header_number(call, EXEC_TIMEOUT, CBX_TIMEOUT_MAX_MS / 1000, &seconds, err);

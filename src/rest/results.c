@@ -97,7 +97,7 @@ static void push_displays(cJSON *output, cJSON *files, const cJSON *displays)
 	const cJSON *d;
 
 	cJSON_ArrayForEach(d, displays) {
-		const cJSON *data = cJSON_GetObjectItemCaseSensitive(d, "data");
+		const cJSON *data = cbx_json_member(d, "data");
 		const char *png = cbx_json_text(data, "image/png");
 
 		if (png)
@@ -120,7 +120,7 @@ static void push_lines(cJSON *list, const char *text)
 
 static void set_error(cJSON *o, const cJSON *whole, enum cbx_status status)
 {
-	const cJSON *error = cJSON_GetObjectItemCaseSensitive(whole, "error");
+	const cJSON *error = cbx_json_member(whole, "error");
 	const char *message = cbx_json_text(whole, "message");
 	cJSON *e, *lines;
 
@@ -145,7 +145,7 @@ cJSON *cbx_rest_results_json(const struct cbx_execution *x)
 	cJSON *o = cbx_json_new_obj(), *output = cbx_json_new_arr(), *files = cbx_json_new_arr();
 
 	push_output(output, "stream", cbx_json_text(whole, "output"));
-	push_displays(output, files, cJSON_GetObjectItemCaseSensitive(whole, "displays"));
+	push_displays(output, files, cbx_json_member(whole, "displays"));
 	cbx_json_set_str(o, "status", cbx_rest_status(x));
 	cbx_json_set(o, "output", output);
 	set_error(o, whole, cbx_execution_status(x));

@@ -97,8 +97,8 @@ static void send_display(struct cbx_rest_call *call, const cJSON *bundle)
 	_cleanup_buf_ struct cbx_buf out = { 0 };
 	cJSON *o = cbx_rest_event_of("display");
 
-	cbx_json_set_bool(o, "is_result", cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(bundle, "is_result")));
-	cbx_json_set(o, "data", cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(bundle, "data"), 1));
+	cbx_json_set_bool(o, "is_result", cJSON_IsTrue(cbx_json_member(bundle, "is_result")));
+	cbx_json_set(o, "data", cJSON_Duplicate(cbx_json_member(bundle, "data"), 1));
 	spell_event(&out, call, "display", "", o);
 	if (!has_room(call, 0)) {
 		call->omitted += out.len;

@@ -257,7 +257,7 @@ const struct cbx_runtime *cbx_runtime_named(const struct cbx_runtimes *all, cons
 			return rt;
 		cJSON_ArrayForEach(d, rt->dialects) {
 			if (same(d->string, name, n) ||
-			    lists(cJSON_GetObjectItemCaseSensitive(d, "aliases"), name, n)) {
+			    lists(cbx_json_member(d, "aliases"), name, n)) {
 				*ret_dialect = d->string;
 				return rt;
 			}
@@ -277,7 +277,7 @@ const char *cbx_runtime_of_file(const struct cbx_runtimes *all, const char *file
 		if (lists(rt->extensions, dot, strlen(dot)))
 			return rt->language;
 		cJSON_ArrayForEach(d, rt->dialects)
-			if (lists(cJSON_GetObjectItemCaseSensitive(d, "extensions"), dot, strlen(dot)))
+			if (lists(cbx_json_member(d, "extensions"), dot, strlen(dot)))
 				return d->string;
 	}
 	return NULL;
@@ -286,7 +286,7 @@ const char *cbx_runtime_of_file(const struct cbx_runtimes *all, const char *file
 const struct cbx_runtime *cbx_runtime_of_image(const struct cbx_runtimes *all, const cJSON *interpreters)
 {
 	for (size_t i = 0; i < all->n; i++)
-		if (cJSON_GetObjectItemCaseSensitive(interpreters, all->all[i].language))
+		if (cbx_json_member(interpreters, all->all[i].language))
 			return &all->all[i];
 	return NULL;
 }

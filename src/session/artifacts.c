@@ -55,7 +55,7 @@ static void answered(struct cbx_job *j);
 /* What was removed here has a copy in the object store, which goes next: true. */
 static bool remove_copy(struct request *q, struct cbx_artifact_op *op, const cJSON *answer, struct cbx_err *err)
 {
-	const cJSON *object = cJSON_GetObjectItemCaseSensitive(answer, "object");
+	const cJSON *object = cbx_json_member(answer, "object");
 
 	q->removing = false;
 	if (!cJSON_IsObject(object))
@@ -265,7 +265,7 @@ int cbx_artifact_store(const struct cbx_session *s, const char *string, const ch
 bool cbx_artifact_link(const struct cbx_caller *caller, const cJSON *about, const cJSON *store, uint64_t seconds,
 		       struct cbx_buf *out, uint64_t *ret)
 {
-	const cJSON *object = cJSON_GetObjectItemCaseSensitive(about, "object");
+	const cJSON *object = cbx_json_member(about, "object");
 	uint64_t artifact_expires = cbx_json_u64(about, "expires");
 	const char *id = cbx_json_text(about, "artifact_id");
 	const struct cbx_policy *ceiling = caller->principal->ceiling;
@@ -295,7 +295,7 @@ cJSON *cbx_artifact_list_linked(const struct cbx_caller *caller, const cJSON *ab
 	cJSON *answer = cJSON_Duplicate(about, 1), *a;
 	size_t bytes = 0;
 
-	cJSON_ArrayForEach(a, cJSON_GetObjectItemCaseSensitive(answer, "artifacts")) {
+	cJSON_ArrayForEach(a, cbx_json_member(answer, "artifacts")) {
 		_cleanup_buf_ struct cbx_buf link = { 0 };
 		uint64_t until;
 

@@ -71,7 +71,7 @@ int cbx_asked_parse(const char *p, size_t n, cJSON **ret, struct cbx_err *err)
 	if (r >= 0 && !cJSON_IsObject(doc.root))
 		r = cbx_refuse(err, "invalid_argument", EINVAL, "a question is not an object; send a JSON object");
 	if (r >= 0) {
-		queries = cJSON_GetObjectItemCaseSensitive(doc.root, "query");
+		queries = cbx_json_member(doc.root, "query");
 		r = cbx_json_only(doc.root, queries ? query : install, err);
 	}
 	if (r >= 0)
@@ -90,7 +90,7 @@ static int install(struct cbx_session *s, const cJSON *question, struct cbx_err 
 		return cbx_refuse(err, "not_here", EPERM,
 				  "packages cannot be installed in this session: its policy does not let that be "
 				  "(packages.install); use what the image has");
-	return cbx_session_install(NULL, s, cJSON_GetObjectItemCaseSensitive(question, "packages"), &s->asking.op, err);
+	return cbx_session_install(NULL, s, cbx_json_member(question, "packages"), &s->asking.op, err);
 }
 
 /* By the session's own policy, as whose it is. */
@@ -102,7 +102,7 @@ static int query(struct cbx_session *s, const cJSON *question, struct cbx_err *e
 		.session = s,
 		.connection = cbx_json_text(question, "connection"),
 		.query = cbx_json_text(question, "query"),
-		.parameters = cJSON_GetObjectItemCaseSensitive(question, "parameters"),
+		.parameters = cbx_json_member(question, "parameters"),
 		.path = cbx_json_text(question, "path"),
 		.null = cbx_json_text(question, "null"),
 	};
@@ -169,6 +169,6 @@ void cbx_session_asked(struct cbx_session *s, uint64_t number, const char *p, si
 	a->number = number;
 	a->rate.per_second = CBX_ASKS_PER_SECOND;
 	(void)cbx_asked_parse(p, n, &a->question, &err); /* what is none is refused in its turn */
-	a->queries = cJSON_GetObjectItemCaseSensitive(a->question, "query");
+	a->queries = cbx_json_member(a->question, "query");
 	cbx_timer_set(a->timer, 0);
 }

@@ -73,7 +73,7 @@ static bool usable(const cJSON *image, const struct cbx_policy *p, const struct 
 {
 	const char *name = cbx_json_text(image, "name");
 
-	return name && !cJSON_GetObjectItemCaseSensitive(image, "damaged") && !is_anothers(who, name) &&
+	return name && !cbx_json_member(image, "damaged") && !is_anothers(who, name) &&
 	       cbx_policy_image_allowed(p, name);
 }
 
@@ -90,10 +90,10 @@ static const char *image_for(const struct cbx_session *s, const struct cbx_princ
 	const cJSON *image;
 
 	cJSON_ArrayForEach(image, (rt ? stored(s->engine) : NULL)) {
-		const cJSON *interpreters = cJSON_GetObjectItemCaseSensitive(image, "interpreters");
+		const cJSON *interpreters = cbx_json_member(image, "interpreters");
 		double bytes = cbx_json_number(image, "bytes", 0);
 
-		if (!usable(image, s->policy, who) || !cJSON_GetObjectItemCaseSensitive(interpreters, rt->language))
+		if (!usable(image, s->policy, who) || !cbx_json_member(interpreters, rt->language))
 			continue;
 		if (strcmp(cbx_json_text(image, "name"), by_default) == 0)
 			return by_default;
@@ -134,7 +134,7 @@ int cbx_session_settle_image(struct cbx_session *s, const struct cbx_principal *
 static cJSON *describe(const cJSON *manifest, const char *name, const char *by_default)
 {
 	static const char *const texts[] = { "created", "digest", "architecture", "note" };
-	const cJSON *interpreters = cJSON_GetObjectItemCaseSensitive(manifest, "interpreters"), *v;
+	const cJSON *interpreters = cbx_json_member(manifest, "interpreters"), *v;
 	cJSON *o = cbx_json_new_obj(), *languages = cbx_json_new_arr();
 
 	cbx_json_set_str(o, "name", name);

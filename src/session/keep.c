@@ -133,7 +133,7 @@ static void copy_noted(struct cbx_job *j)
 	if (answered(k, &err) < 0) {
 		/* Nothing names the copy, and so nothing would remove it: the artifact itself was, meanwhile. */
 		cbx_artifacts_drop_copy(k->session->engine, k->session->tenant,
-					cJSON_GetObjectItemCaseSensitive(k->about, "object"), k->store);
+					cbx_json_member(k->about, "object"), k->store);
 		not_uploaded(k, err.msg);
 	} else {
 		linked(k);

@@ -55,7 +55,7 @@ static bool sets(const struct cbx_runtime *rt, const char *variable)
 static int make_spawn(const struct cbx_session *s, const struct cbx_runtime *rt, struct cbx_buf *out,
 		      struct cbx_err *err)
 {
-	const cJSON *one = cJSON_GetObjectItemCaseSensitive(s->interpreters, rt->language), *argv = NULL, *v;
+	const cJSON *one = cbx_json_member(s->interpreters, rt->language), *argv = NULL, *v;
 
 	if (cbx_json_get_arr(one, "argv", &argv, err) < 0)
 		return -err->code;
@@ -92,9 +92,9 @@ static void find_images(const struct cbx_session *s, const struct cbx_runtime *r
 		return;
 	cJSON_ArrayForEach(image, list) {
 		const char *name = cbx_json_text(image, "name");
-		const cJSON *interpreters = cJSON_GetObjectItemCaseSensitive(image, "interpreters");
+		const cJSON *interpreters = cbx_json_member(image, "interpreters");
 
-		if (name && cJSON_GetObjectItemCaseSensitive(interpreters, rt->language) && n < 3 &&
+		if (name && cbx_json_member(interpreters, rt->language) && n < 3 &&
 		    cbx_policy_image_allowed(s->policy, name))
 			cbx_buf_addf(out, "%s\"%s\"", n++ ? " or " : "the image ", name);
 	}
@@ -109,7 +109,7 @@ static int refuse(const struct cbx_session *s, const char *name, struct cbx_err 
 
 	find_images(s, cbx_runtime_named(all, name, strlen(name), &dialect), &others);
 	for (size_t i = 0; i < all->n; i++) {
-		if (!cJSON_GetObjectItemCaseSensitive(s->interpreters, all->all[i].language))
+		if (!cbx_json_member(s->interpreters, all->all[i].language))
 			continue;
 		cbx_buf_addf(&have, "%s%s", have.len ? ", " : "", all->all[i].language);
 		cJSON_ArrayForEach(d, all->all[i].dialects)
@@ -157,7 +157,7 @@ int cbx_session_seat(struct cbx_session *s, struct cbx_cell_spec *cell, struct c
 		return refuse(s, cell->language ? cell->language : all->n ? all->all[0].language : "", err);
 	if (cell->language) {
 		rt = cbx_runtime_named(all, cell->language, strlen(cell->language), &cell->dialect);
-		if (!rt || !cJSON_GetObjectItemCaseSensitive(s->interpreters, rt->language))
+		if (!rt || !cbx_json_member(s->interpreters, rt->language))
 			return refuse(s, cell->language, err);
 	} else if (cell->file) {
 		cell->language = cbx_runtime_of_file(all, cell->file);
@@ -166,7 +166,7 @@ int cbx_session_seat(struct cbx_session *s, struct cbx_cell_spec *cell, struct c
 		rt = cbx_runtime_named(all, cell->code + 2, n, &cell->dialect);
 		if (rt == s->cells.first.runtime && !cell->dialect)
 			rt = NULL; /* it may be a word of the language itself */
-		else if (rt && cJSON_GetObjectItemCaseSensitive(s->interpreters, rt->language))
+		else if (rt && cbx_json_member(s->interpreters, rt->language))
 			cell->code = rest;
 		else
 			rt = NULL;

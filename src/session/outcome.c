@@ -12,7 +12,7 @@ cJSON *cbx_install_outcome(const struct cbx_install *in)
 
 	cbx_json_set_str(o, "session_id", in->target->spec.id);
 	if (in->elsewhere) {
-		cbx_json_set(o, "packages", cbx_wheels_said(cJSON_GetObjectItemCaseSensitive(in->found, "packages")));
+		cbx_json_set(o, "packages", cbx_wheels_said(cbx_json_member(in->found, "packages")));
 		return o;
 	}
 	installed = cbx_json_new_arr();
@@ -30,7 +30,7 @@ cJSON *cbx_install_outcome(const struct cbx_install *in)
 		cbx_json_push(there ? already : installed, p);
 	}
 	/* Of the image: a resolver may say anything of it, and names are all that is taken. */
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(in->found, "image")) {
+	cJSON_ArrayForEach(v, cbx_json_member(in->found, "image")) {
 		const char *name = cbx_json_text(v, "name"), *version = cbx_json_text(v, "version");
 		char normal[CBX_PROJECT_MAX];
 		cJSON *p;

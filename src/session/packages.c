@@ -314,8 +314,8 @@ static void installed(struct cbx_job *j)
 	if (r >= 0) {
 		memcpy(in->token, in->making, sizeof(in->token));
 		in->making[0] = '\0';
-		in->scripts = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(answer, "scripts"));
-		cbx_install_warn_of_added(in, cJSON_GetObjectItemCaseSensitive(answer, "warnings"));
+		in->scripts = cJSON_IsTrue(cbx_json_member(answer, "scripts"));
+		cbx_install_warn_of_added(in, cbx_json_member(answer, "warnings"));
 		drop_token(in->target, token); /* when the session ends */
 		show(in->target);
 	}
@@ -370,7 +370,7 @@ static void begin_install(struct cbx_install *in)
 		cbx_json_set_str(job, "version", cbx_json_text(in->found, "python"));
 	}
 	cbx_json_set_str(job, "python", cbx_wanted_program(in->target, CBX_KIND_PYTHON));
-	cbx_json_set(job, "packages", cJSON_Duplicate(cJSON_GetObjectItemCaseSensitive(in->found, "packages"), 1));
+	cbx_json_set(job, "packages", cJSON_Duplicate(cbx_json_member(in->found, "packages"), 1));
 	set_checks(job, in);
 	in->job.done = installed;
 	in->job.max = ANSWER_MAX;

@@ -39,7 +39,7 @@ static void add_environment(struct cbx_buf *b, const struct cbx_environment *env
 
 static bool has_node(const struct cbx_session *s)
 {
-	return cJSON_GetObjectItemCaseSensitive(s->interpreters, "javascript") != NULL;
+	return cbx_json_member(s->interpreters, "javascript") != NULL;
 }
 
 /* First, also ahead of a pip that a package brings. */
@@ -117,7 +117,7 @@ static int make_spawn(struct cbx_session *s, const struct cbx_image *image, stru
 			set_of_image(&all, v);
 	if (s->has_packages && has_node(s))
 		add_programs(&all, NPM_BIN ":" MODULES_BIN);
-	if (cJSON_GetObjectItemCaseSensitive(s->interpreters, "python"))
+	if (cbx_json_member(s->interpreters, "python"))
 		add_programs(&all, PIP_BIN);
 	cbx_session_add_words(&s->base, argv, rt);
 	add_environment(&s->base, &all);
@@ -139,7 +139,7 @@ static int make_spawn(struct cbx_session *s, const struct cbx_image *image, stru
 /* What an imported image says of itself. Builders write the directory "/" where nobody named one. */
 static void find_program(struct cbx_session *s, const struct cbx_image *image)
 {
-	const cJSON *said = cJSON_GetObjectItemCaseSensitive(image->manifest, "config"), *v;
+	const cJSON *said = cbx_json_member(image->manifest, "config"), *v;
 	const char *directory = said ? cbx_json_text(said, "working_dir") : NULL;
 
 	free(take_ptr(&s->directory));
@@ -150,7 +150,7 @@ static void find_program(struct cbx_session *s, const struct cbx_image *image)
 	for (size_t i = 0; i < 2; i++) {
 		const char *key = i ? "command" : "entrypoint";
 
-		cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(said, key)) {
+		cJSON_ArrayForEach(v, cbx_json_member(said, key)) {
 			if (!s->program)
 				s->program = cbx_json_new_arr();
 			cbx_json_push(s->program, cJSON_Duplicate(v, 0));

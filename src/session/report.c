@@ -155,7 +155,7 @@ static cJSON *languages(const struct cbx_session *s)
 	const cJSON *d;
 
 	for (size_t i = 0; i < all->n; i++) {
-		if (!cJSON_GetObjectItemCaseSensitive(s->interpreters, all->all[i].language))
+		if (!cbx_json_member(s->interpreters, all->all[i].language))
 			continue;
 		cbx_json_push_str(list, all->all[i].language);
 		cJSON_ArrayForEach(d, all->all[i].dialects)

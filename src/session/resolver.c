@@ -348,7 +348,7 @@ static int take_line(struct cbx_install *in, const char *p, size_t n, struct cbx
 		in->facts = take_ptr(&doc.root);
 		return 1;
 	}
-	if (cJSON_GetObjectItemCaseSensitive(doc.root, "ask"))
+	if (cbx_json_member(doc.root, "ask"))
 		return add_ask(in, doc.root, err);
 	in->found = take_ptr(&doc.root);
 	return 1;
@@ -396,7 +396,7 @@ static void resolver_ended(struct cbx_install *in, struct cbx_execution *x)
 {
 	const struct cbx_err *failure = cbx_session_failure(cbx_execution_session(x));
 	_cleanup_json_ cJSON *o = cbx_execution_to_json(x, false);
-	const cJSON *error = cJSON_GetObjectItemCaseSensitive(o, "error");
+	const cJSON *error = cbx_json_member(o, "error");
 	const char *message = cbx_json_text(o, "message");
 	struct cbx_err err;
 

@@ -30,7 +30,7 @@ static void done(struct cbx_command_op *op, struct cbx_command *c, const struct 
 	const cJSON *v, *list = NULL;
 
 	if (!err && in->said.len && cbx_json_parse(in->said.data, in->said.len, &doc, &ignored) >= 0)
-		list = cJSON_GetObjectItemCaseSensitive(doc.root, "warnings");
+		list = cbx_json_member(doc.root, "warnings");
 	if (!list)
 		cbx_install_warn(in,
 				 "the scripts of packages did not come to their end; restart the session, and install "

@@ -112,8 +112,8 @@ int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, stru
 		r = parse_name(obj, "image", spec->image, err);
 	if (r >= 0)
 		r = parse_name(obj, "policy", spec->policy, err);
-	environment = cJSON_GetObjectItemCaseSensitive(obj, "environment");
-	mounts = cJSON_GetObjectItemCaseSensitive(obj, "mounts");
+	environment = cbx_json_member(obj, "environment");
+	mounts = cbx_json_member(obj, "mounts");
 	r = r < 0 ? r : cbx_json_get_arr(obj, "packages", &packages, err);
 	if (cJSON_IsNull(environment))
 		environment = NULL;
@@ -124,7 +124,7 @@ int cbx_session_spec_parse(const cJSON *obj, struct cbx_session_spec *spec, stru
 	if (r >= 0 && mounts)
 		r = cbx_mounts_check(mounts, err);
 	for (enum cbx_key k = 0; r >= 0 && k < CBX_KEYS; k++) {
-		const cJSON *v = cJSON_GetObjectItemCaseSensitive(obj, cbx_keys[k].name);
+		const cJSON *v = cbx_json_member(obj, cbx_keys[k].name);
 
 		if (!v || cJSON_IsNull(v) || !fields[k].size)
 			continue;

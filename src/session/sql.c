@@ -108,7 +108,7 @@ static bool remove_part(struct cbx_sql_query *q)
 
 void cbx_query_answer_file(struct cbx_sql_query *q, uint64_t rows)
 {
-	const cJSON *columns = cJSON_GetObjectItemCaseSensitive(q->answer, "columns");
+	const cJSON *columns = cbx_json_member(q->answer, "columns");
 
 	cbx_json_set_str(q->answer, "delivery", "file");
 	cbx_json_set_str(q->answer, "session_id", q->session_id);

@@ -66,8 +66,8 @@ static int take_schema(struct cbx_sql_query *q, const cJSON *root, struct cbx_er
 
 static int take_answer(struct cbx_sql_query *q, const cJSON *root, struct cbx_err *err)
 {
-	cJSON *columns = cJSON_GetObjectItemCaseSensitive(root, "columns"),
-	      *rows = cJSON_GetObjectItemCaseSensitive(root, "rows");
+	cJSON *columns = cbx_json_member(root, "columns"),
+	      *rows = cbx_json_member(root, "rows");
 	uint64_t count = 0;
 	int r = cbx_query_error(root, err);
 
@@ -96,7 +96,7 @@ static int take_answer(struct cbx_sql_query *q, const cJSON *root, struct cbx_er
 	}
 	cbx_json_set(q->answer, "rows", cJSON_Duplicate(rows, 1));
 	cbx_json_set_u64(q->answer, "row_count", count);
-	if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(root, "more")))
+	if (cJSON_IsTrue(cbx_json_member(root, "more")))
 		cbx_json_set_bool(q->answer, "more", true);
 	cbx_json_set_str(q->answer, "delivery", "inline");
 	return 0;
@@ -215,7 +215,7 @@ static int judge(struct cbx_sql_query *q, enum cbx_dialect dialect, struct cbx_e
 	_cleanup_buf_ struct cbx_buf text = { 0 };
 	size_t wanted = 0;
 	int r = cbx_sql_judge(dialect, query, strlen(query), &text, &wanted, err),
-	    given = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(q->request, "parameters"));
+	    given = cJSON_GetArraySize(cbx_json_member(q->request, "parameters"));
 	const cJSON *v;
 
 	if (r < 0)
@@ -224,7 +224,7 @@ static int judge(struct cbx_sql_query *q, enum cbx_dialect dialect, struct cbx_e
 		return cbx_refuse(err, "invalid_argument", EINVAL,
 				  "parameters: %d are given; give %zu, one for each ? of the query outside of quotes",
 				  given, wanted);
-	cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(q->request, "parameters"))
+	cJSON_ArrayForEach(v, cbx_json_member(q->request, "parameters"))
 		if (cJSON_IsArray(v) || cJSON_IsObject(v))
 			return cbx_refuse(err, "invalid_argument", EINVAL,
 					  "parameters: wrong type; give strings, numbers, true, false or null");

@@ -25,7 +25,7 @@ static bool has_members(const cJSON *o, const struct member *members, size_t n)
 	int seen = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, members[i].name);
+		const cJSON *v = cbx_json_member(o, members[i].name);
 
 		if (v ? !has_form(v, members[i].form) : !members[i].optional)
 			return false;

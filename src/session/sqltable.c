@@ -29,7 +29,7 @@ void cbx_query_table_fed(struct cbx_sql_query *q)
 int cbx_query_table_begin(struct cbx_sql_query *q, struct cbx_err *err)
 {
 	_cleanup_json_ cJSON *line = cbx_json_new_obj();
-	cJSON *columns = cJSON_GetObjectItemCaseSensitive(q->answer, "columns"), *c;
+	cJSON *columns = cbx_json_member(q->answer, "columns"), *c;
 
 	q->go_on = event_new(q->engine->base, -1, 0, go_on, q);
 	if (!q->go_on)

@@ -41,7 +41,7 @@ static int secret_of(const struct cbx_engine *e, const struct cbx_object_store *
 
 static const cJSON *json_of(const struct cbx_object_store *s, const cJSON *own)
 {
-	return own ? cJSON_GetObjectItemCaseSensitive(own, "store") : s->json;
+	return own ? cbx_json_member(own, "store") : s->json;
 }
 
 static int place_of(const struct cbx_engine *e, const struct cbx_object_store *s, const cJSON *own, struct place *ret,
@@ -65,7 +65,7 @@ static int begin(struct cbx_engine *e, const struct place *p, struct cbx_job *j,
 	cbx_json_set_str(what, "secret", p->secret);
 	j->max = KIB(16);
 	r = cbx_job_begin(e->upload_jobs, j, what, err);
-	node = cJSON_GetObjectItemCaseSensitive(what, "secret");
+	node = cbx_json_member(what, "secret");
 	explicit_bzero(node->valuestring, strlen(node->valuestring));
 	return r;
 }

@@ -12,8 +12,8 @@
 const char *cbx_wanted_program(const struct cbx_session *s, enum cbx_kind kind)
 {
 	const char *language = kind == CBX_KIND_NPM ? "javascript" : "python";
-	const cJSON *o = cJSON_GetObjectItemCaseSensitive(s->interpreters, language),
-		    *argv = cJSON_GetObjectItemCaseSensitive(o, "argv");
+	const cJSON *o = cbx_json_member(s->interpreters, language),
+		    *argv = cbx_json_member(o, "argv");
 
 	return cJSON_IsString(cJSON_GetArrayItem(argv, 0)) ? cJSON_GetArrayItem(argv, 0)->valuestring : NULL;
 }

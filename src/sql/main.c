@@ -43,14 +43,14 @@ static int read_job(cJSON *root, struct cbx_sql_job *job, struct cbx_err *err)
 					     [CBX_SQL_MYSQL] = "mysql",
 					     [CBX_SQL_SQLSERVER] = "sqlserver",
 					     [CBX_SQL_SQLITE] = "sqlite" };
-	const cJSON *c = cJSON_GetObjectItemCaseSensitive(root, "connection");
+	const cJSON *c = cbx_json_member(root, "connection");
 	int type = cbx_find_word(cbx_json_text(c, "type"), types, ARRAY_SIZE(types));
 
 	*job = (struct cbx_sql_job){ .root = root,
 				     .connection = c,
-				     .parameters = cJSON_GetObjectItemCaseSensitive(root, "parameters"),
-				     .schema = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(root, "schema")),
-				     .kinds = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(root, "kinds")),
+				     .parameters = cbx_json_member(root, "parameters"),
+				     .schema = cJSON_IsTrue(cbx_json_member(root, "schema")),
+				     .kinds = cJSON_IsTrue(cbx_json_member(root, "kinds")),
 				     .query = cbx_json_text(root, "query"),
 				     .server = cbx_json_text(c, "server"),
 				     .database = cbx_json_text(c, "database"),

@@ -130,9 +130,9 @@ static bool foreign_row(struct catalog *c, struct details *d)
 		cbx_json_set(o, "references", cbx_json_new_arr());
 		cbx_json_push(d->foreign, o);
 	}
-	cbx_json_push_str(cJSON_GetObjectItemCaseSensitive(o, "columns"), here);
+	cbx_json_push_str(cbx_json_member(o, "columns"), here);
 	if (there[0])
-		cbx_json_push_str(cJSON_GetObjectItemCaseSensitive(o, "references"), there);
+		cbx_json_push_str(cbx_json_member(o, "references"), there);
 	return true;
 }
 

@@ -69,7 +69,7 @@ static bool parse(const char *p, size_t n, struct cbx_json_doc *doc)
 
 static const cJSON *claim(const cJSON *claims, const char *name)
 {
-	return cJSON_GetObjectItemCaseSensitive(claims, name);
+	return cbx_json_member(claims, name);
 }
 
 /* ---- the header ---- */

@@ -145,7 +145,7 @@ static bool ed25519_info(const cJSON *jwk, struct cbx_buf *out)
 
 static bool has(const cJSON *jwk, const char *name)
 {
-	return cJSON_GetObjectItemCaseSensitive(jwk, name);
+	return cbx_json_member(jwk, name);
 }
 
 static bool is(const cJSON *jwk, const char *name, const char *value)
@@ -158,7 +158,7 @@ static bool is(const cJSON *jwk, const char *name, const char *value)
 /* Which algorithms its type allows, and how it is read; 0: it is for something else. */
 static unsigned algs_of(const cJSON *jwk, bool (**ret_info)(const cJSON *jwk, struct cbx_buf *out))
 {
-	const cJSON *ops = cJSON_GetObjectItemCaseSensitive(jwk, "key_ops"), *v;
+	const cJSON *ops = cbx_json_member(jwk, "key_ops"), *v;
 	unsigned algs = is(jwk, "kty", "RSA")				     ? CBX_JWT_RS256 | CBX_JWT_PS256
 			: is(jwk, "kty", "EC") && is(jwk, "crv", "P-256")    ? CBX_JWT_ES256
 			: is(jwk, "kty", "OKP") && is(jwk, "crv", "Ed25519") ? CBX_JWT_EDDSA
@@ -251,7 +251,7 @@ static void jwks_free(struct cbx_jwks *keys)
 static int add_all(const struct cbx_source *s, const struct cbx_jwt_rules *rules, struct cbx_jwks *keys,
 		   struct cbx_err *err)
 {
-	const cJSON *list = cJSON_GetObjectItemCaseSensitive(s->doc.root, "keys"), *v;
+	const cJSON *list = cbx_json_member(s->doc.root, "keys"), *v;
 
 	if (!cJSON_IsObject(s->doc.root) || !cJSON_IsArray(list))
 		return cbx_source_refuse(s, s->doc.root, err, "give a JWK set: an object with a list of \"keys\"");

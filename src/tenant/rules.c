@@ -19,7 +19,7 @@
 
 static int parse_audience(struct cbx_jwt_rules *rules, struct cbx_err *err)
 {
-	const cJSON *a = cJSON_GetObjectItemCaseSensitive(rules->doc, "audience"), *v;
+	const cJSON *a = cbx_json_member(rules->doc, "audience"), *v;
 	int n = cJSON_GetArraySize(a);
 	bool right = cJSON_IsString(a) ? a->valuestring[0] : cJSON_IsArray(a) && n > 0 && n <= CBX_JWT_AUDIENCES_MAX;
 

@@ -197,7 +197,7 @@ static int parse_jwt(const struct reading *rd, const cJSON *jwt, const cJSON *li
 	if (r < 0)
 		return r;
 	cJSON_ArrayForEach(v, to->jwt->tenants)
-		if (!cJSON_GetObjectItemCaseSensitive(list, v->valuestring))
+		if (!cbx_json_member(list, v->valuestring))
 			return cbx_source_refuse(rd->source, jwt, err,
 						 "jwt.tenants: there is no tenant %s; name one of \"tenants\"",
 						 v->valuestring);
@@ -207,8 +207,8 @@ static int parse_jwt(const struct reading *rd, const cJSON *jwt, const cJSON *li
 static int parse_file(const struct reading *rd, struct cbx_tenants *to, struct cbx_err *err)
 {
 	static const char *const keys[] = { "$schema", "jwt", "tenants", NULL };
-	const cJSON *root = rd->source->doc.root, *list = cJSON_GetObjectItemCaseSensitive(root, "tenants"), *v;
-	const cJSON *jwt = cJSON_GetObjectItemCaseSensitive(root, "jwt");
+	const cJSON *root = rd->source->doc.root, *list = cbx_json_member(root, "tenants"), *v;
+	const cJSON *jwt = cbx_json_member(root, "jwt");
 	int r;
 
 	if (!cJSON_IsObject(root) || !cJSON_IsObject(list))

@@ -157,7 +157,7 @@ static int parse_one(const struct cbx_source *s, const cJSON *obj, struct cbx_to
 static int parse_all(const struct cbx_source *s, struct cbx_tokens *ret, struct cbx_err *err)
 {
 	static const char *const keys[] = { "tokens", NULL };
-	const cJSON *list = cJSON_GetObjectItemCaseSensitive(s->doc.root, "tokens"), *v;
+	const cJSON *list = cbx_json_member(s->doc.root, "tokens"), *v;
 	size_t n = (size_t)cJSON_GetArraySize(list);
 
 	if (!cJSON_IsObject(s->doc.root) || !cJSON_IsArray(list))

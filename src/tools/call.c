@@ -106,12 +106,10 @@ int cbx_tool_check_arguments(const struct cbx_tool *tool, const cJSON *args, str
 	const cJSON *arg;
 	const char *p;
 
-	if (!props.p || !cbx_raw_member(schema, "additionalProperties").p)
-		return 0;
 	cJSON_ArrayForEach(arg, args)
 		if (!cbx_raw_member(props, arg->string).p)
 			break;
-	if (!arg)
+	if (!arg || !props.p || !cbx_raw_member(schema, "additionalProperties").p)
 		return 0;
 	p = cbx_jsonscan_object(props.p, props.p + props.n);
 	while (p && cbx_jsonscan_member(&p, props.p + props.n, &m))

@@ -217,7 +217,7 @@ static void tell_interrupted(struct cbx_tool_call *call, const cJSON *json, bool
 	} else {
 		cbx_json_set_u64(s, "execution_id", call->execution_id);
 		cbx_json_set_str(s, "status", cbx_json_text(json, "status"));
-		cbx_json_set_bool(s, "state_kept", cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "state_kept")));
+		cbx_json_set_bool(s, "state_kept", cJSON_IsTrue(cbx_json_member(json, "state_kept")));
 		if (running)
 			text = cbx_xasprintf(
 				"Execution %llu was interrupted, and has not ended yet; get_execution tells what "

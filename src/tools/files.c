@@ -181,7 +181,7 @@ void cbx_tool_list_files(struct cbx_tool_call *call, const cJSON *args)
 		r = cbx_json_get_bool(args, "recursive", &l->recursive, &err);
 	if (r >= 0)
 		r = cbx_json_get_u64(args, "offset", 0, 1ull << 53, &l->offset, &err);
-	if (r >= 0 && cJSON_GetObjectItemCaseSensitive(args, "path"))
+	if (r >= 0 && cbx_json_member(args, "path"))
 		r = cbx_tool_arg_path(call, args, "path", &l->path, &err);
 	if (!l->path)
 		l->path = cbx_xstrdup(".");

@@ -17,10 +17,10 @@
 /* One sentence or two of what matters first. */
 static void tell(struct cbx_buf *out, const cJSON *info, const char *id)
 {
-	const cJSON *limits = cJSON_GetObjectItemCaseSensitive(info, "limits"), *name;
-	const cJSON *packages = cJSON_GetObjectItemCaseSensitive(info, "packages");
+	const cJSON *limits = cbx_json_member(info, "limits"), *name;
+	const cJSON *packages = cbx_json_member(info, "packages");
 	const cJSON *lowered =
-		cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(info, "policy"), "lowered");
+		cbx_json_member(cbx_json_member(info, "policy"), "lowered");
 	uint64_t memory = cbx_json_u64(limits, "memory_bytes"), disk = cbx_json_u64(limits, "disk_bytes");
 	uint64_t ttl = cbx_json_u64(limits, "ttl_s"), idle = cbx_json_u64(limits, "idle_timeout_s");
 	char a[32], b[32];
@@ -32,10 +32,10 @@ static void tell(struct cbx_buf *out, const cJSON *info, const char *id)
 		cbx_buf_addf(out, " Memory %s, files %s, %llu s for a cell; closed %s %llu s.", a, b,
 			     (unsigned long long)cbx_json_u64(limits, "timeout_s"),
 			     ttl > idle ? "when not used for" : "in", (unsigned long long)(ttl > idle ? idle : ttl));
-	cJSON_ArrayForEach(name, cJSON_GetObjectItemCaseSensitive(info, "mounts"))
+	cJSON_ArrayForEach(name, cbx_json_member(info, "mounts"))
 		cbx_buf_addf(out, "%s %s%s", name->prev->next ? "," : " Mounted:", cbx_json_text(name, "target"),
-			     cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(name, "writable")) ? "" : " (read-only)");
-	if (cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(info, "mounts")))
+			     cJSON_IsTrue(cbx_json_member(name, "writable")) ? "" : " (read-only)");
+	if (cJSON_GetArraySize(cbx_json_member(info, "mounts")))
 		cbx_buf_addc(out, '.');
 	cJSON_ArrayForEach(name, lowered)
 		if (cJSON_IsString(name))
@@ -107,7 +107,7 @@ static cJSON *list_entry(const cJSON *info, bool is_default, struct cbx_buf *tex
 	const cJSON *v;
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-		if ((v = cJSON_GetObjectItemCaseSensitive(info, known[i])) && !cJSON_IsNull(v))
+		if ((v = cbx_json_member(info, known[i])) && !cJSON_IsNull(v))
 			cbx_json_set(o, known[i], cJSON_Duplicate(v, 1));
 	cbx_json_set_bool(o, "default", is_default);
 	cbx_buf_addf(text, "%s%s: %s, image %s, %llu cell%s run, closed in %llu s if not used%s", text->len ? "\n" : "",

@@ -35,7 +35,7 @@ static size_t pick(struct cbx_tool_fetch *f)
 	const cJSON *file;
 	size_t n = 0;
 
-	cJSON_ArrayForEach(file, cJSON_GetObjectItemCaseSensitive(f->x, "files")) {
+	cJSON_ArrayForEach(file, cbx_json_member(f->x, "files")) {
 		const char *path = cbx_json_text(file, "path"), *mime = cbx_json_text(file, "mime_type");
 		uint64_t size = cbx_json_u64(file, "size");
 
@@ -56,7 +56,7 @@ static bool shows_image(const cJSON *displays)
 	const cJSON *d, *v;
 
 	cJSON_ArrayForEach(d, displays)
-		cJSON_ArrayForEach(v, cJSON_GetObjectItemCaseSensitive(d, "data"))
+		cJSON_ArrayForEach(v, cbx_json_member(d, "data"))
 			if (cbx_render_image_sendable(v->string))
 				return true;
 	return false;

@@ -93,7 +93,7 @@ void cbx_own_policy(const struct cbx_tool_client *client, struct cbx_session_spe
 
 uint64_t cbx_own_timeout(const struct cbx_tool_client *client)
 {
-	return client->own && cJSON_GetObjectItemCaseSensitive(client->own->params, "timeout")
+	return client->own && cbx_json_member(client->own->params, "timeout")
 		       ? client->own->spec.timeout_ms
 		       : 0;
 }
@@ -157,7 +157,7 @@ static bool visible(const struct cbx_tool_client *client, bool own, const cJSON 
 
 	if (!id)
 		return false;
-	if (!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(info, "one_shot")))
+	if (!cJSON_IsTrue(cbx_json_member(info, "one_shot")))
 		return true;
 	return own && strcmp(id, client->default_session) == 0;
 }

@@ -58,10 +58,10 @@ static void answered(struct cbx_answer_op *op, const cJSON *answer, const struct
 		cbx_tool_refuse(call, err);
 		return;
 	}
-	list(&text, "Installed:", cJSON_GetObjectItemCaseSensitive(answer, "installed"));
-	list(&text, "There already:", cJSON_GetObjectItemCaseSensitive(answer, "already"));
-	list_warnings(&text, cJSON_GetObjectItemCaseSensitive(answer, "warnings"));
-	list_imported(&text, cJSON_GetObjectItemCaseSensitive(answer, "imported"));
+	list(&text, "Installed:", cbx_json_member(answer, "installed"));
+	list(&text, "There already:", cbx_json_member(answer, "already"));
+	list_warnings(&text, cbx_json_member(answer, "warnings"));
+	list_imported(&text, cbx_json_member(answer, "imported"));
 	cbx_buf_addf(&text, "Code in session %s can import them now.", call->session_id);
 	if (call->notice)
 		cbx_buf_addf(&text, " %s", call->notice);

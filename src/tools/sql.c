@@ -41,9 +41,9 @@ static void add_rows(struct cbx_buf *text, const cJSON *answer)
 {
 	const cJSON *row, *v;
 
-	add_columns(text, cJSON_GetObjectItemCaseSensitive(answer, "columns"), " | ", false);
+	add_columns(text, cbx_json_member(answer, "columns"), " | ", false);
 	cbx_buf_addc(text, '\n');
-	cJSON_ArrayForEach(row, cJSON_GetObjectItemCaseSensitive(answer, "rows")) {
+	cJSON_ArrayForEach(row, cbx_json_member(answer, "rows")) {
 		cJSON_ArrayForEach(v, row) {
 			if (v != row->child)
 				cbx_buf_adds(text, " | ");
@@ -95,7 +95,7 @@ static void answered(struct cbx_answer_op *op, const cJSON *answer, const struct
 			     cbx_json_text(answer, "format") ? reader_of(cbx_json_text(answer, "format")) : "csv");
 		cbx_escape(&text, path);
 		cbx_buf_adds(&text, "\"). Columns: ");
-		add_columns(&text, cJSON_GetObjectItemCaseSensitive(answer, "columns"), ", ", true);
+		add_columns(&text, cbx_json_member(answer, "columns"), ", ", true);
 		cbx_buf_addc(&text, '.');
 		add_kept(&text, answer);
 	} else {

@@ -235,8 +235,8 @@ void cbx_rpc_notify(const struct cbx_rpc_slot *slot, const char *method, const s
 /* What is wrong with a request as JSON-RPC; NULL: nothing. */
 static const char *fault_of(const cJSON *root, const char **ret_method)
 {
-	const cJSON *version = cJSON_GetObjectItemCaseSensitive(root, "jsonrpc");
-	const cJSON *method = cJSON_GetObjectItemCaseSensitive(root, "method");
+	const cJSON *version = cbx_json_member(root, "jsonrpc");
+	const cJSON *method = cbx_json_member(root, "method");
 
 	if (!cJSON_IsString(version) || strcmp(version->valuestring, "2.0") != 0)
 		return "jsonrpc must be \"2.0\"";
@@ -248,8 +248,8 @@ static const char *fault_of(const cJSON *root, const char **ret_method)
 
 static bool is_answer(const cJSON *root)
 {
-	return !cJSON_GetObjectItemCaseSensitive(root, "method") &&
-	       (cJSON_GetObjectItemCaseSensitive(root, "result") || cJSON_GetObjectItemCaseSensitive(root, "error"));
+	return !cbx_json_member(root, "method") &&
+	       (cbx_json_member(root, "result") || cbx_json_member(root, "error"));
 }
 
 /* One object: alone or from a batch. */
@@ -267,7 +267,7 @@ static void receive_object(struct cbx_rpc *rpc, const struct cbx_json_doc *doc, 
 		return;
 	}
 	fault = fault_of(doc->root, &m.method);
-	m.params = cJSON_GetObjectItemCaseSensitive(doc->root, "params");
+	m.params = cbx_json_member(doc->root, "params");
 	if (!id.p && !fault) {
 		if (!doc->problem.code && (!m.params || cJSON_IsObject(m.params)))
 			rpc->events->on_notification(rpc->arg, &m);

@@ -44,8 +44,8 @@ void fixture_ask(struct cbx_mcp_call *call, const char *method, const char *para
 
 static void end_with(struct ask *a, const cJSON *answer)
 {
-	const cJSON *result = cJSON_GetObjectItemCaseSensitive(answer, "result");
-	const cJSON *content = cJSON_GetObjectItemCaseSensitive(result, "content");
+	const cJSON *result = cbx_json_member(answer, "result");
+	const cJSON *content = cbx_json_member(result, "content");
 	const char *action = cbx_json_text(result, "action"), *said = cbx_json_text(content, "text");
 	_cleanup_buf_ struct cbx_buf text = { 0 };
 	_cleanup_buf_ struct cbx_buf shown = { 0 };

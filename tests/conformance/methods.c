@@ -106,7 +106,7 @@ static void prompts_list(const struct cbx_mcp_message *m, struct cbx_rpc_slot *s
 
 static void prompts_get(const struct cbx_mcp_message *m, struct cbx_rpc_slot *slot)
 {
-	const cJSON *args = cJSON_GetObjectItemCaseSensitive(m->params, "arguments");
+	const cJSON *args = cbx_json_member(m->params, "arguments");
 	const char *name = param(m, "name"), *a = cbx_json_text(args, "arg1"), *b = cbx_json_text(args, "arg2");
 	const char *uri = cbx_json_text(args, "resourceUri"), *error = "Unknown prompt";
 	_cleanup_free_ char *text = NULL;

@@ -85,7 +85,7 @@ static int round_of(const struct fixture_round *r, const cJSON *params)
 	const char *given = cbx_json_text(params, "requestState");
 
 	if (!r->state)
-		return cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(params, "inputResponses"));
+		return cJSON_IsObject(cbx_json_member(params, "inputResponses"));
 	if (!given)
 		return 0;
 	for (int i = 1; i <= 2; i++) {
@@ -101,20 +101,20 @@ static int round_of(const struct fixture_round *r, const cJSON *params)
 static const cJSON *answer_of(const char *key, const cJSON *params)
 {
 	const struct input *in = input_of(key);
-	const cJSON *responses = cJSON_GetObjectItemCaseSensitive(params, "inputResponses");
-	const cJSON *a = cJSON_GetObjectItemCaseSensitive(responses, key);
+	const cJSON *responses = cbx_json_member(params, "inputResponses");
+	const cJSON *a = cbx_json_member(responses, key);
 
 	if (strcmp(in->capability, "elicitation") == 0)
-		a = cJSON_GetObjectItemCaseSensitive(a, "content");
-	return cJSON_GetObjectItemCaseSensitive(a, in->member);
+		a = cbx_json_member(a, "content");
+	return cbx_json_member(a, in->member);
 }
 
 static bool may_ask(const struct fixture_round *r, const char *key, const cJSON *params)
 {
-	const cJSON *meta = cJSON_GetObjectItemCaseSensitive(params, "_meta");
-	const cJSON *caps = cJSON_GetObjectItemCaseSensitive(meta, CBX_META "clientCapabilities");
+	const cJSON *meta = cbx_json_member(params, "_meta");
+	const cJSON *caps = cbx_json_member(meta, CBX_META "clientCapabilities");
 
-	return !r->by_capability || cJSON_GetObjectItemCaseSensitive(caps, input_of(key)->capability);
+	return !r->by_capability || cbx_json_member(caps, input_of(key)->capability);
 }
 
 static char *ask(const struct fixture_round *r, const char *const *keys, size_t n, int round, const cJSON *params)

@@ -118,8 +118,8 @@ static void step(evutil_socket_t fd, short what, void *arg)
 static void stepwise(struct cbx_tool_call *tool, const cJSON *args)
 {
 	struct cbx_mcp_call *call = fixture_call(tool);
-	const cJSON *meta = cJSON_GetObjectItemCaseSensitive(call->params, "_meta");
-	const cJSON *token = cJSON_GetObjectItemCaseSensitive(meta, "progressToken");
+	const cJSON *meta = cbx_json_member(call->params, "_meta");
+	const cJSON *token = cbx_json_member(meta, "progressToken");
 	struct steps *s = cbx_xcalloc(1, sizeof(*s));
 
 	if (token) {
@@ -181,7 +181,7 @@ static void large(struct cbx_tool_call *tool, const cJSON *args)
 
 static const cJSON *meta_of(const struct cbx_mcp_call *call, const char *key)
 {
-	return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(call->params, "_meta"), key);
+	return cbx_json_member(cbx_json_member(call->params, "_meta"), key);
 }
 
 static void missing_capability(struct cbx_tool_call *tool, const cJSON *args)
@@ -189,7 +189,7 @@ static void missing_capability(struct cbx_tool_call *tool, const cJSON *args)
 	struct cbx_mcp_call *call = fixture_call(tool);
 	const cJSON *caps = meta_of(call, CBX_META "clientCapabilities");
 
-	if (cJSON_GetObjectItemCaseSensitive(caps, "sampling")) {
+	if (cbx_json_member(caps, "sampling")) {
 		fixture_end(call, "{\"content\":[" TEXT("The client can sample.") "]}");
 	} else {
 		cJSON *data = cbx_json_new_obj(), *required = cbx_json_new_obj();
@@ -220,7 +220,7 @@ static void logging(struct cbx_tool_call *tool, const cJSON *args)
 
 static const char *argument(const cJSON *args, const char *name)
 {
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(args, name);
+	const cJSON *v = cbx_json_member(args, name);
 
 	return cJSON_IsString(v) ? v->valuestring : "";
 }

@@ -36,12 +36,12 @@ static bool holds_object(const cJSON *v)
 static void on_progress(struct cbx_watch_op *op, struct cbx_execution *x, const struct cbx_progress *progress)
 {
 	const cJSON *bundle = progress->bundle;
-	const cJSON *data = cJSON_GetObjectItemCaseSensitive(bundle, "data"), *v;
+	const cJSON *data = cbx_json_member(bundle, "data"), *v;
 
 	if (progress->what != CBX_SHOWN)
 		return;
 	must(cJSON_IsObject(data) && data->child);
-	must(holds_object(cJSON_GetObjectItemCaseSensitive(bundle, "metadata")));
+	must(holds_object(cbx_json_member(bundle, "metadata")));
 	cJSON_ArrayForEach (v, data) {
 		must(strchr(v->string, '/'));
 		if (!cbx_mime_binary(v->string) || !cJSON_IsString(v))

@@ -38,7 +38,7 @@ static void as_config(const cJSON *root, const struct cbx_oci_platform *platform
 	r = cbx_oci_config_describe(root, manifest, &err);
 	must(r >= 0 || (err.code && err.msg[0]));
 	if (r >= 0)
-		must(cbx_environment_check(cJSON_GetObjectItemCaseSensitive(manifest, "environment"), NULL, &err) == 0);
+		must(cbx_environment_check(cbx_json_member(manifest, "environment"), NULL, &err) == 0);
 }
 
 static void as_texts(const char *text)

@@ -17,15 +17,15 @@
 
 static void check_message(const cJSON *m)
 {
-	const cJSON *version = cJSON_GetObjectItemCaseSensitive(m, "jsonrpc");
-	bool result = cJSON_GetObjectItemCaseSensitive(m, "result"),
-	     error = cJSON_GetObjectItemCaseSensitive(m, "error"),
-	     method = cJSON_GetObjectItemCaseSensitive(m, "method");
+	const cJSON *version = cbx_json_member(m, "jsonrpc");
+	bool result = cbx_json_member(m, "result"),
+	     error = cbx_json_member(m, "error"),
+	     method = cbx_json_member(m, "method");
 
 	must(cJSON_IsObject(m));
 	must(cJSON_IsString(version) && strcmp(version->valuestring, "2.0") == 0);
 	must(result + error + method == 1);
-	must(method || cJSON_GetObjectItemCaseSensitive(m, "id"));
+	must(method || cbx_json_member(m, "id"));
 }
 
 /* Ids go back as they came, even one that holds half a surrogate: then nothing else may be at fault. */

@@ -30,7 +30,7 @@ static void check(const struct cbx_runtime *rt)
 	must(cbx_runtime_named(all, rt->language, strlen(rt->language), &dialect) == &all->all[0] && !dialect);
 	found_by(all, rt->aliases);
 	cJSON_ArrayForEach(v, rt->dialects)
-		found_by(all, cJSON_GetObjectItemCaseSensitive(v, "aliases"));
+		found_by(all, cbx_json_member(v, "aliases"));
 	cJSON_ArrayForEach(v, rt->extensions)
 		must(v->valuestring[0] == '.' && cbx_runtime_of_file(all, v->valuestring));
 	cJSON_ArrayForEach(v, rt->programs)

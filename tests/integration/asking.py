@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from cbxtest import run, wait_until  # noqa: E402
@@ -221,12 +220,7 @@ def test_a_model_is_told_what_is_imported():
 
 
 def test_an_installation_ends_with_who_asked():
-    gate = threading.Event()
-
-    def slow():
-        gate.wait(60)
-        yield b"{}"
-    index.instead["/simple/held/"] = 200, {"Content-Type": "application/vnd.pypi.simple.v1+json"}, slow
+    gate = index.hold("held")
     log = os.path.join(box.env["CODEBOX_STATE_DIR"], "codeboxd.log")
 
     def asked():

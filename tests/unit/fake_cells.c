@@ -134,7 +134,7 @@ static void show_two(struct cbx_execution *x, size_t n, size_t m)
 	while (bytes.len < m)
 		cbx_buf_addc(&bytes, (char)(bytes.len * 5));
 	cbx_base64_encode(&b64, bytes.data, bytes.len);
-	cbx_json_set_str(cJSON_GetObjectItemCaseSensitive(last, "data"), "image/jpeg", b64.data);
+	cbx_json_set_str(cbx_json_member(last, "data"), "image/jpeg", b64.data);
 }
 
 static void change(struct cbx_execution *x, const char *path, const void *p, size_t n)

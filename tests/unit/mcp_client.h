@@ -122,7 +122,7 @@ static inline cJSON *at(cJSON *j, const char *path)
 	char *save = NULL;
 
 	for (char *key = strtok_r(p, ".", &save); key && j; key = strtok_r(NULL, ".", &save))
-		j = cJSON_IsArray(j) ? cJSON_GetArrayItem(j, atoi(key)) : cJSON_GetObjectItemCaseSensitive(j, key);
+		j = cJSON_IsArray(j) ? cJSON_GetArrayItem(j, atoi(key)) : cbx_json_member(j, key);
 	return j;
 }
 

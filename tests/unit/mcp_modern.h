@@ -17,7 +17,7 @@
 /* A member whose name has dots in it. */
 static inline cJSON *member(cJSON *m, const char *path, const char *name)
 {
-	return cJSON_GetObjectItemCaseSensitive(at(m, path), name);
+	return cbx_json_member(at(m, path), name);
 }
 
 static inline struct client *client_with_news(void)
@@ -70,7 +70,7 @@ static inline cJSON *answer_to(struct client *c, const char *line)
 static inline void check_complete(cJSON *m)
 {
 	ck_assert_str_eq(str_at(m, "result.resultType"), "complete");
-	ck_assert_str_eq(cJSON_GetObjectItemCaseSensitive(
+	ck_assert_str_eq(cbx_json_member(
 				 member(m, "result._meta", "io.modelcontextprotocol/serverInfo"), "name")->valuestring,
 			 "codebox");
 }

@@ -71,11 +71,11 @@ START_TEST(receives_what_comes_in_pieces)
 
 	say("{\"a\":1}\n{\"b\"");
 	ck_assert_int_eq(cbx_client_recv(&client, &first, &err), 1);
-	ck_assert_ptr_nonnull(cJSON_GetObjectItemCaseSensitive(first, "a"));
+	ck_assert_ptr_nonnull(cbx_json_member(first, "a"));
 	ck_assert(!cbx_client_pending(&client));
 	say(":2}\n");
 	ck_assert_int_eq(cbx_client_recv(&client, &second, &err), 1);
-	ck_assert_ptr_nonnull(cJSON_GetObjectItemCaseSensitive(second, "b"));
+	ck_assert_ptr_nonnull(cbx_json_member(second, "b"));
 	cbx_close_p(&peer);
 	ck_assert_int_eq(cbx_client_recv(&client, &none, &err), 0);
 }
@@ -119,7 +119,7 @@ START_TEST(calls_skip_events_and_other_answers)
 
 	say("{\"event\":\"output\",\"request\":1}\n{\"id\":7,\"result\":{}}\n{\"id\":1,\"result\":{\"x\":5}}\n");
 	ck_assert_int_eq(cbx_client_call(&client, "m", NULL, &result, &err), 0);
-	ck_assert_int_eq(cJSON_GetObjectItemCaseSensitive(result, "x")->valueint, 5);
+	ck_assert_int_eq(cbx_json_member(result, "x")->valueint, 5);
 }
 END_TEST
 
@@ -168,7 +168,7 @@ START_TEST(long_lines_arrive)
 		_exit(cbx_write_all(peer, line.data, line.len) < 0);
 	}
 	ck_assert_int_eq(cbx_client_call(&client, "m", NULL, &result, &err), 0);
-	ck_assert_uint_eq(strlen(cJSON_GetObjectItemCaseSensitive(result, "x")->valuestring), 3000000);
+	ck_assert_uint_eq(strlen(cbx_json_member(result, "x")->valuestring), 3000000);
 }
 END_TEST
 

@@ -434,7 +434,7 @@ END_TEST
 static double limit(struct cbx_session *s, const char *name)
 {
 	_cleanup_json_ cJSON *o = cbx_session_to_json(s);
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(o, "limits"), name);
+	const cJSON *v = cbx_json_member(cbx_json_member(o, "limits"), name);
 
 	return v->valuestring ? strtod(v->valuestring, NULL) : v->valuedouble;
 }

@@ -267,12 +267,12 @@ START_TEST(lists)
 	run("touch $D/$N", "file");
 	ck_assert_int_eq(cbx_image_list(dir, &list, &err), 0);
 	ck_assert_int_eq(cJSON_GetArraySize(list), 3);
-	ck_assert_str_eq(cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, 0), "name")->valuestring, "alpha");
-	ck_assert_ptr_null(cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, 0), "packages"));
-	ck_assert_ptr_null(cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, 0), "damaged"));
-	ck_assert_str_eq(cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, 1), "name")->valuestring, "broken");
-	ck_assert_ptr_nonnull(cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, 1), "damaged"));
-	ck_assert_str_eq(cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, 2), "name")->valuestring, "zeta");
+	ck_assert_str_eq(cbx_json_member(cJSON_GetArrayItem(list, 0), "name")->valuestring, "alpha");
+	ck_assert_ptr_null(cbx_json_member(cJSON_GetArrayItem(list, 0), "packages"));
+	ck_assert_ptr_null(cbx_json_member(cJSON_GetArrayItem(list, 0), "damaged"));
+	ck_assert_str_eq(cbx_json_member(cJSON_GetArrayItem(list, 1), "name")->valuestring, "broken");
+	ck_assert_ptr_nonnull(cbx_json_member(cJSON_GetArrayItem(list, 1), "damaged"));
+	ck_assert_str_eq(cbx_json_member(cJSON_GetArrayItem(list, 2), "name")->valuestring, "zeta");
 	cJSON_Delete(list);
 }
 END_TEST

@@ -86,6 +86,52 @@ START_TEST(repairs)
 }
 END_TEST
 
+/* What is read is printed again: the same value, in the form that is ours. */
+static const char *const printed[][2] = {
+	{ "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u001f\\u007f\"", "\"\\\"\\\\/\\b\\f\\n\\r\\t\\u001f\x7f\"" },
+	{ "\"\\u00e9\\u20ac\\ud83d\\ude00\\uDBFF\\uDFFF\"", "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xf4\x8f\xbf\xbf\"" },
+	{ "\"a\xc3\xa9\\nb\"", "\"a\xc3\xa9\\nb\"" },
+	{ " { \"a\\tb\" : [ true , false , null , { } , [ ] ] } ", "{\"a\\tb\":[true,false,null,{},[]]}" },
+	{ "0", "0" }, { "-0", "0" }, { "-17", "-17" }, { "999999999999999", "999999999999999" },
+	{ "1e3", "1000" }, { "1E15", "1e+15" }, { "1000000000000000", "1e+15" }, { "0.1", "0.1" }, { "-1.5e-7", "-1.5e-07" },
+	{ "0.30000000000000004", "0.30000000000000004" }, { "9007199254740993", "9007199254740992" },
+	{ "1.7976931348623157e308", "1.7976931348623157e+308" }, { "1e400", "null" },
+	{ "0.1000000000000000000000000000000000000000000000000000000000000000000000000000000000", "0.1" },
+};
+
+START_TEST(prints)
+{
+	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
+	_cleanup_buf_ struct cbx_buf out = { 0 };
+	struct cbx_err err;
+
+	ck_assert_int_eq(cbx_json_parse(printed[_i][0], strlen(printed[_i][0]), &doc, &err), 0);
+	ck_assert_int_eq(doc.problem.code, 0);
+	cbx_json_print(&out, doc.root);
+	ck_assert_str_eq(out.data, printed[_i][1]);
+}
+END_TEST
+
+/* Member by member, without a tree; what a model must not get is made visible. */
+START_TEST(writes)
+{
+	_cleanup_json_ cJSON *list = cbx_json_new_arr();
+	_cleanup_buf_ struct cbx_buf out = { 0 };
+
+	cbx_json_push_str(list, "\x1b[31mred\x1b[0m");
+	cbx_buf_addc(&out, '{');
+	cbx_json_write_str(&out, "s", "one\ntwo {");
+	cbx_json_write_str(&out, "omitted", NULL);
+	cbx_json_write(&out, "omitted", NULL);
+	cbx_json_write(&out, "list", list);
+	cbx_json_write_key(&out, "o");
+	cbx_buf_addc(&out, '{');
+	cbx_json_write_u64(&out, "n", UINT64_MAX);
+	cbx_buf_adds(&out, "}}");
+	ck_assert_str_eq(out.data, "{\"s\":\"one\\ntwo {\",\"list\":[\"red\"],\"o\":{\"n\":18446744073709551615}}");
+}
+END_TEST
+
 START_TEST(nul_byte)
 {
 	_cleanup_json_doc_ struct cbx_json_doc doc = { 0 };
@@ -303,6 +349,8 @@ static void add(TCase *t)
 	tcase_add_loop_test(t, accepts, 0, ARRAY_SIZE(good));
 	tcase_add_loop_test(t, refuses, 0, ARRAY_SIZE(bad));
 	tcase_add_loop_test(t, repairs, 0, ARRAY_SIZE(faulty));
+	tcase_add_loop_test(t, prints, 0, ARRAY_SIZE(printed));
+	tcase_add_test(t, writes);
 	tcase_add_test(t, nul_byte);
 	tcase_add_test(t, depth);
 	tcase_add_test(t, values);

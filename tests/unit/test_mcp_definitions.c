@@ -17,7 +17,7 @@ static bool is_type(const cJSON *v)
 /* The keywords that the definitions use, each with the value that JSON Schema 2020-12 asks for; no other keyword. */
 static void check_schema(const cJSON *schema)
 {
-	const cJSON *k, *v, *properties = cJSON_GetObjectItemCaseSensitive(schema, "properties");
+	const cJSON *k, *v, *properties = cbx_json_member(schema, "properties");
 
 	if (cJSON_IsBool(schema))
 		return;
@@ -33,7 +33,7 @@ static void check_schema(const cJSON *schema)
 			ck_assert(cJSON_IsArray(k));
 			cJSON_ArrayForEach(v, k)
 				ck_assert_msg(cJSON_IsString(v) &&
-						      cJSON_GetObjectItemCaseSensitive(properties, v->valuestring),
+						      cbx_json_member(properties, v->valuestring),
 					      "required: a property");
 		} else if (strcmp(k->string, "items") == 0 || strcmp(k->string, "additionalProperties") == 0) {
 			check_schema(k);
@@ -121,10 +121,10 @@ START_TEST(create_session)
 				continue;
 			cbx_key_format(k, cbx_keys[k].standard, standard);
 			text = cbx_xasprintf("Default: %s.", standard);
-			ck_assert_msg(cbx_ends_with(str_at(cJSON_GetObjectItemCaseSensitive(p, keys[i]), "description"),
+			ck_assert_msg(cbx_ends_with(str_at(cbx_json_member(p, keys[i]), "description"),
 						    text), "%s: %s", keys[i], text);
 		}
-		ck_assert_msg(isolates == !cJSON_GetObjectItemCaseSensitive(p, keys[i]), "%s", keys[i]);
+		ck_assert_msg(isolates == !cbx_json_member(p, keys[i]), "%s", keys[i]);
 		known += !isolates;
 	}
 	ck_assert_int_eq(cJSON_GetArraySize(p), known);

@@ -66,7 +66,7 @@ START_TEST(declared)
 	struct client *c = client_new();
 	cJSON *m = ask_as(c, PLAIN, "server/discover", "");
 
-	ck_assert(cJSON_IsObject(cJSON_GetObjectItemCaseSensitive(at(m, "result.capabilities.extensions"),
+	ck_assert(cJSON_IsObject(cbx_json_member(at(m, "result.capabilities.extensions"),
 								   "io.modelcontextprotocol/tasks")));
 	m = client_initialize(c, "2025-11-25");
 	ck_assert_ptr_null(at(m, "result.capabilities.extensions"));
@@ -260,7 +260,7 @@ START_TEST(missing_capability)
 
 		ck_assert_int_eq(int_at(m, "error.code"), -32021);
 		ck_assert(cJSON_IsObject(
-			cJSON_GetObjectItemCaseSensitive(at(m, "error.data.requiredCapabilities.extensions"),
+			cbx_json_member(at(m, "error.data.requiredCapabilities.extensions"),
 							 "io.modelcontextprotocol/tasks")));
 	}
 	/* The earlier era has no such methods. */
@@ -331,7 +331,7 @@ START_TEST(notifications)
 	m = client_next(c);
 	ck_assert_str_eq(str_at(m, "method"), "notifications/tasks");
 	ck_assert_str_eq(str_at(m, "params.taskId"), over);
-	ck_assert_str_eq(cJSON_GetObjectItemCaseSensitive(at(m, "params._meta"), "io.modelcontextprotocol/subscriptionId")
+	ck_assert_str_eq(cbx_json_member(at(m, "params._meta"), "io.modelcontextprotocol/subscriptionId")
 				 ->valuestring, "sub");
 	check_facts(m, "params", "completed");
 	ck_assert_str_eq(str_at(m, "params.result.structuredContent.result"), "1");
@@ -366,7 +366,7 @@ START_TEST(notifications_end)
 	fake_session_expire(c->engine, "s.1");
 	m = client_next(c);
 	ck_assert_str_eq(str_at(m, "method"), "notifications/tasks");
-	ck_assert_str_eq(cJSON_GetObjectItemCaseSensitive(at(m, "params._meta"), "io.modelcontextprotocol/subscriptionId")
+	ck_assert_str_eq(cbx_json_member(at(m, "params._meta"), "io.modelcontextprotocol/subscriptionId")
 				 ->valuestring, "stays");
 	check_facts(m, "params", "completed");
 	ck_assert(true_at(m, "params.result.isError"));

@@ -340,7 +340,7 @@ static void same_list(const struct cbx_policy *p, const char *name, const char *
 	_cleanup_buf_ struct cbx_buf text = { 0 };
 
 	cbx_code_rules_to_json(p, lists);
-	cbx_json_print(&text, cJSON_GetObjectItemCaseSensitive(lists, name));
+	cbx_json_print(&text, cbx_json_member(lists, name));
 	ck_assert_str_eq(cbx_buf_str(&text), want);
 }
 

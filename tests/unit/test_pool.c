@@ -76,7 +76,7 @@ static void tear_down(void)
 static uint64_t says(const char *key)
 {
 	cJSON *o = cbx_pool_to_json(engine);
-	const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+	const cJSON *v = cbx_json_member(o, key);
 	uint64_t n = strtoull(v->valuestring, NULL, 10);
 
 	cJSON_Delete(o);

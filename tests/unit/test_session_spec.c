@@ -133,7 +133,7 @@ static void bundle(const char *text, int members, size_t invalid)
 	b = cbx_bundle_from_frame(frame, &bytes, &bad);
 	ck_assert_uint_eq(bad, invalid);
 	if (members)
-		ck_assert_int_eq(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(b, "data")), members);
+		ck_assert_int_eq(cJSON_GetArraySize(cbx_json_member(b, "data")), members);
 	else
 		ck_assert_ptr_null(b);
 	cJSON_Delete(b);
