@@ -18,36 +18,22 @@
 #define ASKED_MAX 4096	  /* requests without an answer that are remembered */
 #define SAID_MAX  KIB(64) /* of a line that is said again */
 
-struct text {
-	const char *p, *end; /* p NULL: not there */
-};
-
 struct message {
-	struct text method, id, params;
+	struct cbx_raw method, id;
 };
 
-static struct text member(struct text in, const char *name)
-{
-	struct cbx_raw v = cbx_raw_member((struct cbx_raw){ in.p, in.p ? (size_t)(in.end - in.p) : 0 }, name);
-
-	return (struct text){ v.p, v.p ? v.p + v.n : NULL };
-}
-
-static bool is(struct text t, const char *string)
+static bool is(struct cbx_raw t, const char *string)
 {
 	size_t n = strlen(string);
 
-	return t.p && (size_t)(t.end - t.p) == n + 2 && t.p[0] == '"' && memcmp(t.p + 1, string, n) == 0;
+	return t.p && t.n == n + 2 && t.p[0] == '"' && memcmp(t.p + 1, string, n) == 0;
 }
 
-static char *copy(struct text t)
+static bool same(struct cbx_raw t, const char *raw)
 {
-	return t.p ? cbx_xasprintf("%.*s", (int)(t.end - t.p), t.p) : NULL;
-}
+	size_t n = raw ? strlen(raw) : 0;
 
-static bool same(struct text t, const char *raw)
-{
-	return t.p && raw && strlen(raw) == (size_t)(t.end - t.p) && memcmp(t.p, raw, strlen(raw)) == 0;
+	return t.p && raw && t.n == n && memcmp(t.p, raw, n) == 0;
 }
 
 void cbx_said_init(struct cbx_said *s)
@@ -61,7 +47,6 @@ static void asked_free(struct cbx_said *s, struct cbx_asked *a)
 {
 	TAILQ_REMOVE(&s->asked, a, entry);
 	s->nasked--;
-	free(a->id);
 	free(a);
 }
 
@@ -87,7 +72,7 @@ void cbx_said_release(struct cbx_said *s)
 
 /* ---- what the client says ---- */
 
-static void answered(struct cbx_said *s, struct text id)
+static void answered(struct cbx_said *s, struct cbx_raw id)
 {
 	struct cbx_asked *a;
 
@@ -99,9 +84,9 @@ static void answered(struct cbx_said *s, struct text id)
 	}
 }
 
-static void subscribe(struct cbx_said *s, const struct message *m, struct text line, bool on)
+static void subscribe(struct cbx_said *s, struct cbx_raw params, struct cbx_raw line, bool on)
 {
-	struct text uri = member(m->params, "uri");
+	struct cbx_raw uri = cbx_raw_member(params, "uri");
 	struct cbx_subscribed *u;
 
 	TAILQ_FOREACH(u, &s->subscribed, entry) {
@@ -113,40 +98,60 @@ static void subscribe(struct cbx_said *s, const struct message *m, struct text l
 	if (!on || !uri.p || s->nsubscribed == CBX_SUBSCRIPTIONS_MAX)
 		return;
 	u = cbx_xcalloc(1, sizeof(*u));
-	u->uri = copy(uri);
-	u->line = copy(line);
+	u->uri = cbx_raw_copy(uri);
+	u->line = cbx_raw_copy(line);
 	TAILQ_INSERT_TAIL(&s->subscribed, u, entry);
 	s->nsubscribed++;
 }
 
 /* A request that is to be said again. */
-static void keep(struct cbx_said *s, const struct message *m, struct text line)
+static void keep(struct cbx_said *s, const struct message *m, struct cbx_raw line)
 {
 	static const char *const quiet[] = { "error", "critical", "alert", "emergency" };
-	struct text level;
+	struct cbx_raw params, level;
 
-	if (line.end - line.p > (ptrdiff_t)SAID_MAX)
+	if (line.n > SAID_MAX)
 		return;
+	params = cbx_raw_member(line, "params");
 	if (is(m->method, "initialize")) {
 		free(s->initialize);
 		free(s->initialize_id);
-		s->initialize = copy(line);
-		s->initialize_id = copy(m->id);
+		s->initialize = cbx_raw_copy(line);
+		s->initialize_id = cbx_raw_copy(m->id);
 	} else if (is(m->method, "logging/setLevel")) {
 		free(s->level);
-		s->level = copy(line);
-		level = member(m->params, "level");
+		s->level = cbx_raw_copy(line);
+		level = cbx_raw_member(params, "level");
 		s->wants_no_warnings = false;
 		for (size_t i = 0; i < ARRAY_SIZE(quiet); i++)
 			s->wants_no_warnings = s->wants_no_warnings || is(level, quiet[i]);
 	} else if (is(m->method, "resources/subscribe") || is(m->method, "resources/unsubscribe")) {
-		subscribe(s, m, line, is(m->method, "resources/subscribe"));
+		subscribe(s, params, line, is(m->method, "resources/subscribe"));
 	}
 }
 
-static void one_up(struct cbx_said *s, struct text line, uint64_t at)
+/* Method and id mostly come first: a long cell behind them is not looked through. */
+static struct message look(struct cbx_raw line)
 {
-	struct message m = { member(line, "method"), member(line, "id"), { 0 } };
+	const char *end = line.p + line.n, *p = cbx_jsonscan_object(line.p, end);
+	struct cbx_jsonscan_member m;
+	struct message ret = { 0 };
+
+	while (p && !(ret.method.p && ret.id.p) && cbx_jsonscan_member(&p, end, &m)) {
+		struct cbx_raw name = { m.name, (size_t)(m.name_end - m.name) };
+		struct cbx_raw value = { m.value, (size_t)(m.end - m.value) };
+
+		if (!ret.method.p && is(name, "method"))
+			ret.method = value;
+		else if (!ret.id.p && is(name, "id"))
+			ret.id = value;
+	}
+	return ret;
+}
+
+static void one_up(struct cbx_said *s, struct cbx_raw line, uint64_t at)
+{
+	struct message m = look(line);
 	struct cbx_asked *a;
 
 	if (!m.method.p)
@@ -155,64 +160,62 @@ static void one_up(struct cbx_said *s, struct text line, uint64_t at)
 		if (is(m.method, "notifications/initialized"))
 			s->initialized = true;
 		else if (is(m.method, "notifications/cancelled"))
-			answered(s, member(member(line, "params"), "requestId"));
+			answered(s, cbx_raw_member(cbx_raw_member(line, "params"), "requestId"));
 		return;
 	}
-	if (m.id.end - m.id.p > CBX_RPC_ID_MAX || !strchr("\"-0123456789", *m.id.p) || s->nasked == ASKED_MAX)
+	if (!cbx_raw_is_token(m.id) || s->nasked == ASKED_MAX)
 		return;
-	a = cbx_xcalloc(1, sizeof(*a));
-	a->id = copy(m.id);
+	a = cbx_xcalloc(1, sizeof(*a) + m.id.n + 1);
+	memcpy(a->id, m.id.p, m.id.n);
 	a->at = at;
-	a->is_stream = is(m.method, "subscriptions/listen");
 	TAILQ_INSERT_TAIL(&s->asked, a, entry);
 	s->nasked++;
-	s->called = s->called || is(m.method, "tools/call");
-	if (!is(m.method, "tools/call")) {
-		m.params = member(line, "params");
+	if (is(m.method, "tools/call")) {
+		s->called = true;
+	} else {
+		a->is_stream = is(m.method, "subscriptions/listen");
 		keep(s, &m, line);
 	}
 }
 
 /* A message, or each of a batch. */
-static void each(struct text line, void (*fn)(struct cbx_said *s, struct text message, uint64_t at),
+static void each(struct cbx_raw line, void (*fn)(struct cbx_said *s, struct cbx_raw message, uint64_t at),
 		 struct cbx_said *s, uint64_t at)
 {
-	const char *p = cbx_jsonscan_space(line.p, line.end), *next;
+	const char *end = line.p + line.n, *p = cbx_jsonscan_space(line.p, end);
+	struct cbx_raw one;
+	size_t pos = 0;
 
-	if (p >= line.end || *p != '[') {
+	if (p >= end || *p != '[') {
 		fn(s, line, at);
 		return;
 	}
-	for (p++; (p = cbx_jsonscan_space(p, line.end)) < line.end && *p == '{'; p = next) {
-		next = cbx_jsonscan_value(p, line.end);
-		fn(s, (struct text){ p, next }, at);
-		next = cbx_jsonscan_space(next, line.end);
-		if (next < line.end && *next == ',')
-			next++;
-	}
+	while ((one = cbx_raw_element(line, &pos)).n && *one.p == '{')
+		fn(s, one, at);
 }
 
 void cbx_said_up(struct cbx_said *s, const char *line, size_t n, uint64_t at)
 {
-	each((struct text){ line, line + n }, one_up, s, at);
+	if (!memchr(line, '\0', n)) /* in no message, and the end of what is kept */
+		each((struct cbx_raw){ line, n }, one_up, s, at);
 }
 
 /* ---- what it gets ---- */
 
 /* The id comes first in what codeboxd sends, so that a long result is not looked through. */
-static void one_down(struct cbx_said *s, struct text line, uint64_t at)
+static void one_down(struct cbx_said *s, struct cbx_raw line, uint64_t at)
 {
 	if (s->nasked)
-		answered(s, member(line, "id"));
+		answered(s, cbx_raw_member(line, "id"));
 }
 
 bool cbx_said_down(struct cbx_said *s, const char *line, size_t n)
 {
-	struct text t = { line, line + n }, id;
+	struct cbx_raw t = { line, n }, id;
 
 	if (s->again) {
-		id = member(t, "id");
-		if (id.p && (size_t)(id.end - id.p) > sizeof(OUR_ID) && memcmp(id.p, OUR_ID, sizeof(OUR_ID) - 1) == 0)
+		id = cbx_raw_member(t, "id");
+		if (id.p && id.n > sizeof(OUR_ID) && memcmp(id.p, OUR_ID, sizeof(OUR_ID) - 1) == 0)
 			return false;
 	}
 	each(t, one_down, s, 0);
@@ -221,11 +224,11 @@ bool cbx_said_down(struct cbx_said *s, const char *line, size_t n)
 
 static void say_again(struct cbx_buf *out, const char *line, unsigned number)
 {
-	struct text t = { line, line + strlen(line) }, id = member(t, "id");
+	struct cbx_raw id = cbx_raw_member((struct cbx_raw){ line, strlen(line) }, "id");
 
 	cbx_buf_add(out, line, (size_t)(id.p - line));
 	cbx_buf_addf(out, OUR_ID "%u\"", number);
-	cbx_buf_adds(out, id.end);
+	cbx_buf_adds(out, id.p + id.n);
 	cbx_buf_addc(out, '\n');
 }
 

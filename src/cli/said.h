@@ -14,9 +14,9 @@
 
 struct cbx_asked {
 	TAILQ_ENTRY(cbx_asked) entry;
-	char *id;	/* raw text */
 	uint64_t at;	/* where its line ends in all that the client has sent */
 	bool is_stream; /* lasts until it is ended */
+	char id[];	/* raw text */
 };
 
 struct cbx_subscribed {

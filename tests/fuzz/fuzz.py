@@ -35,6 +35,7 @@ TARGETS = {"fuzz_json": ["fuzz_json.c"],
            "fuzz_html": ["fuzz_html.c"], "fuzz_audit": ["fuzz_audit.c"], "fuzz_oci": ["fuzz_oci.c"],
            "fuzz_sql": ["fuzz_sql.c"],
            "fuzz_objects": ["fuzz_objects.c", "../../src/objects/answer.c"],
+           "fuzz_said": ["fuzz_said.c", "../../src/cli/said.c"],
            "fuzz_png": ["fuzz_png.c"] + ["../../src/cli/%s.c" % s for s in ("images", "images-draw", "flate", "png", "rows", "term")]}
 SANITIZE = "address,undefined"
 FLAGS = ["-std=gnu17", "-D_GNU_SOURCE", "-g", "-O1", "-fno-omit-frame-pointer", "-DFAKE_BYTES_MAX=300000", "-Wall",
@@ -449,6 +450,15 @@ def seeds_proxy():
             "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"]
 
 
+def seeds_said():
+    hello = '{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}\n{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
+    yield hello + '{"id":"a","method":"tools/call","params":{"x":[1,{}]}}\n\n{"jsonrpc":"2.0","id":0,"result":{}}'
+    yield hello + '{"params":{"level":"error"},"method":"logging/setLevel","id":-1}\n{"method":"x","id":1.5}'
+    yield '[{"id":1,"method":"subscriptions/listen"} , {"method":"notifications/cancelled","params":{"requestId":1}}]\n[}\n[,{}]'
+    yield from ('{"id":2,"method":"resources/%s","params":{"uri":"a:b"}}' % m for m in ("subscribe", "unsubscribe"))
+    yield hello.replace("{}", '"\0"') + '{"method":"x","id":}\n\n{"id":"codebox-bridge-0","result":{}}'
+
+
 def seeds_objects():
     yield "<Error><Code>SlowDown</Code><Message>Please &lt;wait&gt;</Message></Error>"
     yield "<InitiateMultipartUploadResult><UploadId>a+b/c==</UploadId></InitiateMultipartUploadResult>"
@@ -471,7 +481,7 @@ SEEDS = {"fuzz_json": seeds_json, "fuzz_rpc": seeds_rpc, "fuzz_frame": seeds_fra
          "fuzz_tar": seeds_tar, "fuzz_unpack": seeds_unpack, "fuzz_init": seeds_init,
          "fuzz_packages": seeds_packages, "fuzz_osv": seeds_osv, "fuzz_wheel": seeds_wheel,
          "fuzz_html": seeds_html, "fuzz_audit": seeds_audit, "fuzz_oci": seeds_oci, "fuzz_sql": seeds_sql,
-         "fuzz_objects": seeds_objects, "fuzz_png": seeds_png}
+         "fuzz_objects": seeds_objects, "fuzz_png": seeds_png, "fuzz_said": seeds_said}
 
 
 def write_seeds(where, name):
