@@ -91,6 +91,16 @@ void cbx_buf_add(struct cbx_buf *b, const void *p, size_t n)
 	b->data[b->len] = '\0';
 }
 
+void cbx_buf_addu(struct cbx_buf *b, uint64_t v)
+{
+	char digits[20], *p = digits + sizeof(digits);
+
+	do
+		*--p = (char)('0' + v % 10);
+	while (v /= 10);
+	cbx_buf_add(b, p, (size_t)(digits + sizeof(digits) - p));
+}
+
 void cbx_buf_adds(struct cbx_buf *b, const char *s)
 {
 	cbx_buf_add(b, s, strlen(s));

@@ -9,6 +9,7 @@
  */
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct cbx_buf {
 	char *data;
@@ -22,6 +23,7 @@ char *cbx_buf_reserve(struct cbx_buf *b, size_t more); /* room for `more` bytes 
 void cbx_buf_add(struct cbx_buf *b, const void *p, size_t n);
 void cbx_buf_adds(struct cbx_buf *b, const char *s);
 void cbx_buf_addc(struct cbx_buf *b, char c);
+void cbx_buf_addu(struct cbx_buf *b, uint64_t v); /* its decimal digits */
 void cbx_buf_addf(struct cbx_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void cbx_buf_drop(struct cbx_buf *b, size_t n); /* remove n bytes (n <= len) from the front */
 char *cbx_buf_steal(struct cbx_buf *b); /* NUL-terminated malloc'd contents, owned by the caller */

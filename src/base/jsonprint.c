@@ -90,12 +90,14 @@ static void print_number(struct cbx_buf *out, double v)
 		return;
 	}
 	if (cbx_json_whole(v) && fabs(v) < WHOLE_MAX) {
-		snprintf(text, sizeof(text), "%lld", (long long)v);
-	} else {
-		snprintf(text, sizeof(text), "%.15g", v);
-		if (strtod(text, NULL) != v)
-			snprintf(text, sizeof(text), "%.17g", v);
+		if (v < 0)
+			cbx_buf_addc(out, '-');
+		cbx_buf_addu(out, (uint64_t)fabs(v));
+		return;
 	}
+	snprintf(text, sizeof(text), "%.15g", v);
+	if (strtod(text, NULL) != v)
+		snprintf(text, sizeof(text), "%.17g", v);
 	cbx_buf_adds(out, text);
 }
 
@@ -187,7 +189,7 @@ void cbx_json_write_str(struct cbx_buf *out, const char *key, const char *v)
 void cbx_json_write_u64(struct cbx_buf *out, const char *key, uint64_t v)
 {
 	cbx_json_write_key(out, key);
-	cbx_buf_addf(out, "%llu", (unsigned long long)v);
+	cbx_buf_addu(out, v);
 }
 
 static void new_line(struct cbx_buf *out, unsigned spaces)

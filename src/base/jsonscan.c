@@ -139,10 +139,12 @@ bool cbx_raw_is_token(struct cbx_raw v)
 
 char *cbx_raw_copy(struct cbx_raw v)
 {
-	struct cbx_buf b = { 0 };
+	char *copy;
 
 	if (!v.p)
 		return NULL;
-	cbx_buf_add(&b, v.p, v.n);
-	return cbx_buf_steal(&b);
+	copy = cbx_xrealloc(NULL, v.n + 1);
+	memcpy(copy, v.p, v.n);
+	copy[v.n] = '\0';
+	return copy;
 }

@@ -355,9 +355,12 @@ static int reconnect(struct bridge *b)
 
 static int timeout_ms(const struct bridge *b)
 {
-	int64_t left = (int64_t)(b->deadline - cbx_now_ms());
+	int64_t left;
 
-	return !b->deadline ? -1 : left > 0 ? (int)left : 0;
+	if (!b->deadline)
+		return -1;
+	left = (int64_t)(b->deadline - cbx_now_ms());
+	return left > 0 ? (int)left : 0;
 }
 
 /* After the end of standard input: whether all is done, -1: not yet. */

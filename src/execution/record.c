@@ -244,9 +244,10 @@ static void leave_interpreter(struct cbx_execution *x)
 	x->finishing = false;
 	c->running = NULL;
 	event_del(c->timer);
-	cbx_refuse(&err, "no_input", EPIPE, "the program has ended; start another");
-	if (x->feed)
+	if (x->feed) {
+		cbx_refuse(&err, "no_input", EPIPE, "the program has ended; start another");
 		x->unread = cbx_feed_close(&x->feed, &err);
+	}
 	cbx_interp_rest(&x->seat->interp);
 	leave_changes(x);
 	cbx_output_trim(&x->output);

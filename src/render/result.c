@@ -17,6 +17,7 @@
 
 #define NAME_CHARS    200
 #define MESSAGE_CHARS 2000
+#define SHORT	      500 /* bytes: most answers are not longer */
 #define FILES_SHOWN   20 /* as content; structured content has all that the engine lists */
 
 /* ---- text ---- */
@@ -351,6 +352,7 @@ static void print_once(struct cbx_buf *out, struct cbx_render *r)
 	while ((block = cJSON_DetachItemFromArray(blocks, 0)))
 		cbx_json_push(content, block);
 	out->len = 0;
+	cbx_buf_reserve(out, SHORT);
 	cbx_buf_addc(out, '{');
 	cbx_json_write(out, "content", content);
 	if (r->e->structured) {

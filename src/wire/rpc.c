@@ -125,7 +125,12 @@ static void deliver(struct cbx_rpc_slot *slot, const char *member, int code, con
 	rpc->events->before_answer(rpc->arg, slot, code ? NULL : value, &head);
 	if (slot->batch)
 		cbx_buf_addc(out, out->len ? ',' : '[');
-	cbx_buf_addf(out, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"%s\":", slot->id ? slot->id : "null", member);
+	cbx_buf_reserve(out, value->len + head.len + ENVELOPE);
+	cbx_buf_adds(out, "{\"jsonrpc\":\"2.0\",\"id\":");
+	cbx_buf_adds(out, slot->id ? slot->id : "null");
+	cbx_buf_adds(out, ",\"");
+	cbx_buf_adds(out, member);
+	cbx_buf_adds(out, "\":");
 	if (head.len && value->len >= 2 && value->data[0] == '{') {
 		cbx_buf_addc(out, '{');
 		cbx_buf_add(out, head.data, head.len - (value->data[1] == '}')); /* without its last comma */
