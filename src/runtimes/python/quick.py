@@ -16,7 +16,7 @@ from IPython.core.displayhook import DisplayHook
 from IPython.core.history import HistoryManager
 from IPython.core.interactiveshell import ExecutionResult
 from IPython.lib import pretty
-from traitlets import All, Bool, Instance, TraitType
+from traitlets import All, Bool, Instance, Int, TraitType
 
 SIMPLE = frozenset((int, float, bool, complex, str, bytes, list, tuple, dict, set, frozenset, range))
 NOBODY = {}
@@ -56,6 +56,10 @@ class Unchecked:
 
 class Success(Unchecked, Bool):
     right = (bool,)
+
+
+class Count(Unchecked, Int):
+    right = (int,)
 
 
 class Result(Unchecked, Instance):

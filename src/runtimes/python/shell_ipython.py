@@ -223,6 +223,7 @@ class Shell(quick.Unwatched, interactiveshell.InteractiveShell):
     display_pub_class = Type(Publisher)
     displayhook_class = Type(ResultHook)
     exiter = Any()
+    execution_count = quick.Count(1)
     last_execution_succeeded = quick.Success(True)
     last_execution_result = quick.Result(interactiveshell.ExecutionResult, allow_none=True)
 

@@ -166,7 +166,7 @@ class Streams:
         if ask and self.inputs:
             self.stdin = sys.stdin
             sys.stdin = Asking(self.inputs[0], ask)
-        elif not ask and isinstance(sys.stdin, Asking):
+        elif not ask and type(sys.stdin) is Asking:
             sys.stdin = self.stdin
 
     def watch(self, fd, send_held):
