@@ -196,7 +196,7 @@ static void each(struct cbx_raw line, void (*fn)(struct cbx_said *s, struct cbx_
 
 void cbx_said_up(struct cbx_said *s, const char *line, size_t n, uint64_t at)
 {
-	if (!memchr(line, '\0', n)) /* in no message, and the end of what is kept */
+	if (!memchr(line, '\0', n)) /* such a line is not a message, and would be kept cut */
 		each((struct cbx_raw){ line, n }, one_up, s, at);
 }
 

@@ -271,6 +271,21 @@ def test_a_client_outlives_the_daemon():
         b.end()
 
 
+def test_a_client_with_a_nul_byte_outlives_the_daemon():
+    """What it said is not JSON: codeboxd refuses it, and another one does not hear of it."""
+    b = Bridge()
+    level = {"jsonrpc": "2.0", "id": 9, "method": "logging/setLevel", "params": {"level": "info"}}
+    b.p.stdin.write(lines(level).replace("{", '{"nul":"\0",', 1))
+    b.p.stdin.flush()
+    b.run(1, "x = 41")
+    refused = [m for m in b.others.values() if m.get("error", {}).get("code") == -32700]
+    assert len(refused) == 1, b.others
+    stop_it()
+    b.answer(None)
+    assert b.run(2, "6 * 7")["structuredContent"]["result"] == "42"
+    b.end()
+
+
 def stop_at_a_terminal(word):
     """What codebox stop says, and its exit status, when that is typed where it asks."""
     pid, fd = pty.fork()
