@@ -91,14 +91,18 @@ void cbx_buf_add(struct cbx_buf *b, const void *p, size_t n)
 	b->data[b->len] = '\0';
 }
 
+char *cbx_digits(char *end, uint64_t v, int n)
+{
+	for (; n > 0 || v; n--, v /= 10)
+		*--end = (char)('0' + v % 10);
+	return end;
+}
+
 void cbx_buf_addu(struct cbx_buf *b, uint64_t v)
 {
-	char digits[20], *p = digits + sizeof(digits);
+	char text[20], *end = text + sizeof(text), *p = cbx_digits(end, v, 1);
 
-	do
-		*--p = (char)('0' + v % 10);
-	while (v /= 10);
-	cbx_buf_add(b, p, (size_t)(digits + sizeof(digits) - p));
+	cbx_buf_add(b, p, (size_t)(end - p));
 }
 
 void cbx_buf_adds(struct cbx_buf *b, const char *s)

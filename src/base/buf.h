@@ -24,6 +24,8 @@ void cbx_buf_add(struct cbx_buf *b, const void *p, size_t n);
 void cbx_buf_adds(struct cbx_buf *b, const char *s);
 void cbx_buf_addc(struct cbx_buf *b, char c);
 void cbx_buf_addu(struct cbx_buf *b, uint64_t v); /* its decimal digits */
+/* The digits of v, at least n of them, up to end (20 bytes at most); returns where they begin. */
+char *cbx_digits(char *end, uint64_t v, int n);
 void cbx_buf_addf(struct cbx_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void cbx_buf_drop(struct cbx_buf *b, size_t n); /* remove n bytes (n <= len) from the front */
 char *cbx_buf_steal(struct cbx_buf *b); /* NUL-terminated malloc'd contents, owned by the caller */

@@ -37,18 +37,15 @@ static void *fault(struct reader *s, const char *what)
 
 static cJSON *node(int type)
 {
-	cJSON *v = cJSON_CreateNull();
+	cJSON *v = cbx_xcalloc(1, sizeof(*v));
 
-	if (!v)
-		abort();
 	v->type = type;
 	return v;
 }
 
 static void space(struct reader *s)
 {
-	while (s->p < s->end && (*s->p == ' ' || *s->p == '\t' || *s->p == '\n' || *s->p == '\r'))
-		s->p++;
+	s->p = cbx_jsonscan_space(s->p, s->end);
 }
 
 /* ---- strings ---- */
@@ -311,7 +308,7 @@ static cJSON *list(struct reader *s, int depth, bool object)
 {
 	const char close = object ? '}' : ']';
 	_cleanup_json_ cJSON *all = NULL;
-	cJSON *one, *ret;
+	cJSON *one;
 
 	if (depth > CBX_JSON_DEPTH_MAX)
 		return fault(s, "too many levels");
@@ -332,9 +329,7 @@ static cJSON *list(struct reader *s, int depth, bool object)
 				return fault(s, object ? "',' or '}' is expected" : "',' or ']' is expected");
 		} while (*s->p++ != close);
 	}
-	ret = all;
-	all = NULL;
-	return ret;
+	return take_ptr(&all);
 }
 
 static cJSON *value(struct reader *s, int depth)

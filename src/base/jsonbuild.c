@@ -63,19 +63,11 @@ void cbx_json_set_str(cJSON *obj, const char *key, const char *v)
 		cbx_json_set(obj, key, cbx_utf8_valid(v, n) ? cJSON_CreateString(v) : new_str(v, n));
 }
 
-/* The digits of v, at least n of them, up to end; returns where they begin. */
-static char *digits(char *end, uint64_t v, int n)
-{
-	for (; n > 0 || v; n--, v /= 10)
-		*--end = (char)('0' + v % 10);
-	return end;
-}
-
 void cbx_json_set_u64(cJSON *obj, const char *key, uint64_t v)
 {
 	char text[24] = "";
 
-	cbx_json_set(obj, key, cJSON_CreateRaw(digits(&text[sizeof(text) - 1], v, 1)));
+	cbx_json_set(obj, key, cJSON_CreateRaw(cbx_digits(&text[sizeof(text) - 1], v, 1)));
 }
 
 void cbx_json_set_i64(cJSON *obj, const char *key, int64_t v)
@@ -88,10 +80,10 @@ void cbx_json_set_i64(cJSON *obj, const char *key, int64_t v)
 
 void cbx_json_set_thousandths(cJSON *obj, const char *key, uint64_t v)
 {
-	char text[28] = "", *p = digits(&text[sizeof(text) - 1], v % 1000, 3);
+	char text[28] = "", *p = cbx_digits(&text[sizeof(text) - 1], v % 1000, 3);
 
 	*--p = '.';
-	cbx_json_set(obj, key, cJSON_CreateRaw(digits(p, v / 1000, 1)));
+	cbx_json_set(obj, key, cJSON_CreateRaw(cbx_digits(p, v / 1000, 1)));
 }
 
 void cbx_json_set_double(cJSON *obj, const char *key, double v)

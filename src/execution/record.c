@@ -239,12 +239,13 @@ static void leave_queue(struct cbx_execution *x, enum cbx_status status)
 static void leave_interpreter(struct cbx_execution *x)
 {
 	struct cbx_cells *c = x->cells;
-	struct cbx_err err;
 
 	x->finishing = false;
 	c->running = NULL;
 	event_del(c->timer);
 	if (x->feed) {
+		struct cbx_err err;
+
 		cbx_refuse(&err, "no_input", EPIPE, "the program has ended; start another");
 		x->unread = cbx_feed_close(&x->feed, &err);
 	}
