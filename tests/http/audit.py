@@ -79,16 +79,16 @@ def run(code, session, **headers):
 
 def test_who_ran_what():
     d = daemon()
-    same(ask(d, "POST", "/sessions", {"session_id": "work"}, d.tokens["acme"], traceparent=TRACE)[0], 200)
-    n = run("sum(range(10**6))", "work", traceparent=TRACE)
-    run("1/0", "work", traceparent="00-" + "0" * 32 + "-00f067aa0ba902b7-01")
+    same(ask(d, "POST", "/sessions", {"session_id": "desk"}, d.tokens["acme"], traceparent=TRACE)[0], 200)
+    n = run("sum(range(10**6))", "desk", traceparent=TRACE)
+    run("1/0", "desk", traceparent="00-" + "0" * 32 + "-00f067aa0ba902b7-01")
     c = Legacy(d.port, Authorization=f"Bearer {d.tokens['acme']}", traceparent=TRACE)
-    assert not c.call("run_command", {"session_id": "work", "command": "exit 3"}).message["result"].get("isProtocol")
+    assert not c.call("run_command", {"session_id": "desk", "command": "exit 3"}).message["result"].get("isProtocol")
     c.send("DELETE")
     same(ask(d, "POST", "/sessions", {}, d.tokens["acme"])[0], 429)
     same(ask(d, "GET", "/sessions", token="cbx_wrong")[0], 401)
-    same(ask(d, "DELETE", "/sessions/work", token=d.tokens["acme"])[0], 200)
-    mine = [e for e in lines() if e.get("session") == "work"]
+    same(ask(d, "DELETE", "/sessions/desk", token=d.tokens["acme"])[0], 200)
+    mine = [e for e in lines() if e.get("session") == "desk"]
     same([e["event"] for e in mine], ["session", "session_ready", "cell", "cell_end", "cell", "cell_end", "command",
                                       "command_end", "session_end"])
     made, _, cell, ended, second, failed, command, exited, closed = mine
@@ -126,15 +126,15 @@ def test_who_stopped_and_changed_what():
                 same(status, 200)
                 return json.loads(text)
 
-            post("/sessions", {"session_id": "work"})
-            x = post("/execute", {"session_id": "work", "code": "import time; time.sleep(3600)"})["request_id"]
+            post("/sessions", {"session_id": "desk"})
+            x = post("/execute", {"session_id": "desk", "code": "import time; time.sleep(3600)"})["request_id"]
             post(f"/execute/{x}/interrupt")
             ask(d, "GET", f"/execute/{x}/status?wait=60", token=token)
             post(f"/execute/{x}/interrupt")  # it has ended
-            post("/sessions/work/restart")
-            post("/sessions/work/packages", {"packages": ["upper"]})
+            post("/sessions/desk/restart")
+            post("/sessions/desk/packages", {"packages": ["upper"]})
             c = Legacy(d.port, Authorization=f"Bearer {token}")
-            c.call("close_session", {"session_id": "work"})
+            c.call("close_session", {"session_id": "desk"})
             c.send("DELETE")
             post("/sessions", {"session_id": "short", "ttl": 1})
             assert wait_until(lambda: "was over" in Path(d.audit).read_text())
@@ -143,7 +143,7 @@ def test_who_stopped_and_changed_what():
     mine = [e for e in lines(d.audit) if e.get("tenant") == "acme" and
             e["event"] in ("interrupt", "restart", "packages", "session_end")]
     same([(e["event"], e["session"], e.get("by"), e.get("token")) for e in mine],
-         [(what, "work", by, token[4:12]) for what, by in
+         [(what, "desk", by, token[4:12]) for what, by in
           (("interrupt", "rest"), ("restart", "rest"), ("packages", "rest"), ("session_end", "mcp"))] +
          [("session_end", "short", None, None)])
     same((mine[0]["id"], mine[2]["outcome"]), (int(x.rsplit(".", 1)[1]), "ok"))
@@ -200,7 +200,7 @@ def test_the_log_is_json_and_has_the_trace():
     assert all(e["program"] == "codeboxd" and e["time"].endswith("Z") and e["level"] in ("info", "warning", "error")
                for e in entries), entries
     e = next(e for e in entries if e.get("trace_id"))
-    same((e["trace_id"], e["span_id"], e["tenant"], e["session"]), (TRACE[3:35], TRACE[36:52], "acme", "work"))
+    same((e["trace_id"], e["span_id"], e["tenant"], e["session"]), (TRACE[3:35], TRACE[36:52], "acme", "desk"))
 
 
 def test_what_was_changed_shows():

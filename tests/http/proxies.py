@@ -122,25 +122,25 @@ class Proxy:
 
 
 async def execute(c, code):
-    return (await c.post("/execute", json={"session_id": "work", "code": code})).json()["request_id"]
+    return (await c.post("/execute", json={"session_id": "desk", "code": code})).json()["request_id"]
 
 
 async def rest(p, what):
     async with p.client() as c:
-        r = await c.post("/sessions", json={"session_id": "work"})
+        r = await c.post("/sessions", json={"session_id": "desk"})
         tap.ok(r.status_code == 200, f"{what}: a session", (r.status_code, r.text))
         ident = await execute(c, "6 * 7")
         r = await c.get(f"/execute/{ident}/results", params={"wait": 60})
         tap.equal(r.json()["output"][-1]["content"], "42", f"{what}: results")
         content = os.urandom(5 << 20)
-        r = await c.put("/sessions/work/files/large", content=content)
+        r = await c.put("/sessions/desk/files/large", content=content)
         tap.ok(r.status_code == 201, f"{what}: a file of 5 MiB", (r.status_code, r.text))
-        r = await c.get("/sessions/work/files/large")
+        r = await c.get("/sessions/desk/files/large")
         tap.ok(r.content == content, f"{what}: and back")
-        r = await c.get("/sessions/work/files/large", headers={"Range": "bytes=5-9"})
+        r = await c.get("/sessions/desk/files/large", headers={"Range": "bytes=5-9"})
         tap.equal((r.status_code, r.content), (206, content[5:10]), f"{what}: a part of it")
         # A small one: Caddy resets the connection of a client that sends much more than is taken.
-        r = await c.put("/sessions/work/files/small", content=content[:100000], headers={"Authorization": "Bearer nobody"})
+        r = await c.put("/sessions/desk/files/small", content=content[:100000], headers={"Authorization": "Bearer nobody"})
         tap.ok(r.status_code == 401, f"{what}: a body without a token is refused as such", (r.status_code, r.text))
 
 
@@ -153,7 +153,7 @@ async def stream(p, what, accept):
         async with c.stream("GET", f"/execute/{ident}/stream") as r:
             async for line in r.aiter_lines():
                 while seen < 3 and f"line{seen}" in line:
-                    await c.put(f"/sessions/work/files/seen{seen}", content=b"")
+                    await c.put(f"/sessions/desk/files/seen{seen}", content=b"")
                     seen += 1
                 if '"end"' in line or line.startswith("event: end"):
                     break
@@ -169,7 +169,7 @@ async def names(p, what):
 
 async def cancelled(p, what):
     """From revision 2026-07-28 on a client that disconnects has cancelled its request, through the proxy, too."""
-    params = {"name": "run_code", "arguments": {"session_id": "work", "code": "x = 'ran'\nimport time\nwhile True: time.sleep(0.1)",
+    params = {"name": "run_code", "arguments": {"session_id": "desk", "code": "x = 'ran'\nimport time\nwhile True: time.sleep(0.1)",
                                                 "timeout": 600},
               "_meta": {META + "protocolVersion": MODERN, META + "clientCapabilities": {},
                         META + "clientInfo": {"name": "raw", "version": "0"}}}
@@ -197,7 +197,7 @@ async def mcp(p, what, mode, version):
         async def on_progress(progress, total, message):
             heard.append(progress)
 
-        r = await c.call_tool("run_code", {"session_id": "work", "code": "import time\nfor i in range(8):\n"
+        r = await c.call_tool("run_code", {"session_id": "desk", "code": "import time\nfor i in range(8):\n"
                                            "    print(i, flush=True)\n    time.sleep(0.2)\n'end'"},
                               progress_callback=on_progress)
         tap.equal(r.structured_content["result"], "'end'", f"{what}, {mode}: a result")
