@@ -14,8 +14,7 @@ import sys
 import termios
 import time
 
-WAIT_MAX = 0.1        # seconds for one wait; a busy machine takes some before codeboxd looks
-WAIT_BUDGET = 1.0     # for all waits of a cell
+WAIT_BUDGET = 2.0     # seconds for all waits of a cell; on a busy machine one of them may take most of it
 
 
 class Pipe(io.FileIO):
@@ -185,7 +184,7 @@ class Streams:
             return False
         start = self.now()
         pause = 0.00002
-        while self.pending(fd) and self.now() - start < WAIT_MAX:
+        while self.pending(fd) and self.now() - start < self.budget:
             self.sleep(pause)
             pause = min(pause * 2, 0.001)
         self.budget -= self.now() - start
