@@ -128,6 +128,8 @@ MUTANTS = [
     ("policy/network-match.c", "path = path_plain(t->path) && ", "path = ", "probe:only_what_the_rule_allows"),
     ("proxy/relay.c", "taken = c->body == CBX_BODY_LENGTH ? (ptrdiff_t)(c->left < n ? c->left : n) : 0;",
      "taken = (ptrdiff_t)n;", "probe:one_request_and_none_behind_it"),
+    ("proxy/relay.c", "if (waiting(&c->down))\n\t\treturn true;\n", "",
+     "probe:who_reads_slowly_does_not_choose_where_an_answer_is_cut"),
     ("proxy/head.c", "header->p[i] == '_' ? '-' : ", "", "secrets"),
     ("proxy/head.c", "if (h->standard != 80)\n", "if (0)\n", "secrets"),
     ("proxy/head.c", "if (strcmp(h->method, \"TRACE\") == 0)", "if (0)", "probe:http2_and_upgrades"),

@@ -32,7 +32,7 @@ def test_answers_do_not_show_it():
 
 
 SLOWLY = '''
-s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096); s.settimeout(60); s.connect(('127.0.0.1', 3128))
+s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16); s.settimeout(60); s.connect(('127.0.0.1', 3128))
 s.sendall(b'GET http://api.test/again/500000 HTTP/1.1\\r\\nHost: api.test\\r\\n\\r\\n')
 time.sleep(3); got, pauses = b'', 0
 while d := s.recv(1 << 20):
