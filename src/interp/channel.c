@@ -192,12 +192,28 @@ static void said_of_cell(struct cbx_interp *in, const struct cbx_frame *f)
 		in->up->frame(in, f);
 }
 
+/* All that came before it has been taken. Who does not read the answers does not wait for them either, and between the
+ * cells an answer would thaw the sandbox. */
+static void said_sync(struct cbx_interp *in, const struct cbx_frame *f)
+{
+	cJSON *answer;
+
+	if (!in->cell || in->tx.len > CHUNK)
+		return;
+	answer = cbx_json_new_obj();
+	cbx_json_set_str(answer, "op", "synced");
+	cbx_json_set_u64(answer, "id", f->id);
+	cbx_interp_send(in, answer);
+}
+
 static void said(struct cbx_interp *in, const struct cbx_frame *f)
 {
 	if (f->kind == CBX_FRAME_READY)
 		said_ready(in, f);
 	else if (!in->was_ready)
 		cbx_interp_fault(in, "it sent \"%s\" before \"ready\"", f->ev);
+	else if (f->kind == CBX_FRAME_SYNC)
+		said_sync(in, f);
 	else if (f->kind < CBX_FRAME_IS_COMPLETE)
 		said_of_cell(in, f);
 	else if (cbx_query_answered(&in->queries, f->id, f->kind - CBX_FRAME_IS_COMPLETE + CBX_ASK_IS_COMPLETE, f->json) < 0)

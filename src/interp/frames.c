@@ -114,6 +114,8 @@ static bool get(const cJSON *json, struct cbx_frame *f)
 		f->prompt = cbx_json_text(json, "prompt");
 		f->password = cJSON_IsTrue(cbx_json_member(json, "password"));
 		return f->prompt;
+	case CBX_FRAME_SYNC:
+		return true;
 	case CBX_FRAME_IS_COMPLETE:
 	case CBX_FRAME_COMPLETE:
 	case CBX_FRAME_STALE:
@@ -130,8 +132,9 @@ int cbx_frame_decode(const cJSON *json, struct cbx_frame *f, struct cbx_err *err
 		[CBX_FRAME_RESULT] = "result",	 [CBX_FRAME_ERROR] = "error",
 		[CBX_FRAME_CLEAR] = "clear",	 [CBX_FRAME_DONE] = "done",
 		[CBX_FRAME_JUDGED] = "judged",	 [CBX_FRAME_ASK] = "ask",
-		[CBX_FRAME_IS_COMPLETE] = "is_complete", [CBX_FRAME_COMPLETE] = "complete",
-		[CBX_FRAME_STALE] = "stale",	 [CBX_FRAME_INSPECT] = "inspect",
+		[CBX_FRAME_SYNC] = "sync",	 [CBX_FRAME_IS_COMPLETE] = "is_complete",
+		[CBX_FRAME_COMPLETE] = "complete", [CBX_FRAME_STALE] = "stale",
+		[CBX_FRAME_INSPECT] = "inspect",
 	};
 	const char *ev = cbx_json_text(json, "ev");
 	double id = 0;

@@ -21,6 +21,7 @@ enum cbx_frame_kind {
 	CBX_FRAME_DONE,
 	CBX_FRAME_JUDGED,
 	CBX_FRAME_ASK,
+	CBX_FRAME_SYNC,
 	CBX_FRAME_IS_COMPLETE, /* an answer, and all that follow, in the order of enum cbx_question */
 	CBX_FRAME_COMPLETE,    /* likewise */
 	CBX_FRAME_STALE,       /* likewise */
@@ -39,7 +40,7 @@ struct cbx_frame_usage {
 struct cbx_frame {
 	enum cbx_frame_kind kind;
 	const char *ev;	   /* its name in the protocol */
-	uint64_t id;	   /* of the cell or question it is about; READY: 0 */
+	uint64_t id;	   /* of the cell or question it is about; READY: 0; SYNC: its own */
 	const cJSON *json; /* DISPLAY, RESULT: for bundle.h; answers: for query.h */
 	bool has_count;	   /* RESULT, DONE */
 	uint64_t count;

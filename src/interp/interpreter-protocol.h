@@ -28,6 +28,7 @@
  *   {"op":"complete","id":N,"code":"…","cursor":N}   completions; only while no cell runs; cursor in code points
  *   {"op":"inspect","id":N,"code":"…","cursor":N}    what is the name at the cursor; likewise
  *   {"op":"stale","id":N}                            to Python, after packages were installed; only while no cell runs
+ *   {"op":"synced","id":N}                           to "sync": all that was sent and printed before it has been taken
  * From the driver:
  *   {"ev":"ready","language":"python","version":"3.11.2","kind":"ipython"|"plain"}        once, at start
  *   {"ev":"display","id":N,"data":{MIME: text or base64},"metadata":{}}     something shown on the way
@@ -38,6 +39,7 @@
  *                                             "done" follow
  *   {"ev":"ask","id":N,"prompt":"…","password":bool}  a line is wanted, of a cell that asks; password: it is not to be
  *                                             seen. The next is sent when it has been read
+ *   {"ev":"sync","id":N}                      is answered while a cell runs
  *   {"ev":"done","id":N,"status":"ok"|"error"|"interrupted"|"exit","count":N,"exit_code":N,"usage":{…},
  *    "workspace":"empty"}
  *                                                                            the cell has ended
@@ -53,8 +55,9 @@
  *
  * Binary MIME types (image/png, image/jpeg, application/pdf …) are base64 text. Before the driver sends a frame, all
  * that was printed before it is in the pipes (Python and C buffers flushed). codeboxd drains both pipes before it
- * handles a frame, so the order on the screen is the order in the program; where a program switches between the two
- * streams, the driver waits, shortly, until the other pipe is empty.
+ * handles a frame. For the order on the screen to be the order in the program, a driver waits, shortly, where a program
+ * prints behind a frame, or switches between the two streams: for the answer to "sync", or, Python's, until nothing is
+ * in those pipes.
  *
  * An interrupt is SIGINT, or what the manifest says, to the interpreter's process group. The driver turns it into
  * KeyboardInterrupt only while user code runs, so that an interrupt that comes late does no harm.

@@ -201,7 +201,7 @@ def seeds_frame():
               '{"ev":"error","id":2,"name":"ValueError","value":"bad","traceback":"Traceback\\n\u00e9"}',
               '{"ev":"clear","id":2,"wait":true}', '{"ev":"is_complete","id":1,"status":"complete","indent":""}',
               '{"ev":"complete","id":2,"matches":["a"],"start":0,"end":1}', '{"ev":"display","id":1,"data":{}}',
-              '{"ev":"done","id":2,"status":"ok","count":1,"exit_code":3}']
+              '{"ev":"sync","id":7}', '{"ev":"done","id":2,"status":"ok","count":1,"exit_code":3}']
     yield b"\0" + "\n".join(frames).encode()
     yield b"\1" + b"".join(struct.pack("<I", len(f.encode())) + f.encode() for f in frames)
     yield b"\xf1" + b"".join(struct.pack("<I", len(f.encode())) + f.encode() for f in frames)

@@ -3,6 +3,7 @@
 """JavaScript cells: through the control socket, an MCP client, codebox run, and a prompt on a terminal."""
 import json
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -104,6 +105,7 @@ def test_interrupts_keep_state():
     for code in ("console.log('on'); while (true) {}", "console.log('on'); await new Promise(() => {})",
                  "console.log('on'); await null; for (;;) {}", "console.log('on'); try { for (;;) {} } finally { kept[0]++ }",
                  "console.log('on'); require('child_process').execSync('sleep 1000')",
+                 "for (;;) { console.log('on'); console.error('and'); display.text('on'); }",
                  "console.log('on'); (function f() { try { for (;;) {} } catch { f() } })()"):
         x = s.interrupted(code)
         assert x["status"] == "cancelled" and x["state_kept"], (code, x)
@@ -145,6 +147,29 @@ def test_displays():
     data = [m["data"] for m in shows]
     assert data[0] == {"text/html": "<b>bold</b>"} and data[1]["application/json"] == {"a": [1]}, data
     assert data[2]["image/png"] == png and shows[3]["is_result"] and "by symbol" in data[3]["text/html"], data
+
+
+ORDER = """for (let i = 0; i < 12; i++) {
+    console.log(`log${i}`); console.error(`err${i}`); display.text(`shown${i}`);
+    if (i % 6 == 0) require('child_process').execSync(`echo child${i}`, { stdio: 'inherit' });
+}"""
+
+
+def test_what_is_printed_and_shown_comes_in_order():
+    wanted = []
+    for i in range(12):
+        wanted += [f"log{i}", f"err{i}", f"shown{i}"] + [f"child{i}"] * (i % 6 == 0)
+    s = Session()
+    number, got = s.control.send("run", session_id=s.id, code=ORDER), []
+    while True:
+        m = s.control.recv()
+        if m.get("id") == number and "event" not in m:
+            break
+        got += m["text"].split() if m["event"] == "output" else [m["data"]["text/plain"]] if m["event"] == "display" else []
+    assert got == wanted, got
+    with box.popen("run", "--image", image(), "-c", ORDER, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as p:
+        got = p.communicate()[0].split()
+    assert got == wanted, got
 
 
 def test_one_dies_and_the_other_lives():

@@ -257,6 +257,39 @@ START_TEST(what_is_printed_behind_frames_comes_behind_all_of_them)
 }
 END_TEST
 
+/* The answer comes when all before it has been handed on; one who does not read the answers gets no more of them. */
+START_TEST(who_wants_to_know_that_all_is_taken)
+{
+	static const char answer[] = "{\"op\":\"synced\",\"id\":";
+	char text[256] = { 0 };
+
+	begin(true);
+	turn();
+	ck_assert_int_gt(read(theirs[3], text, sizeof(text)), 0); /* "run" */
+	print(1, "abc");
+	send_frame("{\"ev\":\"sync\",\"id\":5}");
+	turn();
+	ck_assert_str_eq(heard, "out:abc ");
+	memset(text, 0, sizeof(text));
+	ck_assert_int_eq(read(theirs[3], text, sizeof(text)), (ssize_t)(CBX_FRAME_HEADER + strlen(answer) + 2));
+	ck_assert_str_eq(text + CBX_FRAME_HEADER + strlen(answer), "5}");
+	for (int i = 0; i < 20000; i++) {
+		send_frame("{\"ev\":\"sync\",\"id\":6}");
+		if (i % 50 == 0)
+			turn();
+	}
+	ck_assert_int_eq(interp.state, CBX_INTERP_READY);
+	ck_assert_uint_lt(interp.tx.len, KIB(128));
+	send_frame(DONE);
+	turn();
+	interp.tx.len = 0;
+	send_frame("{\"ev\":\"sync\",\"id\":7}");
+	turn();
+	ck_assert_uint_eq(interp.tx.len, 0);
+	finish();
+}
+END_TEST
+
 START_TEST(a_death_with_data_in_the_pipes)
 {
 	begin(true);
@@ -500,6 +533,7 @@ static void add(TCase *t)
 	signal(SIGPIPE, SIG_IGN);
 	tcase_add_test(t, what_is_printed_before_a_frame_comes_before_it);
 	tcase_add_test(t, what_is_printed_behind_frames_comes_behind_all_of_them);
+	tcase_add_test(t, who_wants_to_know_that_all_is_taken);
 	tcase_add_test(t, a_death_with_data_in_the_pipes);
 	tcase_add_test(t, a_frame_without_end);
 	tcase_add_test(t, a_flood_delays_no_frame);

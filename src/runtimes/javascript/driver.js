@@ -23,20 +23,23 @@ const { IMPORT, Source, imports, plain, prepared, respell, spelled } = require('
 
 const FRAME_MAX = 12 << 20; // codeboxd kills an interpreter that sends more
 const WORKSPACE = '/workspace';
+const PATIENCE = 2000; // ms of a cell, for all its waits
 const SOURCES = 200; // cells whose text is kept, for errors in what they made
 const { stringify, parse } = JSON;
 const realExit = process.reallyExit.bind(process);
 
 // ---- frames ----
 
-const writeSync = fs.writeSync;
+const { readSync, writeSync } = fs;
+const now = performance.now.bind(performance), still = new Int32Array(new SharedArrayBuffer(4)), wait = Atomics.wait;
+const pause = (ms) => void wait(still, 0, 0, ms);
 const out = (fd, data) => {
 	for (let at = 0; at < data.length;) {
 		try {
 			at += writeSync(fd, data, at);
 		} catch (e) {
 			if (e.code !== 'EAGAIN') throw e;
-			Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+			pause(1);
 		}
 	}
 };
@@ -60,17 +63,53 @@ let buffered = Buffer.alloc(0);
 const messages = [];
 const channel = new net.Socket({ fd: 3, readable: true, writable: false });
 
-channel.on('data', (chunk) => {
+const received = (chunk) => {
 	buffered = buffered.length ? Buffer.concat([buffered, chunk]) : chunk;
 	while (buffered.length >= 4) {
 		const size = buffered.readUInt32LE();
 		if (buffered.length < 4 + size) break;
-		messages.push(parse(buffered.toString('utf8', 4, 4 + size)));
+		const m = parse(buffered.toString('utf8', 4, 4 + size));
+		if (m.op === 'synced') synced = m.id;
+		else messages.push(m);
 		buffered = buffered.subarray(4 + size);
 	}
+};
+channel.on('data', (chunk) => {
+	received(chunk);
 	serve();
 });
 channel.on('close', () => realExit(0));
+
+// ---- the order of what is printed and shown ----
+
+// Each pipe is in order; codeboxd reads them as they fill, and a frame after what it finds in the others then.
+let asked = 0, synced = 0, patience = 0, last = 0; // last: the descriptor of what may not be read yet; 0: all is read
+
+// Wait until codeboxd has taken all that there is.
+const settle = () => {
+	last = 0;
+	if (!cell || patience <= 0) return;
+	const start = now(), id = ++asked, chunk = Buffer.alloc(4096);
+	send({ ev: 'sync', id });
+	for (let ms = 0.05; synced < id && now() - start < patience; ms = Math.min(ms * 2, 1)) {
+		pause(ms);
+		try {
+			const n = readSync(3, chunk);
+			if (!n) realExit(0);
+			received(Buffer.from(chunk.subarray(0, n)));
+		} catch (e) {
+			if (e.code !== 'EAGAIN') throw e;
+		}
+	}
+	patience -= now() - start;
+	if (messages.length) setImmediate(serve);
+};
+
+// Before something is written there.
+const turn = (fd) => {
+	if (last && last !== fd) settle();
+	last = fd;
+};
 
 // ---- what a cell shows ----
 
@@ -104,8 +143,9 @@ const rich = (value) => {
 
 const display = (value, options = {}) => {
 	const data = options.raw || isBundle(value) ? bundle(value) : rich(value) ?? { 'text/plain': inspect(value) };
-	if (cell) show('display', data, options.metadata);
-	else process.stdout.write(`${data['text/plain'] ?? Object.keys(data).join(', ')}\n`);
+	if (!cell) return void process.stdout.write(`${data['text/plain'] ?? Object.keys(data).join(', ')}\n`);
+	show('display', data, options.metadata);
+	settle();
 };
 
 for (const [name, mime] of Object.entries({ html: 'text/html', markdown: 'text/markdown', svg: 'image/svg+xml',
@@ -182,6 +222,7 @@ const late = (what) => (error) => {
 		if (leave) leave({ exit: error });
 		return;
 	}
+	turn(2);
 	out(2, Buffer.from(`${what} ${trace(error)}\n`));
 };
 process.on('unhandledRejection', late('Uncaught (in promise)'));
@@ -409,6 +450,8 @@ const report = (m, r, done) => {
 
 const run = async (m) => {
 	cell = m.id;
+	last = 0;
+	patience = PATIENCE;
 	count++;
 	const before = process.resourceUsage();
 	stdin = null;
@@ -552,6 +595,7 @@ const printer = (fd) => {
 	const stream = new Writable({ decodeStrings: false, write: (data, encoding, done) => done() });
 	stream.fd = fd;
 	stream.write = (data, encoding, done = encoding) => {
+		turn(fd);
 		out(fd, typeof data === 'string' ? Buffer.from(data, typeof encoding === 'string' ? encoding : 'utf8')
 			: Buffer.from(data.buffer, data.byteOffset, data.byteLength));
 		if (typeof done === 'function') process.nextTick(done);
