@@ -178,17 +178,18 @@ static bool hide(void *arg)
 static void reload(void *arg)
 {
 	struct cbx_daemon *d = arg;
-	struct cbx_err err;
+	struct cbx_err errs[3] = { 0 };
+	size_t failed = 0;
 
 	cbx_info("SIGHUP: the policy, the tenants and the certificate are read again");
 	cbx_notify_reloading(&d->notify);
-	cbx_daemon_reopen_audit(arg);
-	if (cbx_daemon_reload_policy(arg, NULL, &err) < 0)
-		cbx_error("%s", err.msg);
-	if (cbx_daemon_reload_tenants(arg, NULL, &err) < 0)
-		cbx_error("%s", err.msg);
-	if (cbx_http_reload_tls(d->http, &err) < 0)
-		cbx_error("%s", err.msg);
+	cbx_daemon_reopen_audit(d);
+	failed += cbx_daemon_reload_policy(d, NULL, &errs[failed]) < 0;
+	failed += cbx_daemon_reload_tenants(d, NULL, &errs[failed]) < 0;
+	failed += cbx_http_reload_tls(d->http, &errs[failed]) < 0;
+	for (size_t i = 0; i < failed; i++)
+		cbx_error("%s", errs[i].msg);
+	cbx_info("SIGHUP: done%s", failed ? ", but for the above" : "");
 	cbx_notify_ready(d);
 }
 

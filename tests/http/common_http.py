@@ -82,7 +82,7 @@ class Daemon:
         """SIGHUP, and what the log says of it."""
         n = len(self.log)
         self.process.send_signal(signal.SIGHUP)
-        assert wait_until(lambda: any("tenants and" in line or "as they were" in line for line in self.log[n:])), self.log
+        assert wait_until(lambda: any("SIGHUP: done" in line for line in self.log[n:])), self.log
         return "".join(self.log[n:])
 
     def stop(self):

@@ -286,8 +286,10 @@ def test_files_with_faults():
         said = d.reload()
         assert "as they were" in said and why in said, (why, said)
         same(get(d, token()).status, 200)
+        assert said.endswith("done, but for the above\n"), said
     put(d.config, "keys.json", jwks())
-    assert "as they were" not in d.reload()
+    said = d.reload()
+    assert "as they were" not in said and said.endswith("done\n"), said
     assert wait_until(lambda: any("4 keys" in line for line in d.log[-3:])), d.log[-3:]
 
 
