@@ -145,8 +145,8 @@ void cbx_end_died(struct cbx_execution *x, const char *how)
 	x->state_kept = false;
 	seconds(x->timeout_ms, limit);
 	seconds(CBX_GRACE_MS, grace);
-	if (x->file && in->status_known && !killed) {
-		x->has_exit_code = true; /* of a program, as a shell has it */
+	if (x->as_program && in->status_known && !killed) {
+		x->has_exit_code = true; /* as a shell has it */
 		x->exit_code = WIFEXITED(in->status) ? WEXITSTATUS(in->status) : 128 + WTERMSIG(in->status);
 	}
 	if (x->stopping == CBX_TIMEOUT && killed)

@@ -102,6 +102,7 @@ struct cbx_execution {
 	char *result; /* text/plain of the last result */
 	char *error_name, *error_value, *error_traceback;
 	bool has_count, has_exit_code, state_kept;
+	bool as_program; /* the status with which the interpreter dies is its own */
 	uint64_t count;
 	int64_t exit_code;
 	struct cbx_buf message, note; /* what happened; what is worth knowing beside it */

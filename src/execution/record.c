@@ -114,6 +114,7 @@ struct cbx_execution *cbx_execution_new(struct cbx_seat *seat, const struct cbx_
 	x->store = cell->store ? cJSON_Duplicate(cell->store, 1) : NULL;
 	x->ruled = cell->rules;
 	x->file = cell->file ? cbx_xstrdup(cell->file) : NULL;
+	x->as_program = cell->file || cell->last;
 	set_limit(x, cell);
 	x->displays = cbx_json_new_arr();
 	x->output.head_max = CBX_OUTPUT_HEAD;

@@ -182,6 +182,10 @@ def test_how_a_program_ends():
                          ("import os; os.kill(os.getpid(), 11)", 139), ("raise KeyboardInterrupt", 130), ("x =", 1)):
         r = cb(script("ends.py", "# first\n" + code))
         assert r.returncode == status, (code, r)
+        assert cb("-c", code).returncode == status, code
+    r = cb("-c", "import atexit, threading, time; atexit.register(print, 'the end')\n"
+           "threading.Thread(target=lambda: (time.sleep(0.1), print('a thread'))).start()\n'the value'")
+    assert (r.returncode, r.stdout) == (0, "'the value'\na thread\nthe end\n"), r
     r = cb(script("ends.py", "def f():\n    return 1 / 0\n\nf()\n"))
     # Marks below the lines differ from version to version.
     assert [line for line in r.stderr.splitlines() if not re.fullmatch("[ ~^]+", line)] == [

@@ -149,6 +149,35 @@ def test_displays():
     assert data[2]["image/png"] == png and shows[3]["is_result"] and "by symbol" in data[3]["text/html"], data
 
 
+def test_how_a_program_ends():
+    """As with node."""
+    for code, status, printed in (
+            ("process.exitCode = 3", 3, ""), ("process.exit(4)", 4, ""), ("throw new Error('bad')", 1, ""), ("1", 0, ""),
+            ("throw null", 1, ""), ("process.exitCode = 3; throw new Error('bad')", 1, ""),
+            ("process.on('exit', (code) => { console.log(code); process.exitCode = 9 })", 9, "0\n"),
+            ("process.on('exit', (code) => console.log('exit', code)); process.exit(5)", 5, "exit 5\n"),
+            ("setTimeout(() => { console.log('late'); process.exitCode = 6 }, 50)", 6, "late\n"),
+            ("Promise.reject(new Error('lost')); setTimeout(() => console.log('late'), 10000)", 1, ""),
+            ("setTimeout(() => { throw new Error('lost') }, 10); setTimeout(() => console.log('late'), 10000)", 1, ""),
+            ("process.on('unhandledRejection', (e) => console.log(e.message)); Promise.reject(new Error('mine'))", 0, "mine\n"),
+            ("process.on('uncaughtException', (e) => console.log(e.message)); setTimeout(() => { throw new Error('mine') })", 0,
+             "mine\n"),
+            ("Promise.resolve().then(() => process.exit(8)); setTimeout(() => console.log('late'), 10000)", 8, ""),
+            ("process.kill(process.pid, 'SIGKILL'); for (;;) {}", 137, ""), ("process.reallyExit(7)", 7, "")):
+        with open(os.path.join(box.dir, "ends.js"), "w") as f:
+            f.write(code + "\n")
+        r = box("run", "--image", image(), os.path.join(box.dir, "ends.js"))
+        assert (r.returncode, r.stdout) == (status, printed), (code, r)
+        assert ("bad" in code or "lost" in code) == ("Error: " in r.stderr), (code, r)
+        r = box("run", "--image", image(), "-c", code + "; void 0")
+        assert (r.returncode, r.stdout) == (status, printed), (code, r)
+    r = box("run", "--image", image(), "-c", "process.exitCode = 3; 'the value'")
+    assert (r.returncode, r.stdout) == (3, "'the value'\n"), r
+    s = Session()  # where nothing ends, it is shown
+    x = s.run("process.exitCode = 3; Promise.reject(new Error('lost')); 5")
+    assert x["status"] == "ok" and x["result"] == "5" and "lost" in x["output"] and "exit_code" not in x, x
+
+
 ORDER = """for (let i = 0; i < 12; i++) {
     console.log(`log${i}`); console.error(`err${i}`); display.text(`shown${i}`);
     if (i % 6 == 0) require('child_process').execSync(`echo child${i}`, { stdio: 'inherit' });

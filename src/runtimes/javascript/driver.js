@@ -217,16 +217,19 @@ const fail = (error, before = '') => {
 	send({ ev: 'error', id: cell, name, value, traceback: (before || excerpt(text)) + text });
 };
 
-const late = (what) => (error) => {
+// What nobody handles ends a program, and is only shown of a cell.
+const late = (event, what) => process.on(event, (error) => {
 	if (error instanceof Exit) {
 		if (leave) leave({ exit: error });
 		return;
 	}
+	if (process.listenerCount(event) > 1) return; // the user's own
 	turn(2);
 	out(2, Buffer.from(`${what} ${trace(error)}\n`));
-};
-process.on('unhandledRejection', late('Uncaught (in promise)'));
-process.on('uncaughtException', late('Uncaught'));
+	if (isProgram && leave) leave({ code: 1 });
+});
+late('unhandledRejection', 'Uncaught (in promise)');
+late('uncaughtException', 'Uncaught');
 
 // ---- modules ----
 
@@ -279,7 +282,7 @@ const post = (method, params) => new Promise((resolve, reject) => {
 	session.post(method, params, (error, result) => (error ? reject(error) : resolve(result)));
 });
 
-let guarded = null, leave = null;
+let guarded = null, leave = null, isProgram = false;
 const GUARD = new vm.Script('globalThis[Symbol.for("codebox.guard")]()', { filename: 'node:codebox' });
 Object.defineProperty(globalThis, Symbol.for('codebox.guard'), { value: () => guarded() });
 
@@ -347,7 +350,7 @@ const evaluate = async (code, written = code, names = []) => {
 		evaluated.catch(() => {});
 	});
 	const r = await Promise.race([left, evaluated ?? left]);
-	if (r.interrupted || r.exit) return r;
+	if (r.interrupted || r.exit || r.code) return r;
 	if (!r.exceptionDetails) {
 		if (names.length) await rename(names);
 		return { value: (await valueOf(r.result))[0] };
@@ -369,8 +372,10 @@ const program = async (name, data) => {
 	fs.renameSync(`${file}.new`, file);
 	process.argv.splice(1, 1, file);
 	delete require.cache[file];
-	const left = new Promise((resolve) => { leave = resolve; });
-	let r = null;
+	let r = null, gone = null; // gone: it was left while it ran, as by an exit in a callback
+	const left = new Promise((resolve) => {
+		leave = (how) => resolve(gone ??= how);
+	});
 	if (!/\.(mjs|m?ts)$/.test(file))
 		guard(() => {
 			try {
@@ -381,7 +386,7 @@ const program = async (name, data) => {
 				else if (e?.code !== 'ERR_REQUIRE_ESM' && e?.code !== 'ERR_REQUIRE_ASYNC_MODULE') r = { error: e };
 			}
 		});
-	if (r) return r;
+	if (gone || r) return gone || r;
 	let loaded;
 	guard(() => { loaded = load(`${url.pathToFileURL(file).href}?run=${count}`); });
 	return Promise.race([left, loaded.then(() => ({}), (e) => (e instanceof Exit ? { exit: e } : { error: e }))]);
@@ -394,6 +399,14 @@ const finish = async () => {
 	const r = await Promise.race([left, new Promise((resolve) => process.once('beforeExit', () => resolve({})))]);
 	channel.ref();
 	return r;
+};
+
+const end = async (r) => {
+	if (!r.interrupted && !r.exit && !('error' in r) && !r.code) r = { ...await finish(), value: r.value };
+	process.exitCode = r.exit?.code ?? r.code ?? ('error' in r ? 1 : process.exitCode ?? 0);
+	process.emit('exit', process.exitCode);
+	const code = process.exitCode & 255;
+	return r.interrupted || 'error' in r ? r : r.exit ? { exit: new Exit(code) } : { ...r, code };
 };
 
 // ---- cells ----
@@ -422,15 +435,14 @@ const usage = (before) => {
 
 const executed = async (m) => {
 	try {
+		if (m.file || m.last) process.exitCode = undefined;
 		if (m.argv) process.argv = [process.execPath, ...m.argv.slice(m.file ? 0 : 1)];
 		const code = m.dialect === 'typescript' && !m.file ? strip(m.code) : m.code;
 		if (m.dialect === 'typescript' && m.file && !process.features.typescript) strip('');
 		const asked = m.file ? null : QUESTION.exec(m.code);
 		if (asked) return { value: say(await described(asked[1]) ?? `There is no ${asked[1]}.`) };
 		let r = m.file ? await program(m.file, Buffer.from(m.code, 'base64')) : await evaluate(code, m.code);
-		if (m.last && !r.interrupted && !r.exit && !r.error) r = { ...await finish(), value: r.value };
-		if (m.last) process.emit('exit', r.exit?.code ?? process.exitCode ?? 0);
-		return r;
+		return m.last ? await end(r) : m.file && process.exitCode ? { ...r, code: process.exitCode & 255 } : r;
 	} catch (e) {
 		return e instanceof Exit ? { exit: e } : { error: e };
 	}
@@ -442,14 +454,18 @@ const report = (m, r, done) => {
 	else if ('error' in r) {
 		done.status = 'error';
 		fail(r.error, r.before);
-	} else if (r.value !== undefined && !m.silent && !m.file) {
-		globalThis._ = r.value;
-		show('result', rich(r.value) ?? { 'text/plain': inspect(r.value) }, {}, { count });
+	} else {
+		if (r.value !== undefined && !m.silent && !m.file) {
+			globalThis._ = r.value;
+			show('result', rich(r.value) ?? { 'text/plain': inspect(r.value) }, {}, { count });
+		}
+		if (r.code) Object.assign(done, { status: 'error', exit_code: r.code });
 	}
 };
 
 const run = async (m) => {
 	cell = m.id;
+	isProgram = Boolean(m.file || m.last);
 	last = 0;
 	patience = PATIENCE;
 	count++;

@@ -45,6 +45,7 @@ import _thread
 import builtins
 import os
 import time
+from atexit import _ncallbacks as _count_handlers
 from types import ModuleType
 
 try:
@@ -341,6 +342,7 @@ class Driver:
         self.wanted = False      # somebody waits for the session, and will soon have something to run
         self.workspace = None
         self.packages = self.part("packages").UserSite()
+        self.handlers = 0        # exit handlers that were there before any cell
 
     def begin(self, fds, settle=None):
         """From here on there is somebody to talk to."""
@@ -353,6 +355,7 @@ class Driver:
             self.hooks.link_font_cache()
         self.packages.begin()
         gc.enable()
+        self.handlers = _count_handlers()
         self.send({"ev": "ready", "language": "python", "version": sys.version.split()[0], "kind": self.shell.kind})
 
     def part(self, name):
@@ -451,6 +454,20 @@ class Driver:
             return
         self.send({"ev": "error", "id": self.cell, "name": name, "value": message, "traceback": trace})
 
+    def finish(self):
+        """What an interpreter does at its end: wait for threads, and run what is registered for it. Where the code has left
+        nothing of that, what was there before is not worth the time."""
+        threading = sys.modules.get("threading")
+        if _count_handlers() == self.handlers and not (threading and threading.active_count() > 1):
+            return
+        import atexit
+        if threading:
+            threading._shutdown()
+        shell = getattr(self.shell, "ip", None)
+        if shell is not None:
+            atexit.unregister(shell.atexit_operations)  # it would clear the variables, and nobody comes for them
+        atexit._run_exitfuncs()
+
     def exit_code(self, value):
         """What the interpreter would do with SystemExit(value.code)."""
         code = value.code
@@ -489,6 +506,11 @@ class Driver:
                     value = self.part("program").run(self, message)
                 else:
                     value = self.shell.run(message["code"], bool(message.get("silent")))
+                if message.get("last"):
+                    try:
+                        self.finish()
+                    except BaseException as e:  # an interrupt, above all
+                        value = value or e
                 note = self.packages.note()
                 if note:
                     self.streams.say(note)

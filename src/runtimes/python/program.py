@@ -20,11 +20,6 @@ def run(driver, message):
         value = e
     if isinstance(value, Exception) and not isinstance(value, MemoryError):
         sys.last_type, sys.last_value, sys.last_traceback = type(value), value, value.__traceback__
-    if message.get("last"):
-        try:
-            finish(driver)
-        except BaseException as e:  # an interrupt, above all
-            value = value or e
     return value
 
 
@@ -74,15 +69,3 @@ def execute(path):
             sys.modules["__main__"].__dict__.pop("__file__", None)
         else:
             names["__file__"] = before
-
-
-def finish(driver):
-    """What an interpreter does at its end: wait for threads, and run what is registered for it."""
-    import atexit
-    threading = sys.modules.get("threading")
-    if threading:
-        threading._shutdown()
-    shell = getattr(driver.shell, "ip", None)
-    if shell is not None:
-        atexit.unregister(shell.atexit_operations)  # it would clear the variables, and nobody comes for them
-    atexit._run_exitfuncs()
