@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bash cells: through the control socket, codebox run, a prompt on a terminal, and a session with Python in it, too."""
 import os
+import subprocess
 import sys
 import threading
 
@@ -72,6 +73,28 @@ def test_exit_statuses():
     r = box("run", "--image", image(), "-l", "bash", "-c", "echo 'curl: (6) Could not resolve host: x' >&2; (exit 6)")
     assert r.returncode == 6 and r.stderr.endswith("get packages by %pip install NAME.\n") and "status 6" not in r.stderr, r
     assert "exit_code" not in s.bash("true")
+
+
+# What scripts do at their end.
+ENDS = ("trap 'echo code $?' EXIT; exit 3", "trap 'echo code $?' EXIT; set -e; false; echo no", "trap 'echo code $?; exit 5' EXIT; exit 3",
+        "cleanup() { echo cleaning $1; }; trap 'cleanup x' EXIT; trap 'echo err' ERR; false; exit 3",
+        "set -euo pipefail; trap 'echo bye $?' EXIT; f() { nosuch; }; f; echo no", "set -u; trap 'echo bye $?' EXIT; echo $nope",
+        "trap 'echo bye $?' EXIT; echo hi; (exit 4)", "trap 'echo bye' EXIT; echo hi", "trap 'echo one' EXIT; trap 'echo two' 0; true",
+        "trap 'echo bye' EXIT; trap - EXIT; echo hi", "trap 'echo bye' EXIT; (trap 'echo inner' EXIT; echo sub); echo hi",
+        "t=$(mktemp); trap 'rm $t; [ -e $t ] || echo removed' EXIT; echo x >$t; cat $t", "trap 'exit 7' EXIT; true", "kill -TERM $$; sleep 1")
+
+
+def test_programs_end_as_with_bash():
+    for code in ENDS:
+        path = os.path.join(box.dir, "ends.sh")
+        with open(path, "w") as f:
+            f.write(code + "\n")
+        bash = subprocess.run(["bash", "-c", 'bash "$0"; exit $?', path], capture_output=True, text=True)
+        r = box("run", "--image", image(), path)
+        assert (r.stdout, r.returncode) == (bash.stdout, bash.returncode), (code, r, bash)
+        if "-u" not in code:  # of which Bash says 127 for -c
+            r = box("run", "--image", image(), "-l", "bash", "-c", code)
+            assert (r.stdout, r.returncode) == (bash.stdout, bash.returncode), (code, r, bash)
 
 
 def test_long_cells():

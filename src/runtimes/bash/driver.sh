@@ -17,7 +17,7 @@
 # User code shares this process, and can break all of it on purpose: that ends its own interpreter.
 
 __codebox_directory=${BASH_SOURCE[0]%/*}
-__codebox_code= __codebox_state=idle __codebox_id=0 __codebox_count=0 __codebox_user= __codebox_input= __codebox_goodbye=
+__codebox_code= __codebox_state=idle __codebox_id=0 __codebox_count=0 __codebox_user= __codebox_input= __codebox_goodbye= __codebox_last=
 __codebox_empty=unsure
 
 # A frame: 32 bits, the length, little-endian, and JSON. No locale but C reads bytes; LC_CTYPE alone changes faster.
@@ -128,6 +128,9 @@ __codebox_run() {
 	fi
 	if [[ $__codebox_frame == *'"file":"'* ]]; then
 		__codebox_program
+	fi
+	if [[ $__codebox_frame == *'"last":true'* ]]; then
+		__codebox_last=1
 	fi
 	if [[ $__codebox_frame == *'"input":true'* ]]; then
 		__codebox_input=1
@@ -273,8 +276,9 @@ __codebox_turn() {
 	else
 		builtin set +efuvx
 	fi
-	if [[ $__codebox_goodbye && ( $__codebox_state == exit || $__codebox_state == failed ) ]]; then
-		__codebox_code=$__codebox_goodbye __codebox_goodbye=
+	if [[ $__codebox_goodbye && ( $__codebox_state == exit || $__codebox_state == failed || $__codebox_last ) ]]; then
+		# It finds the exit status in $?, which a list gives without a trap ERR.
+		__codebox_code="(builtin exit $__codebox_status) && :; $__codebox_goodbye" __codebox_goodbye=
 		builtin return 0
 	fi
 	if [[ $__codebox_state != idle ]]; then
@@ -345,7 +349,7 @@ exit() {
 	__codebox_left exit "$((${1-$?} & 255))"
 }
 
-# A trap EXIT of the user's is run when a cell exits. In a subshell nothing is special.
+# A trap EXIT of the user's is run when a cell exits, or behind the last one. In a subshell nothing is special.
 trap() {
 	builtin local name action="${1-}" names
 	names=()
@@ -389,6 +393,8 @@ __codebox_exit() {
 	__codebox_state=failed __codebox_user=${-//[icsrkE]/}
 	if [[ $BASH_COMMAND == *exit* ]]; then
 		__codebox_state=exit
+	elif ((! __codebox_status)); then
+		__codebox_status=143 # a signal, which Bash does not name here; the usual one
 	fi
 	builtin set +efuvx +o posix
 	builtin trap - DEBUG ERR RETURN EXIT
