@@ -18,6 +18,7 @@
 
 __codebox_directory=${BASH_SOURCE[0]%/*}
 __codebox_code= __codebox_state=idle __codebox_id=0 __codebox_count=0 __codebox_user= __codebox_input= __codebox_goodbye= __codebox_last=
+__codebox_status=0
 __codebox_empty=unsure
 
 # A frame: 32 bits, the length, little-endian, and JSON. No locale but C reads bytes; LC_CTYPE alone changes faster.
@@ -277,8 +278,7 @@ __codebox_turn() {
 		builtin set +efuvx
 	fi
 	if [[ $__codebox_goodbye && ( $__codebox_state == exit || $__codebox_state == failed || $__codebox_last ) ]]; then
-		# It finds the exit status in $?, which a list gives without a trap ERR.
-		__codebox_code="(builtin exit $__codebox_status) && :; $__codebox_goodbye" __codebox_goodbye=
+		__codebox_code=$__codebox_goodbye __codebox_goodbye=
 		builtin return 0
 	fi
 	if [[ $__codebox_state != idle ]]; then
@@ -312,6 +312,10 @@ ${__codebox_empty:+,\"workspace\":\"empty\"}}" >&251 || builtin exit 1
 	if [[ $__codebox_user ]]; then
 		__codebox_options
 	fi
+}
+
+__codebox_says() {
+	builtin return "$__codebox_status"
 }
 
 # ---- leaving a cell before its end ----
@@ -397,6 +401,7 @@ __codebox_exit() {
 		__codebox_status=143 # a signal, which Bash does not name here; the usual one
 	fi
 	builtin set +efuvx +o posix
+	__codebox_on_error_too=$(builtin trap -p ERR)
 	builtin trap - DEBUG ERR RETURN EXIT
 	\exec 253< <(__codebox_dump "$@" 2>/dev/null)
 	\exec "$BASH" --noprofile --norc "$__codebox_directory/driver.sh" restore
@@ -414,6 +419,7 @@ fi
 builtin set -E
 builtin trap "$__codebox_on_interrupt" INT
 builtin trap "$__codebox_on_error" ERR
+builtin eval "${__codebox_on_error_too-}" # the user's, or that
 # A child that is ended before it has begun has this trap still.
 builtin trap 'case $BASHPID in "$$") __codebox_exit "$?" "$@" ;; esac' EXIT
 BASH_ARGV0=bash
@@ -422,5 +428,10 @@ while { __codebox_turn "$?"; } 2>/dev/null || :; do # for (;;), with the exit st
 		builtin set -- "${__codebox_arguments[@]}"
 		builtin unset __codebox_arguments
 	fi
-	builtin . "$__codebox_directory/cell"
+	# It finds the exit status of the one before in $?; on the left of a list that is no error for -e or a trap ERR.
+	if ((__codebox_status == 0)); then
+		builtin . "$__codebox_directory/cell"
+	else
+		__codebox_says || builtin . "$__codebox_directory/cell"
+	fi
 done
