@@ -441,7 +441,7 @@ const executed = async (m) => {
 		if (m.dialect === 'typescript' && m.file && !process.features.typescript) strip('');
 		const asked = m.file ? null : QUESTION.exec(m.code);
 		if (asked) return { value: say(await described(asked[1]) ?? `There is no ${asked[1]}.`) };
-		let r = m.file ? await program(m.file, Buffer.from(m.code, 'base64')) : await evaluate(code, m.code);
+		const r = m.file ? await program(m.file, Buffer.from(m.code, 'base64')) : await evaluate(code, m.code);
 		return m.last ? await end(r) : m.file && process.exitCode ? { ...r, code: process.exitCode & 255 } : r;
 	} catch (e) {
 		return e instanceof Exit ? { exit: e } : { error: e };
