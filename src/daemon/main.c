@@ -189,7 +189,7 @@ static void reload(void *arg)
 	failed += cbx_http_reload_tls(d->http, &errs[failed]) < 0;
 	for (size_t i = 0; i < failed; i++)
 		cbx_error("%s", errs[i].msg);
-	cbx_info("SIGHUP: done%s", failed ? ", but for the above" : "");
+	cbx_info("SIGHUP: done%s", failed ? ", except for the above" : "");
 	cbx_notify_ready(d);
 }
 

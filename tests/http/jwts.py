@@ -286,7 +286,7 @@ def test_files_with_faults():
         said = d.reload()
         assert "as they were" in said and why in said, (why, said)
         same(get(d, token()).status, 200)
-        assert said.endswith("done, but for the above\n"), said
+        assert said.endswith("done, except for the above\n"), said
     put(d.config, "keys.json", jwks())
     said = d.reload()
     assert "as they were" not in said and said.endswith("done\n"), said

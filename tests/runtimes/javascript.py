@@ -29,6 +29,15 @@ class Session:
     def run(self, code, **more):
         return self.control.call("run", session_id=self.id, code=code, **more)
 
+    def events(self, code):
+        """What comes while it runs."""
+        number, got = self.control.send("run", session_id=self.id, code=code), []
+        while True:
+            m = self.control.recv()
+            if m.get("id") == number and "event" not in m:
+                return got
+            got.append(m)
+
     def interrupted(self, code):
         """Run a cell that says "on" when it is to be interrupted."""
         number = self.control.send("run", session_id=self.id, code=code, timeout=20)
@@ -133,17 +142,10 @@ def test_timers_and_servers_outlive_their_cell():
 def test_displays():
     s = Session()
     png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-    number = s.control.send("run", session_id=s.id, code=f"""
+    shows = [m for m in s.events(f"""
         display.html('<b>bold</b>'); display({{ 'application/json': {{ a: [1] }} }});
         display.png(Buffer.from('{png}', 'base64')); console.log('after');
-        ({{ [Symbol.for('Jupyter.display')]: () => ({{ 'text/html': '<i>by symbol</i>' }}) }})""")
-    shows = []
-    while True:
-        m = s.control.recv()
-        if m.get("event") == "display":
-            shows.append(m)
-        if m.get("id") == number and "event" not in m:
-            break
+        ({{ [Symbol.for('Jupyter.display')]: () => ({{ 'text/html': '<i>by symbol</i>' }}) }})""") if m["event"] == "display"]
     data = [m["data"] for m in shows]
     assert data[0] == {"text/html": "<b>bold</b>"} and data[1]["application/json"] == {"a": [1]}, data
     assert data[2]["image/png"] == png and shows[3]["is_result"] and "by symbol" in data[3]["text/html"], data
@@ -188,12 +190,8 @@ def test_what_is_printed_and_shown_comes_in_order():
     wanted = []
     for i in range(12):
         wanted += [f"log{i}", f"err{i}", f"shown{i}"] + [f"child{i}"] * (i % 6 == 0)
-    s = Session()
-    number, got = s.control.send("run", session_id=s.id, code=ORDER), []
-    while True:
-        m = s.control.recv()
-        if m.get("id") == number and "event" not in m:
-            break
+    got = []
+    for m in Session().events(ORDER):
         got += m["text"].split() if m["event"] == "output" else [m["data"]["text/plain"]] if m["event"] == "display" else []
     assert got == wanted, got
     with box.popen("run", "--image", image(), "-c", ORDER, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as p:

@@ -401,7 +401,7 @@ __codebox_exit() {
 		__codebox_status=143 # a signal, which Bash does not name here; the usual one
 	fi
 	builtin set +efuvx +o posix
-	__codebox_on_error_too=$(builtin trap -p ERR)
+	__codebox_trap_err=$(builtin trap -p ERR)
 	builtin trap - DEBUG ERR RETURN EXIT
 	\exec 253< <(__codebox_dump "$@" 2>/dev/null)
 	\exec "$BASH" --noprofile --norc "$__codebox_directory/driver.sh" restore
@@ -419,7 +419,7 @@ fi
 builtin set -E
 builtin trap "$__codebox_on_interrupt" INT
 builtin trap "$__codebox_on_error" ERR
-builtin eval "${__codebox_on_error_too-}" # the user's, or that
+builtin eval "${__codebox_trap_err-}" # the user's, or that
 # A child that is ended before it has begun has this trap still.
 builtin trap 'case $BASHPID in "$$") __codebox_exit "$?" "$@" ;; esac' EXIT
 BASH_ARGV0=bash

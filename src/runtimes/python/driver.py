@@ -454,19 +454,10 @@ class Driver:
             return
         self.send({"ev": "error", "id": self.cell, "name": name, "value": message, "traceback": trace})
 
-    def finish(self):
-        """What an interpreter does at its end: wait for threads, and run what is registered for it. Where the code has left
-        nothing of that, what was there before is not worth the time."""
+    def left_something(self):
+        """Threads, or exit handlers: what was there before any cell is not worth the time that it takes at the end."""
         threading = sys.modules.get("threading")
-        if _count_handlers() == self.handlers and not (threading and threading.active_count() > 1):
-            return
-        import atexit
-        if threading:
-            threading._shutdown()
-        shell = getattr(self.shell, "ip", None)
-        if shell is not None:
-            atexit.unregister(shell.atexit_operations)  # it would clear the variables, and nobody comes for them
-        atexit._run_exitfuncs()
+        return _count_handlers() != self.handlers or threading and threading.active_count() > 1
 
     def exit_code(self, value):
         """What the interpreter would do with SystemExit(value.code)."""
@@ -506,9 +497,9 @@ class Driver:
                     value = self.part("program").run(self, message)
                 else:
                     value = self.shell.run(message["code"], bool(message.get("silent")))
-                if message.get("last"):
+                if message.get("last") and self.left_something():
                     try:
-                        self.finish()
+                        self.part("program").finish(self)
                     except BaseException as e:  # an interrupt, above all
                         value = value or e
                 note = self.packages.note()

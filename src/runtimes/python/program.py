@@ -69,3 +69,15 @@ def execute(path):
             sys.modules["__main__"].__dict__.pop("__file__", None)
         else:
             names["__file__"] = before
+
+
+def finish(driver):
+    """What an interpreter does at its end: wait for threads, and run what is registered for it."""
+    import atexit
+    threading = sys.modules.get("threading")
+    if threading:
+        threading._shutdown()
+    shell = getattr(driver.shell, "ip", None)
+    if shell is not None:
+        atexit.unregister(shell.atexit_operations)  # it would clear the variables, and nobody comes for them
+    atexit._run_exitfuncs()
